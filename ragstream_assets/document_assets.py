@@ -40,7 +40,7 @@ from ragstream_core.wiring.workspace import Workspace
 GROUP = "documents"
 INGEST_JOB = "ingest_documents"
 INGEST_OPS = ("ingest", "documents__chroma_collection")
-"""Both take the same configuration."""
+"""Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
 projects = dg.DynamicPartitionsDefinition(name="project")
 
@@ -52,11 +52,15 @@ class IngestConfig(dg.Config):
     rebuild: bool = Field(
         default=False, description="Start a new store; after a change of the model, or damage."
     )
+    accept_missing: bool = Field(
+        default=False,
+        description="Take documents of a missing or empty folder in place for deleted.",
+    )
 
 
 FILE_MANIFEST = asset_spec(
     (GROUP, "file_manifest"),
-    "Which files of `doc_raw/<project>` there are, and what became of each: new, updated, touched, "
+    "Which documents of the project there are, and what became of each: new, updated, touched, "
     "unchanged, deleted, or skipped and why. A file counts as changed when its bytes did.",
     "file",
 )
@@ -99,6 +103,7 @@ def ingest(
             project,
             verify=config.verify,
             rebuild=config.rebuild,
+            accept_missing=config.accept_missing,
             progress=reporter(context.log.info, left.progress),
             provenance={"run_id": context.run_id},
             collection=False,  # an asset of its own, downstream

@@ -17,12 +17,10 @@ from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history
 from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.conversations.journal.records import HISTORY, Position
-from ragstream_core.errors import RagstreamError, UnknownProject
-from ragstream_core.ingestion.scan import ScanRules, scan
+from ragstream_core.errors import InputUnavailable, RagstreamError, UsageError
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.projects import is_flat
 from ragstream_core.wiring.workspace import Workspace
 
 CURSOR_VERSION = 1
@@ -34,12 +32,12 @@ LONGEST_RETRY_S = 3600.0
 def folder_digest(workspace: Workspace, project: str) -> str:
     """Return the digest of a project's sorted (path, size, mtime_ns), 16 hex digits.
 
-    A folder that has just gone has the digest of an empty one.
+    A folder that has just gone has the digest of an empty one, and so has a project that cannot be
+    read: its ingest says why.
     """
     try:
-        rules = ScanRules(flat=is_flat(workspace.data_dir, project))
-        files = scan(workspace.doc_dir(project), rules).files
-    except UnknownProject:
+        files = workspace.documents(project).scan().files
+    except UsageError:
         files = {}
     rows: list[Any] = sorted((path, sig[0], sig[1]) for path, sig in files.items())
     return digest_of(rows)[:DIGEST_DIGITS]
@@ -137,6 +135,8 @@ def behind(workspace: Workspace, project: str) -> bool:
     """Whether an ingest has anything to do, or to complain of."""
     try:
         return ingestion.unchanged(workspace, project) is None
+    except InputUnavailable:  # its folders are not there; when they come back that is a change
+        return False
     except RagstreamError:
         return True
 

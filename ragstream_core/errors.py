@@ -2,7 +2,7 @@
 
 RagstreamError                 exit code 1: the operation failed
 ├── UsageError                 2: the call is wrong
-│   ├── UnknownProject         no such folder under doc_raw
+│   ├── UnknownProject         no such project
 │   ├── UnknownSetting         a setting name or value that does not exist
 │   ├── InvalidName            a project or file name that could leave the data root
 │   ├── EmptyPrompt            nothing to ask
@@ -212,7 +212,7 @@ class UsageError(RagstreamError):
 
 
 class UnknownProject(UsageError):
-    """No such folder under ``doc_raw``."""
+    """No project of that name: no folder under ``doc_raw``, and none in place."""
 
 
 class UnknownSetting(UsageError):

@@ -12,6 +12,7 @@ import yaml
 
 from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.forecast import inspect
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
@@ -118,7 +119,8 @@ class IngestBench:
 
     def pending(self, **settings):
         config = IngestionConfig(**settings)
-        found = inspect(self.index, self.docs, scan_fp=config.scan_fp, rules=config.rules)
+        tree = DocumentTree.of(self.docs)
+        found = inspect(self.index, tree, scan_fp=config.scan_fp, rules=config.rules)
         return found.pending
 
     def view(self, generation=None):

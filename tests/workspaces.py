@@ -70,3 +70,8 @@ def files_below(root):
         path: (path.read_bytes(), path.stat().st_mtime_ns) if path.is_file() else None
         for path in root.rglob("*")
     }
+
+
+def docs_of(space, project="demo"):
+    """The folder of a copied project."""
+    return space.data_dir / "doc_raw" / project

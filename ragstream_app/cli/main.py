@@ -29,6 +29,7 @@ from ragstream_app.cli.commands import (
     mcp,
     memory,
     models,
+    project,
     prompt,
     serve,
     spec,
@@ -62,6 +63,7 @@ app = typer.Typer(
     add_completion=False,
 )
 config_app = typer.Typer(help="Show the settings and where they come from.", no_args_is_help=True)
+project_app = typer.Typer(help="Say which folders are read in place.", no_args_is_help=True)
 models_app = typer.Typer(help="See which models there are and check them.", no_args_is_help=True)
 index_app = typer.Typer(help="Look after the indexes.", no_args_is_help=True)
 prompts_app = typer.Typer(help="Look after the recorded prompts.", no_args_is_help=True)
@@ -105,6 +107,7 @@ _add(app, "du", care.du)
 _add(app, "backup", care.backup)
 _add(app, "restore", care.restore)
 _add(app, "forget", care.forget, care.FORGET_EPILOG)
+app.add_typer(project_app, name="project")
 app.add_typer(index_app, name="index")
 app.add_typer(prompts_app, name="prompts")
 app.add_typer(runs_app, name="runs")
@@ -114,6 +117,9 @@ app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
 app.add_typer(mcp_app, name="mcp")
+_add(project_app, "add", project.add, project.ADD_EPILOG)
+_add(project_app, "list", project.list_, project.LIST_EPILOG)
+_add(project_app, "remove", project.remove, project.REMOVE_EPILOG)
 _add(index_app, "generations", index.generations)
 _add(index_app, "check", index.check, index.CHECK_EPILOG)
 _add(index_app, "diff", index.diff)

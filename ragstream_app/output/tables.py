@@ -90,6 +90,8 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
             typer.echo(f"{printable(row['project'])}: {forecast_text(row['forecast'])}")
         if UNREADABLE in row["reason"]:
             typer.echo(f"{printable(row['project'])}: {printable(row['reason'])}")
+        for folder in row["absent"]:
+            typer.echo(printable(f"{row['project']}: {folder}: what it held stays in the index"))
         made = row["collection"]
         if standing := collection_text(made["problem"], made["self_recall"], made["rows"]):
             typer.echo(f"{printable(row['project'])}: {printable(standing)}")

@@ -48,6 +48,7 @@ def record_ingest(
     *,
     verify: bool = False,
     rebuild: bool = False,
+    accept_missing: bool = False,
     progress: IngestProgress | None = None,
 ) -> tuple[IngestionStats, str]:
     """Ingest a project as a Dagster run; return what it did and the run, empty if there is none.
@@ -55,20 +56,24 @@ def record_ingest(
     Raises:
         RagstreamError: As `ingest_project`.
     """
-    unchanged = None if verify or rebuild else ingestion.unchanged(workspace, project)
+    thorough = verify or rebuild or accept_missing
+    unchanged = None if thorough else ingestion.unchanged(workspace, project)
     if unchanged is not None:
         return unchanged, ""
     problem, left = "", RunOutcome(progress=progress)
     tags = {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"}
     recording = Recording("ingest_documents", tags=tags) if is_on(workspace) else None
     if recording is not None:
-        problem = _ingest(workspace, recording, left, verify=verify, rebuild=rebuild)
+        given = {"verify": verify, "rebuild": rebuild}
+        accept = {"accept_missing": True} if accept_missing else {}
+        problem = _ingest(workspace, recording, left, given, {**given, **accept})
     if isinstance(left.error, RagstreamError):
         raise left.error
     if left.stats is None:
         stats = ingest_project(
-            workspace, project, verify=verify, rebuild=rebuild, progress=progress
-        )
+            workspace, project, verify=verify, rebuild=rebuild, accept_missing=accept_missing,
+            progress=progress,
+        )  # fmt: skip
     else:
         stats = replace(left.stats, after_commit_s=time.perf_counter() - left.ingested_at)
     warnings = (f"{UNRECORDED}{problem}",) if problem else ()
@@ -194,13 +199,27 @@ def _recording(
     )
 
 
-def _ingest(workspace: Workspace, recording: Recording, left: RunOutcome, **given: bool) -> str:
-    """Make the run of an ingest; return what is wrong, empty if it is all done."""
+def _ingest(
+    workspace: Workspace,
+    recording: Recording,
+    left: RunOutcome,
+    given: dict[str, bool],
+    of_ingest: dict[str, bool],
+) -> str:
+    """Make the run of an ingest; return what is wrong, empty if it is all done.
+
+    Args:
+        workspace: The data root.
+        recording: The run.
+        left: Takes what came of it.
+        given: The configuration of every op.
+        of_ingest: That of the first one.
+    """
 
     def config() -> dict[str, dict[str, bool]]:
         from ragstream_assets.document_assets import INGEST_OPS
 
-        return dict.fromkeys(INGEST_OPS, given)
+        return {**dict.fromkeys(INGEST_OPS, given), INGEST_OPS[0]: of_ingest}
 
     if not runs.one_run.acquire(timeout=WAIT_S):
         return f"another run has been busy for {WAIT_S:.0f} s"

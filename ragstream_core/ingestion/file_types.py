@@ -54,7 +54,7 @@ TYPES = {f".{name}": name for name in _KINDS}
 
 _DENIED_NAMES = frozenset(
     [".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".netrc", ".npmrc", ".pypirc",
-     ".pgpass", ".htpasswd", ".aws", ".ssh", ".gnupg"]
+     ".pgpass", ".htpasswd", ".aws", ".ssh", ".gnupg", ".ragstream"]
 )  # fmt: skip
 _DENIED_STARTS = (".env", "id_")
 _DENIED_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx")
@@ -76,7 +76,7 @@ def denied(name: str) -> bool:
     """Say whether a file or folder name is on the deny list.
 
     The list holds what may be a secret (``.env…``, ``id_…``, keys, credentials), and folders of
-    version control and of installed dependencies.
+    version control, of installed dependencies and of RAGstream itself.
     """
     lower = name.lower()
     return (

@@ -22,9 +22,10 @@ from ragstream_core.index.derived import is_published
 from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, Generation
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading
 from ragstream_core.index.text_writer import is_left
+from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.ingestion.parsers.engines import untagged
-from ragstream_core.ingestion.scan import DEFAULT_RULES, Changes, Scan, ScanRules, compare, scan
+from ragstream_core.ingestion.scan import DEFAULT_RULES, Changes, Scan, ScanRules, compare
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.text.chunk_profiles import PROFILES, ChunkProfile
 
@@ -96,20 +97,20 @@ class Inspection(NamedTuple):
 
 
 def inspect(
-    index_dir: Path, doc_dir: Path, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
+    index_dir: Path, documents: DocumentTree, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
 ) -> Inspection:
-    """Compare a project's folder with its catalog by signatures alone.
+    """Compare a project's documents with its catalog by signatures alone.
 
     Args:
         index_dir: The project's folder below the index root.
-        doc_dir: The project's folder below ``doc_raw``.
+        documents: Where its documents lie.
         scan_fp: Digest of every setting that shapes the index; another one makes it pending.
         rules: Which files are documents.
 
     Raises:
-        UnknownProject: There is no folder ``doc_dir``.
+        UnknownProject: Their folder below the data root is not there.
     """
-    found = scan(doc_dir, rules)
+    found = documents.scan(rules)
     if not (index_dir / CATALOG_NAME).exists():
         return Inspection(found, None, Pending("never ingested", None))
     try:
@@ -120,6 +121,7 @@ def inspect(
             unfinished = is_left(db)
     except (RagstreamError, ValueError) as error:
         return Inspection(found, None, Pending(f"{UNREADABLE}: {error}", None))
+    found = documents.guarded(found, (), recorded)
     changes = compare(found, recorded, last_started_ns=stamp.started_ns)
     reason = _reason(changes, found, same_settings=stamp.scan_fp == scan_fp)
     if not reason and unfinished:
@@ -210,11 +212,11 @@ def _speed(db: sqlite3.Connection) -> float:
     return 0.0
 
 
-def peeked(folder: Path, paths: Iterable[str], found: Scan, known: Known) -> Known:
+def peeked(documents: DocumentTree, paths: Iterable[str], found: Scan, known: Known) -> Known:
     """Return what is known, with a look into files of the types that little was read of.
 
     Args:
-        folder: The project's documents.
+        documents: Where the project's documents lie.
         paths: New and changed files.
         found: The scan, for their sizes.
         known: From `known`.
@@ -228,7 +230,7 @@ def peeked(folder: Path, paths: Iterable[str], found: Scan, known: Known) -> Kno
         return known
     from ragstream_core.ingestion.sample import tokens_per_byte
 
-    return known._replace(looked=tokens_per_byte(folder, sizes))
+    return known._replace(looked=tokens_per_byte(documents, sizes))
 
 
 def forecast(

@@ -58,6 +58,11 @@ def extended(
     return (*chain, IgnoreRules(prefix, tuple(specs))) if specs else chain, problems
 
 
+def rules_of(name: str, patterns: Iterable[str]) -> IgnoreRules:
+    """Return globs as the rules of a project, named after where they stand."""
+    return IgnoreRules("", ((name, GitIgnoreSpec.from_lines(patterns)),))
+
+
 def not_chosen(
     paths: Iterable[str], include: Iterable[str], exclude: Iterable[str]
 ) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import ragstream_core
+from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import TYPES
 from ragstream_core.ingestion.parsers.engines import all_tags
 from ragstream_core.ingestion.scan import ScanRules
@@ -40,6 +41,9 @@ class IngestionConfig:
         rebuild: Put a damaged store aside, accept another model, chunk everything again.
         embedding: What names the embedding settings or their fingerprint; part of `scan_fp`.
         flat: The documents are the files of ``doc_root`` itself; no folder is entered.
+        documents: Where the documents lie if they are read in place; None: below ``doc_root``.
+            No part of `scan_fp`: a folder that was moved holds the same documents.
+        accept_missing: Take the documents of a folder that is missing or empty for deleted.
         provenance: What started this ingest; kept in the generation row, never part of a digest.
     """
 
@@ -58,6 +62,8 @@ class IngestionConfig:
     rebuild: bool = False
     embedding: str = ""
     flat: bool = False
+    documents: DocumentTree | None = None
+    accept_missing: bool = False
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     @property

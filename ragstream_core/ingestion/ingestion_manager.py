@@ -18,11 +18,12 @@ from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, commit, repair
 from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.rows import TRUNCATED, Generation, ScanStamp
+from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
 from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
-from ragstream_core.ingestion.scan import Scan, require_folder, scan
+from ragstream_core.ingestion.scan import Scan, require_folder
 from ragstream_core.ingestion.staging import PhaseProgress, Stager, chunked
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
@@ -73,11 +74,11 @@ class Ingest:
         """
         newest = self.store.latest()
         self._refuse_other_model(newest)
-        found = scan(self.loader.folder, self.config.rules)
         db = self.store.db
         last = catalog_read.last_scan(db)
         files = catalog_read.live_files(db, newest.n) if newest else {}
         recorded = Recorded(files, catalog_read.signatures(db), last.started_ns)
+        found = self._found(recorded)
         again = self.store.damaged_texts() if self.config.verify else ()
         seen = Surveyor(
             self.loader,
@@ -102,6 +103,20 @@ class Ingest:
             warnings += self._repair_rest()
         stats = self._stats(found, seen, made, verdict)
         return replace(stats, committed=committed, warnings=(*warnings, *stats.warnings))
+
+    def _found(self, recorded: Recorded) -> Scan:
+        """Return what is there; the documents of a folder that is missing are not gone.
+
+        Raises:
+            InputUnavailable: No folder of the project is there.
+        """
+        documents = self.loader.documents
+        found = documents.scan(self.config.rules)
+        if self.config.accept_missing:
+            return documents.accepted(found)
+        found = documents.guarded(found, recorded.files, recorded.signatures)
+        documents.require_present(found, self.project, all_of_them=self.config.rebuild)
+        return found
 
     def _take(self, document: Document, share: float) -> None:
         self.stager.stage(*chunked(document, self.chunker), share)
@@ -206,12 +221,28 @@ class Ingest:
             model_seconds=stager.seconds,
             warnings=(
                 *(f"{path}: {reason}" for path, reason in held),
+                *_kept_back(self.loader.documents, found),
                 *(verdict.worse if verdict else ()),
             ),
             digest=newest.digest if newest else "",
             refused=verdict.refused if verdict else "",
             quality=_quality(verdict),
         )
+
+
+def _require_documents(documents: DocumentTree, project: str, config: IngestionConfig) -> None:
+    if not documents.in_place:
+        require_folder(documents.roots[0].path)
+    elif not config.accept_missing:
+        documents.require_present(documents.missing(), project, all_of_them=config.rebuild)
+
+
+def _kept_back(documents: DocumentTree, found: Scan) -> list[str]:
+    """Return a sentence for each folder in place whose documents stay because it is not there."""
+    return [
+        f"{root.path}: {reason}; its documents stay in the index as they were"
+        for root, reason in documents.absent(found)
+    ]
 
 
 def _quality(verdict: GateVerdict | None) -> dict[str, Any]:
@@ -302,9 +333,10 @@ class IngestionManager:
             "" if config.flat else project_name,
             rules=config.rules,
             reading=reading_of(config),
+            documents=config.documents,
             clock=self._clock,
         )
-        require_folder(loader.folder)  # an unknown project leaves no index folder behind
+        _require_documents(loader.documents, project_name, config)  # else an index is left behind
         with open_catalog(
             self._index_root / project_name,
             rebuild=config.rebuild,

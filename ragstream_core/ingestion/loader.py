@@ -25,7 +25,8 @@ from typing import Literal, NamedTuple
 
 from ragstream_core.errors import FileChanging
 from ragstream_core.index.rows import FileEntry, Signature
-from ragstream_core.ingestion.file_types import decode_name, file_type, kind_of
+from ragstream_core.ingestion.document_tree import DocumentTree
+from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import (
     DEFAULT_LIMITS,
@@ -35,7 +36,7 @@ from ragstream_core.ingestion.parsers.engines import (
     is_current,
 )
 from ragstream_core.ingestion.parsers.isolated import parse
-from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, scan, signature_of
+from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, signature_of
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
 
@@ -230,6 +231,7 @@ class DocumentLoader:
         project_name: Name of the project's folder.
         rules: Which files are documents.
         reading: Limits, fallback encoding, what to do about secrets.
+        documents: Where they lie, if it is not that folder.
         clock: Now, ns since the epoch.
     """
 
@@ -240,9 +242,12 @@ class DocumentLoader:
         *,
         rules: ScanRules = DEFAULT_RULES,
         reading: Reading = DEFAULT_READING,
+        documents: DocumentTree | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.folder = Path(doc_root) / project_name
+        self.documents = documents or DocumentTree.of(
+            Path(doc_root) / project_name, flat=rules.flat
+        )
         self.rules = rules
         self.reading = reading
         self._clock = clock
@@ -255,10 +260,10 @@ class DocumentLoader:
             FileChanging: A file never held still.
             OSError: A file cannot be read.
         """
-        for path in sorted(scan(self.folder, self.rules).files):
+        for path in sorted(self.documents.scan(self.rules).files):
             document = self.read(path)
             if document.text is not None:
-                yield str(self.folder / decode_name(path)), path, document.text
+                yield str(self.documents.location(path)), path, document.text
 
     def read(self, path: str, known: FileEntry | None = None) -> Document:
         """Read one file; its hash, size and text come from the same bytes.
@@ -272,7 +277,7 @@ class DocumentLoader:
             OSError: It is gone, a link, or cannot be read.
         """
         for _ in range(READ_ATTEMPTS):
-            fd = open_beneath(self.folder, decode_name(path))
+            fd = self.documents.open(path)
             try:
                 document = self._read_once(path, fd, known)
             finally:
@@ -320,27 +325,3 @@ def _pread(fd: int, limit: int) -> bytes:
         if at == limit - 1:
             break  # all there was when it was measured; the measure is compared again afterwards
     return b"".join(parts)
-
-
-def open_beneath(root: Path, path: str) -> int:
-    """Open a regular file below ``root`` for reading; no component below it may be a link.
-
-    Returns:
-        A descriptor the caller closes.
-
-    Raises:
-        OSError: A component is a link, is missing or leads upwards.
-    """
-    *folders, name = path.split("/")
-    if "" in folders or ".." in (*folders, name) or not name:
-        raise OSError(f"not a path below the project: {path!r}")
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for folder in folders:
-            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-            os.close(at)
-            at = inner
-        # O_NONBLOCK: a pipe put in the file's place must not block the ingest
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
-    finally:
-        os.close(at)

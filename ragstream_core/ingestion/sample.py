@@ -11,10 +11,9 @@ import codecs
 import os
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
-from ragstream_core.ingestion.file_types import decode_name, file_type
-from ragstream_core.ingestion.loader import open_beneath
+from ragstream_core.ingestion.document_tree import DocumentTree
+from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.ingestion.parsers.html_peek import shown_text
 from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
 from ragstream_core.text.tokenizer import about_tokens
@@ -29,11 +28,11 @@ _HTML = ("html", "htm")
 _PACKED = ("docx", "pptx", "xlsx")
 
 
-def tokens_per_byte(folder: Path, sizes: Mapping[str, int]) -> dict[str, float]:
+def tokens_per_byte(documents: DocumentTree, sizes: Mapping[str, int]) -> dict[str, float]:
     """Return about how many tokens a byte of each type holds; types without an answer are left out.
 
     Args:
-        folder: The project's documents.
+        documents: Where the project's documents lie.
         sizes: Bytes by path of the files in question.
     """
     of_type: dict[str, dict[str, int]] = {}
@@ -47,7 +46,7 @@ def tokens_per_byte(folder: Path, sizes: Mapping[str, int]) -> dict[str, float]:
         seen = [
             (_tokens(data, kind) / len(data), times)
             for path, times in _picked(paths, files).items()
-            if (data := _beginning(folder, path, limit))
+            if (data := _beginning(documents, path, limit))
         ]
         mean = sum(one * times for one, times in seen) / max(1, sum(times for _, times in seen))
         if mean:
@@ -66,9 +65,9 @@ def _picked(sizes: Mapping[str, int], count: int) -> Counter[str]:
     return picked
 
 
-def _beginning(folder: Path, path: str, limit: int) -> bytes:
+def _beginning(documents: DocumentTree, path: str, limit: int) -> bytes:
     try:
-        with os.fdopen(open_beneath(folder, decode_name(path)), "rb") as opened:
+        with os.fdopen(documents.open(path), "rb") as opened:
             return opened.read(limit)
     except OSError:
         return b""

@@ -103,34 +103,70 @@ def scan(root: Path, rules: ScanRules = DEFAULT_RULES) -> Scan:
     """
     require_folder(root)
     result = Scan({}, [], [])
-    stack: list[_Folder] = [_Folder(os.fspath(root), "", ())]
+    walk(os.fspath(root), result, flat=rules.flat)
+    narrow(result, rules)
+    return result
+
+
+class Bounds(NamedTuple):
+    """What is left out of a folder whatever lies in it.
+
+    Attributes:
+        closed: Prefixes of folders that are not entered, each ending in ``/``.
+        excluded: The globs of the project; no ignore file takes back what they leave out.
+    """
+
+    closed: frozenset[str] = frozenset()
+    excluded: IgnoreRules | None = None
+
+
+UNBOUNDED = Bounds()
+
+
+def walk(
+    root: str, into: Scan, *, prefix: str = "", bounds: Bounds = UNBOUNDED, flat: bool = False
+) -> None:
+    """List the documents below a folder into a scan; one that is not there is unreadable.
+
+    Args:
+        root: The folder.
+        into: Takes what is found.
+        prefix: Stands before each path: ``""`` or a label that ends in ``/``.
+        bounds: What is left out.
+        flat: Enter no folder below it.
+    """
+    stack: list[_Folder] = [_Folder(root, prefix, (), bounds)]
     while stack:
         folder = stack.pop()
         try:
             with os.scandir(folder.path) as entries:
-                below = _scan_folder(entries, folder, result)
+                below = _scan_folder(entries, folder, into)
         except OSError as error:
             top = folder.prefix.rstrip("/")
-            result.unreadable.append((top, error.strerror or "cannot be listed"))
+            into.unreadable.append((top, error.strerror or "cannot be listed"))
             continue
-        if rules.flat:
+        if flat:
             break
         stack += below
+
+
+def narrow(found: Scan, rules: ScanRules) -> None:
+    """Take what the globs leave out from the files of a scan."""
     if (rules.include, rules.exclude) != DEFAULT_RULES[:2]:
         from ragstream_core.ingestion.ignore import not_chosen
 
-        for path, reason in not_chosen(sorted(result.files), rules.include, rules.exclude):
-            del result.files[path]
-            result.refused.append((path, reason))
-    return result
+        for path, reason in not_chosen(sorted(found.files), rules.include, rules.exclude):
+            del found.files[path]
+            found.refused.append((path, reason))
 
 
 class _Folder(NamedTuple):
-    """A folder still to be listed: its path, its prefix, and the ignore rules above it."""
+    """A folder still to be listed: its path, its prefix, the ignore rules above it, its bounds."""
 
     path: str
     prefix: str
     chain: tuple[IgnoreRules, ...]
+    bounds: Bounds
 
 
 def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan) -> list[_Folder]:
@@ -152,13 +188,15 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
         elif entry.is_dir(follow_symlinks=False):
             if denied(name):
                 into.refused.append((prefix + name + "/", "on the deny list"))
+            elif prefix + name + "/" in folder.bounds.closed:
+                into.refused.append((prefix + name + "/", "written by RAGstream itself"))
             else:
-                below.append(_Folder(entry.path, prefix + name + "/", folder.chain))
+                below.append(folder._replace(path=entry.path, prefix=prefix + name + "/"))
         elif name in IGNORE_NAMES and entry.is_file(follow_symlinks=False):
             rule_files.append(name)
         else:
             into.refused.append((prefix + name, _refusal(entry, name)))
-    if rule_files or folder.chain:
+    if rule_files or folder.chain or folder.bounds.excluded:
         below = _apply_ignores(folder, rule_files, files, below=below, refused=into.refused)
     into.files.update(files)
     return below
@@ -177,15 +215,17 @@ def _apply_ignores(
 
     chain, problems = extended(folder.chain, folder.path, folder.prefix, names=rule_files)
     refused += problems
+    first = () if folder.bounds.excluded is None else (folder.bounds.excluded,)
     kept = []
     for inner in below:
-        if source := ignored_by(inner.prefix, chain):
+        if source := ignored_by(inner.prefix, first) or ignored_by(inner.prefix, chain):
             refused.append((inner.prefix, f"ignored by {source}"))
         else:
             kept.append(inner._replace(chain=chain))
-    for path in [path for path in files if ignored_by(path, chain)]:
-        del files[path]
-        refused.append((path, f"ignored by {ignored_by(path, chain)}"))
+    for path in list(files):
+        if source := ignored_by(path, first) or ignored_by(path, chain):
+            del files[path]
+            refused.append((path, f"ignored by {source}"))
     return kept
 
 

@@ -158,9 +158,9 @@ class Surveyor:
         anew = self.depth.chunk_all or path in self.depth.chunk
         try:
             document = self.loader.read(path, None if anew else old)
-        except FileNotFoundError:
-            return  # deleted since the scan
         except (FileChanging, OSError) as error:
+            if isinstance(error, FileNotFoundError) and not self.loader.documents.in_place:
+                return  # deleted since the scan; elsewhere it may be the disk that went
             reason = error.message if isinstance(error, FileChanging) else _phrase(error)
             self._hold(path, reason, result)
             return

@@ -15,7 +15,7 @@ import datetime as dt
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -78,6 +78,8 @@ class Backup:
         projects: Name → newest generation.
         prompts: How many records it has.
         history: The conversations; None if there are none in it.
+        in_place: Folders whose documents were asked for and are no part of it: they lie outside
+            the data root.
     """
 
     path: str
@@ -86,6 +88,7 @@ class Backup:
     projects: dict[str, IndexState]
     prompts: int
     history: HistoryState | None
+    in_place: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream backup --json` prints."""
@@ -96,6 +99,7 @@ class Backup:
             "projects": {name: state._asdict() for name, state in self.projects.items()},
             "prompts": self.prompts,
             "history": self.history._asdict() if self.history else {},
+            "in_place": list(self.in_place),
         }
 
 
@@ -159,6 +163,7 @@ def backup(
     for name in wanted:
         if not (workspace.index_dir(name) / CATALOG_NAME).exists():
             raise UnknownProject(f"project {name} has no index", hint=RunCommand("ingest", name))
+    outside = tuple(_outside(workspace, wanted)) if documents else ()
     _require_free(destination, force=force)
     staging = destination.with_name(f".{destination.name}.part")
     shutil.rmtree(staging, ignore_errors=True)
@@ -168,6 +173,8 @@ def backup(
         with open_catalog(workspace.index_dir(name)) as catalog:
             states[name] = _copy_index(catalog, staging / "index" / name)
         _copy_texts(workspace, name, staging, documents=documents)
+    for name in _not_ingested(workspace) if not list(projects) else ():
+        _copy_texts(workspace, name, staging, documents=False)
     prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
     history = None if list(projects) else copy_history(workspace, staging)
     digests = {_relative(p, staging): file_sha256(p) for p in files(staging)}
@@ -179,7 +186,20 @@ def backup(
     verify_history(staging)
     replace_folder(staging, destination)
     size = sum(p.stat().st_size for p in files(destination))
-    return Backup(str(destination), len(digests), size, states, prompts, history)
+    return Backup(str(destination), len(digests), size, states, prompts, history, outside)
+
+
+def _not_ingested(workspace: Workspace) -> list[str]:
+    """Return the projects in place that have no index yet; what names their folders is kept."""
+    known = indexed(workspace.config.index_dir)
+    return [name for name in projects.in_place(workspace.data_dir) if name not in known]
+
+
+def _outside(workspace: Workspace, wanted: Iterable[str]) -> Iterator[str]:
+    """Yield the folders in place of the projects of a backup."""
+    for name in wanted:
+        if projects.is_in_place(workspace.data_dir, name):
+            yield from (str(root.path) for root in workspace.documents(name).roots)
 
 
 def _require_free(path: Path, *, force: bool) -> None:
@@ -216,12 +236,13 @@ def _copy_index(catalog: Catalog, target: Path) -> IndexState:
 def _copy_texts(workspace: Workspace, name: str, target: Path, *, documents: bool) -> None:
     root = workspace.data_dir
     sources = [root / "projects" / name]
-    if documents and name in workspace.projects() and not projects.is_flat(root, name):
-        sources.append(workspace.doc_dir(name))
+    copied = documents and name in workspace.projects() and not projects.is_in_place(root, name)
+    if copied and not projects.is_flat(root, name):
+        sources.append(root / "doc_raw" / name)
     for folder in sources:
         for path in files(folder):
             copy_durable(path, target / path.relative_to(root))
-    if documents and projects.is_flat(root, name):
+    if copied and projects.is_flat(root, name):
         for path in (root / "doc_raw").iterdir():
             if path.is_file() and not path.is_symlink():
                 copy_durable(path, target / "doc_raw" / path.name)

@@ -83,7 +83,7 @@ def of_gold(
         RagstreamError: Nothing is ingested, or a model is not available.
         OSError: The figures cannot be written.
     """
-    workspace.doc_dir(project)
+    workspace.require_project(project)
     chosen = _judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
     questions = read_gold(gold) if gold else gold_questions(workspace, project)
     questions = questions[:limit] if limit else questions

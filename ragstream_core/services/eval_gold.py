@@ -66,7 +66,7 @@ def ask_gold(workspace: Workspace, project: str, *, progress: Progress | None = 
         UsageError: The project has no gold questions, or a line is not one.
         RagstreamError: Nothing is ingested, or the embedding model is not available.
     """
-    workspace.doc_dir(project)
+    workspace.require_project(project)
     gate = gate_of(workspace, project)
     if gate is None:
         raise no_gold_questions(workspace, project)

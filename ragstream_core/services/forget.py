@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import Refused, RunCommand, UsageError
+from ragstream_core.errors import AddOption, Refused, RunCommand, UsageError
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import sync_dir
 from ragstream_core.text.fingerprints import TextFingerprints
-from ragstream_core.wiring import erasure
+from ragstream_core.wiring import erasure, project_files, projects
 from ragstream_core.wiring.debug_log import vars_files
+from ragstream_core.wiring.ingestion import inspection
 from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 
 if TYPE_CHECKING:
@@ -57,17 +59,21 @@ class ForgetReport:
         return asdict(self)
 
 
-def forget(workspace: Workspace, project: str, path: str, *, delete: bool = False) -> ForgetReport:
+def forget(
+    workspace: Workspace, project: str, path: str, *, delete: bool = False, exclude: bool = False
+) -> ForgetReport:
     """Erase a file from the index and from everything that holds its text.
 
     Args:
         workspace: The data root.
         project: Its name.
         path: The file, as `status` and the manifest name it.
-        delete: Delete the file itself if it still lies in the project's folder.
+        delete: Delete the file itself if it still lies in the project's folder, which must be below
+            the data root.
+        exclude: Name the file in ``project.yaml``, so that it is not taken in again and can stay.
 
     Raises:
-        UsageError: No generation ever held that path.
+        UsageError: No generation ever held that path, or nothing of it can be excluded.
         Refused: The file still lies in the project's folder.
         ProjectLocked: Another process writes the project.
         IntegrityError: The catalog is damaged.
@@ -84,6 +90,8 @@ def forget(workspace: Workspace, project: str, path: str, *, delete: bool = Fals
                 f"no generation of {project} holds {path!r}",
                 hint=("give the path as ", RunCommand("status", project), " writes it"),
             )
+        if exclude:
+            _exclude(workspace, project, path)
         _require_gone(workspace, project, path, delete=delete)
         done = erasure.erase(FileSubject(workspace, project, path, catalog))
     hidden, shared = done.hidden, len(done.hidden.hashes) - done.texts
@@ -96,8 +104,15 @@ def forget(workspace: Workspace, project: str, path: str, *, delete: bool = Fals
 def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool) -> None:
     if project not in workspace.projects():
         return
-    folder = workspace.doc_dir(project)
-    file = folder / path
+    documents = workspace.documents(project)
+    try:
+        folder, inside = documents.place(path)
+    except FileNotFoundError:  # the label of a folder that the project no longer has
+        return
+    file = folder / inside
+    if documents.in_place:
+        _require_left_out(workspace, project, path, file)
+        return
     if not file.is_symlink() and not file.exists():
         return
     if not delete:
@@ -109,6 +124,36 @@ def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool
         raise Refused(f"{file} leads outside the project", hint="remove it yourself")
     file.unlink()
     sync_dir(file.parent)
+
+
+def _exclude(workspace: Workspace, project: str, path: str) -> None:
+    if not projects.is_in_place(workspace.data_dir, project):
+        raise UsageError(
+            f"{project} does not read documents in place; nothing can be excluded for it alone",
+            hint=("move the file away, or ", AddOption("--delete")),
+        )
+    project_files.exclude(workspace.data_dir, project, path)
+
+
+def _require_left_out(workspace: Workspace, project: str, path: str, file: Path) -> None:
+    """Refuse to erase a document in place that the next ingest would take in again.
+
+    A folder that is missing may come back with the document, so only the globs can be trusted.
+    """
+    found, documents = inspection(workspace, project)
+    lies_there = path in found.found.files
+    away = any(path.startswith(root.prefix) for root, _ in documents.absent(found.found))
+    if not lies_there and not (away and not documents.excludes(path)):
+        return
+    raise Refused(
+        f"{file} still lies there and is yours: RAGstream deletes nothing in place"
+        if lies_there
+        else f"{file} may come back with its folder: the next ingest may find the document again",
+        hint=(
+            "delete it yourself, or leave it out for good: ",
+            RunCommand("forget", f"{path} -p {project} --exclude"),
+        ),
+    )
 
 
 class FileSubject:

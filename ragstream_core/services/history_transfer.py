@@ -69,7 +69,7 @@ def adopt(
         Refused: `history.persist` is off: nothing is written.
         OperationFailed: Disk full or failing; a first part of the labels may be written.
     """
-    workspace.doc_dir(project)
+    workspace.require_project(project)
     if not (tags or days or session):
         raise UsageError(
             "no turns are selected", hint=RunCommand("history adopt", f"{project} --tag GOLD")

@@ -168,7 +168,7 @@ def import_conversations(
     if form and form not in FORMATS:
         raise UsageError(f"no format {form!r}", hint=f"one of {', '.join(FORMATS)}")
     if project:
-        workspace.doc_dir(project)
+        workspace.require_project(project)
     files = reader.export_files(path, form)
     moment = now or dt.datetime.now().astimezone()
     if dry_run:

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.wiring import chroma_collections, ingestion, projects
+from ragstream_core.wiring import chroma_collections, ingestion
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
@@ -21,6 +21,7 @@ def ingest_project(
     *,
     verify: bool = False,
     rebuild: bool = False,
+    accept_missing: bool = False,
     progress: IngestProgress | None = None,
     provenance: dict[str, str] | None = None,
     collection: bool = True,
@@ -32,6 +33,8 @@ def ingest_project(
         project: Its name.
         verify: Hash every file and check every vector, whatever the signatures say.
         rebuild: Start a new store; needed after a change of the model or damage.
+        accept_missing: Take the documents of a folder in place that is missing or empty for
+            deleted.
         progress: Called with (phase, done, total).
         provenance: Kept in the generation row, e.g. the Dagster run.
         collection: Bring its Chroma collection up to date as well, if one is kept; what goes
@@ -40,6 +43,7 @@ def ingest_project(
     Raises:
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
+        InputUnavailable: The folders of a project in place are missing or empty.
         ProjectLocked: Another process is writing it.
         ModelMismatch: The store was built by another model.
         IntegrityError: The store is damaged.
@@ -49,6 +53,7 @@ def ingest_project(
         ingestion.ingestion_config(workspace, project),
         verify=verify,
         rebuild=rebuild,
+        accept_missing=accept_missing,
         provenance=provenance or {},
     )
     run = functools.partial(manager.run, project, config)
@@ -84,11 +89,11 @@ def _manager(
     from ragstream_core.wiring import models
     from ragstream_core.wiring.quality_gate import gate_of
 
-    folder = workspace.doc_dir(project)
+    workspace.require_project(project)
     embedder = models.embedder(workspace.config)
     offsets = getattr(embedder, "token_offsets", word_offsets)
     return IngestionManager(
-        folder if projects.is_flat(workspace.data_dir, project) else folder.parent,
+        workspace.data_dir / "doc_raw",
         workspace.config.index_dir,
         embedder=embedder,
         chunkers=lambda _: Chunker(

@@ -200,7 +200,7 @@ def report(workspace: Workspace, project: str) -> IndexReport:
     """
     from ragstream_core.index.generations import read
 
-    workspace.doc_dir(project)
+    workspace.require_project(project)
     index_dir = workspace.index_dir(project)
     rows = read(index_dir, _rows)
     texts, tokens = {h for _, h, _ in rows.chunks}, [t for _, _, t in rows.chunks]

@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import InputUnavailable, RunCommand
-from ragstream_core.ingestion.file_types import decode_name, file_type
-from ragstream_core.ingestion.loader import open_beneath
+from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def page_picture(workspace: Workspace, project: str, path: str, *, sha256: str, 
     where = f"{project}/{path}"
     limit = workspace.config.settings.discovery.max_pdf_bytes
     try:
-        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
+        fd = workspace.open_document(project, path)
         with os.fdopen(fd, "rb") as handle:
             data = handle.read(limit + 1)
     except (OSError, ValueError) as error:

@@ -141,7 +141,7 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
 
     settings = workspace.config.chain()
     for project in named:
-        workspace.doc_dir(project)
+        workspace.require_project(project)
     views = [open_view(workspace.index_dir(project)) for project in named]
     ranked = retriever(workspace, settings)
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))

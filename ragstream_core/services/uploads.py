@@ -86,7 +86,13 @@ def save_upload(workspace: Workspace, project: str, given: str, data: bytes) -> 
     """
     name = safe_name(given)
     _require_size(workspace, name, data)
-    base = workspace.doc_dir(project)
+    workspace.require_project(project)
+    if projects.is_in_place(workspace.data_dir, project):
+        raise Refused(
+            f"{project} reads documents in place; nothing is written there",
+            hint="put the file into its folder yourself, or choose another project",
+        )
+    base = workspace.documents(project).roots[0].path
     folder = base if projects.is_flat(workspace.data_dir, project) else base / FOLDER
     if folder.is_symlink():
         raise Refused(

@@ -20,7 +20,6 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.agents.a1_file_injector import forced_paths
@@ -31,11 +30,7 @@ from ragstream_core.errors import InjectFile, OperationFailed, RunProgram, Unkno
 from ragstream_core.index.catalog_read import live_files
 from ragstream_core.index.generations import manifest_of
 from ragstream_core.index.schema import reading
-from ragstream_core.ingestion.file_types import decode_name
-from ragstream_core.ingestion.loader import open_beneath
-from ragstream_core.ingestion.scan import ScanRules, scan
 from ragstream_core.prompts.inputs import persists
-from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord, PromptStore
@@ -115,8 +110,7 @@ def injectable(workspace: Workspace, project: str) -> list[str]:
     Raises:
         UnknownProject: There is no such folder.
     """
-    flat = projects.is_flat(workspace.data_dir, project)
-    found = scan(workspace.doc_dir(project), ScanRules(flat=flat))
+    found = workspace.documents(project).scan()
     other = [path for path, reason in found.refused if reason == "type not supported"]
     return sorted([*found.files, *other])
 
@@ -146,7 +140,7 @@ def read_file(workspace: Workspace, project: str, path: str) -> bytes:
         UsageError: The file is gone, is a link, or is over 5 MB.
     """
     try:
-        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
+        fd = workspace.open_document(project, path)
         with os.fdopen(fd, "rb") as handle:
             data = handle.read(MAX_INJECTED_BYTES + 1)
     except OSError as error:
@@ -264,10 +258,7 @@ def pinned_diffs(
     }
     tokens = [token.replace("\\", "/").removeprefix("./") for token in wanted]
     names = dict.fromkeys(name for token in tokens for name in forced_paths(token, list(homes)))
-    return {
-        f"{PREFIX}{'/'.join(homes[name])}": diff_of(workspace.doc_dir(homes[name][0]), *homes[name])
-        for name in names
-    }
+    return {f"{PREFIX}{'/'.join(homes[name])}": diff_of(workspace, *homes[name]) for name in names}
 
 
 def diffs_in(texts: Mapping[str, str]) -> dict[tuple[str, str], str]:
@@ -280,23 +271,25 @@ def diffs_in(texts: Mapping[str, str]) -> dict[tuple[str, str], str]:
     return found
 
 
-def diff_of(root: Path, project: str, path: str) -> str:
+def diff_of(workspace: Workspace, project: str, path: str) -> str:
     """Return what `git diff HEAD` says about one file; empty where nothing changed.
 
     Args:
-        root: The project's folder; inside a work tree.
-        project: Its name, for messages.
-        path: The file, relative to it.
+        workspace: The data root.
+        project: Its name; its folder lies inside a work tree.
+        path: The file, as in the index.
 
     Raises:
+        UnknownProject: There is no such project.
         UsageError: No git, no repository, no commit, or too long a diff.
         OperationFailed: git takes too long.
     """
     name = f"{project}/{path}"
+    root, inside = workspace.documents(project).place(path)
     with tempfile.TemporaryFile() as out:
         try:
             done = subprocess.run(
-                [*_GIT, "-C", str(root), *_DIFF, path],
+                [*_GIT, "-C", str(root), *_DIFF, inside],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE,
                 timeout=TIMEOUT_S, check=False,
             )  # fmt: skip

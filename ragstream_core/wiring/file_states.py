@@ -9,8 +9,6 @@ from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.ingestion.file_types import decode_name
-from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring.file_sources import diff_of
 from ragstream_core.wiring.ingestion import ingestion_config
@@ -31,7 +29,7 @@ def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str
         sha256: Of its bytes then, or the first digits.
     """
     try:
-        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
+        fd = workspace.open_document(project, path)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             return CHANGED
@@ -54,7 +52,7 @@ def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
         sha256: Of the diff's text then.
     """
     try:
-        text = diff_of(workspace.doc_dir(project), project, path)
+        text = diff_of(workspace, project, path)
     except (RagstreamError, OSError):
         return UNREADABLE
     return CURRENT if sha256_hex(text) == sha256 else CHANGED
@@ -95,10 +93,11 @@ def indexed_text(workspace: Workspace, project: str, path: str, sha256: str) -> 
     from ragstream_core.ingestion.ingestion_manager import reading_of
     from ragstream_core.ingestion.loader import DocumentLoader
 
-    folder = workspace.doc_dir(project)
+    documents = workspace.documents(project)
     reading = reading_of(ingestion_config(workspace, project))
+    loader = DocumentLoader(documents.roots[0].path, "", documents=documents, reading=reading)
     try:
-        document = DocumentLoader(folder.parent, folder.name, reading=reading).read(path)
+        document = loader.read(path)
     except (RagstreamError, OSError):
         return ""
     return document.text or "" if document.entry.sha256 == sha256 else ""

@@ -33,7 +33,7 @@ def open_views(workspace: Workspace, projects: Sequence[str], *, history: bool) 
         raise UsageError("no project given", hint=(RunCommand("status"), " lists them"))
     views: list[IndexView] = []
     for project in dict.fromkeys(projects):
-        workspace.doc_dir(project)
+        workspace.require_project(project)
         views.append(open_view(workspace.index_dir(project)))
     if history:
         views.append(_turns(workspace))

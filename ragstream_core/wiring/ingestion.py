@@ -17,6 +17,7 @@ from ragstream_core.wiring import projects
 from ragstream_core.wiring.models import fingerprint
 
 if TYPE_CHECKING:
+    from ragstream_core.ingestion.document_tree import DocumentTree
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.text.chunk_profiles import ChunkProfile
     from ragstream_core.wiring.workspace import Workspace
@@ -33,6 +34,7 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
             sizes of chunks do not fit together.
     """
     settings = workspace.config.settings
+    away = projects.is_in_place(workspace.data_dir, project)
     return IngestionConfig(
         profile=settings.chunking.profile,
         chunk_limits=profile_of(workspace).limits,
@@ -47,6 +49,7 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
         exclude=tuple(settings.discovery.exclude),
         embedding=fingerprint(workspace.config),
         flat=projects.is_flat(workspace.data_dir, project),
+        documents=workspace.documents(project) if away else None,
     )
 
 
@@ -75,9 +78,11 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     Raises:
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
+        InputUnavailable: No folder of a project in place is there.
     """
     began = time.perf_counter()
-    found = _inspect(workspace, project)
+    found, documents = inspection(workspace, project)
+    documents.require_present(found.found, project)
     if found.pending is not None:
         return None
     from ragstream_core.wiring import chroma_collections
@@ -94,6 +99,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
     Returns:
         ``project, generation, digest, created, model, files, chunks, on_disk``, ``reason`` (why
         an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
+        ``absent`` (folders in place that are missing or empty, and why),
         ``truncated_inputs`` (texts the encoder cut when the generation was made),
         ``unsure`` (files so fresh that only their hash can tell), ``forecast`` (what an ingest
         would embed, about: ``files, chunks, seconds, chunks_per_s, measured``), ``skipped``
@@ -105,13 +111,13 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
     """
     from ragstream_core.wiring import chroma_collections
 
-    found = _inspect(workspace, project)
+    found, documents = inspection(workspace, project)
     newest, pending = found.newest, found.pending
     changes = pending.changes if pending else None
     index_dir = workspace.index_dir(project)
     past = known(index_dir, newest)
     waiting = _waiting(found)
-    likely = peeked(workspace.doc_dir(project), waiting, found.found, past)
+    likely = peeked(documents, waiting, found.found, past)
     return {
         "project": project,
         "generation": newest.n if newest else 0,
@@ -122,6 +128,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         "chunks": newest.counts.get("chunks", 0) if newest else 0,
         "on_disk": len(found.found.files),
         "reason": pending.reason if pending else "",
+        "absent": [f"{root.path}: {why}" for root, why in documents.absent(found.found)],
         "truncated_inputs": int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
         "unsure": len(changes.racy) if changes else 0,
         "pending": {
@@ -175,10 +182,20 @@ def _left_out(found: Inspection, past: Known) -> list[list[str]]:
     return [list(row) for row in sorted({**skipped, **dict(found.found.refused)}.items())]
 
 
-def _inspect(workspace: Workspace, project: str) -> Inspection:
-    folder = workspace.doc_dir(project)
+def inspection(workspace: Workspace, project: str) -> tuple[Inspection, DocumentTree]:
+    """Return a project's documents against its catalog, by signatures alone, and where they lie.
+
+    Raises:
+        UnknownProject: There is no such project.
+        InvalidName: The name could lead outside the data root.
+        UsageError: Its ``project.yaml`` cannot be used.
+    """
     config = ingestion_config(workspace, project)
-    return inspect(workspace.index_dir(project), folder, scan_fp=config.scan_fp, rules=config.rules)
+    documents = config.documents or workspace.documents(project)
+    found = inspect(
+        workspace.index_dir(project), documents, scan_fp=config.scan_fp, rules=config.rules
+    )
+    return found, documents
 
 
 def _size(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Project names and folders; a name can never lead outside the data root."""
+"""Project names, and the folders below ``doc_raw``; a name leads nowhere outside the data root."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import re
 from pathlib import Path
 
-from ragstream_core.errors import InvalidName, UnknownProject
+from ragstream_core.errors import InvalidName, RunCommand, UnknownProject
+from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree
 
 FLAT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -38,11 +39,14 @@ def checked(project: str) -> str:
 
 
 def names(data_dir: Path) -> list[str]:
-    """Return all project names, sorted: folders of ``doc_raw``, and ``default`` for flat files."""
-    found: set[str] = set()
+    """Return all project names, sorted.
+
+    Folders of ``doc_raw``, ``default`` for its flat files, and the projects in place.
+    """
+    found = set(in_place(data_dir))
     root = data_dir / "doc_raw"
     if not root.is_dir():
-        return []
+        return sorted(found)
     with os.scandir(root) as entries:
         for entry in entries:
             if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
@@ -50,6 +54,21 @@ def names(data_dir: Path) -> list[str]:
             elif entry.is_dir(follow_symlinks=False) and is_valid(entry.name):
                 found.add(entry.name)
     return sorted(found)
+
+
+def in_place(data_dir: Path) -> list[str]:
+    """Return the names of the projects whose documents lie elsewhere, sorted."""
+    root = data_dir / "projects"
+    if not root.is_dir():
+        return []
+    with os.scandir(root) as entries:
+        folders = [entry.name for entry in entries if entry.is_dir() and is_valid(entry.name)]
+    return sorted(name for name in folders if is_in_place(data_dir, name))
+
+
+def is_in_place(data_dir: Path, project: str) -> bool:
+    """Whether a file says where the documents of a project lie."""
+    return (data_dir / "projects" / project / PROJECT_FILE).is_file()
 
 
 def unfit(data_dir: Path) -> list[tuple[str, str]]:
@@ -77,34 +96,48 @@ def _fault(entry: os.DirEntry[str]) -> str:
         return "" if entry.is_file() else "a link that leads nowhere; remove it"
     if entry.is_dir(follow_symlinks=False) and not is_valid(entry.name):
         return f"not a project name; rename it: {RULE}"
+    if entry.is_dir() and is_in_place(Path(entry.path).parents[1], entry.name):
+        return f"not read: projects/{entry.name}/{PROJECT_FILE} names other folders"
     return ""
 
 
-def doc_dir(data_dir: Path, project: str) -> Path:
-    """Return the folder of a project's documents.
+def require(data_dir: Path, project: str) -> None:
+    """Refuse a name that no project has.
 
     Raises:
         InvalidName: Not a project name.
-        UnknownProject: There is no such folder; the nearest name is named.
+        UnknownProject: There is no such project; the nearest name is named.
     """
     checked(project)
     known = names(data_dir)
-    if project not in known:
-        if fault := dict(unfit(data_dir)).get(project):
-            raise UnknownProject(f"{data_dir / 'doc_raw' / project} is not a project", hint=fault)
-        near = difflib.get_close_matches(project, known, n=1)
-        listed = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
-        raise UnknownProject(
-            f"no project {project!r} under {data_dir / 'doc_raw'}",
-            hint=f"{listed}; or put documents into {data_dir / 'doc_raw' / project}/",
-        )
-    folder = data_dir / "doc_raw" / project
-    return folder if folder.is_dir() else data_dir / "doc_raw"
+    if project in known:
+        return
+    if fault := dict(unfit(data_dir)).get(project):
+        raise UnknownProject(f"{data_dir / 'doc_raw' / project} is not a project", hint=fault)
+    near = difflib.get_close_matches(project, known, n=1)
+    listed = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+    raise UnknownProject(
+        f"no project {project!r} under {data_dir / 'doc_raw'}",
+        hint=(
+            f"{listed}; or put documents into {data_dir / 'doc_raw' / project}/, or ",
+            RunCommand("project add", f"{project} PATH"),
+        ),
+    )
+
+
+def copied(data_dir: Path, project: str) -> DocumentTree:
+    """Return where the documents of a project below the data root lie."""
+    flat = is_flat(data_dir, project)
+    return DocumentTree.of(data_dir / "doc_raw" / ("" if flat else project), flat=flat)
 
 
 def is_flat(data_dir: Path, project: str) -> bool:
     """Whether a project is the flat files of ``doc_raw`` itself: no folder is entered."""
-    return project == FLAT and not (data_dir / "doc_raw" / FLAT).is_dir()
+    return (
+        project == FLAT
+        and not (data_dir / "doc_raw" / FLAT).is_dir()
+        and not is_in_place(data_dir, FLAT)
+    )
 
 
 def is_valid(name: str) -> bool:

@@ -76,7 +76,7 @@ def pin_inputs(
     filters = file_sources.filters_of(request.text)
     settings = within_window(file_sources.narrowed(config.chain(), filters, now))
     for project in request.projects:
-        workspace.doc_dir(project)
+        workspace.require_project(project)
     pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]
     projects = [p.project for p in pins]
     history = (

@@ -23,8 +23,6 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.question_match import asks_the_same, stands_alone
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError, RunCommand
 from ragstream_core.index.view import open_view
-from ragstream_core.ingestion.file_types import decode_name
-from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.identity import sha256_hex
@@ -210,7 +208,7 @@ class RagstackMemory:
 
     def _digest(self, project: str, path: str) -> str:
         with contextlib.suppress(OSError, RagstreamError):
-            fd = open_beneath(self._workspace.doc_dir(project), decode_name(path))
+            fd = self._workspace.open_document(project, path)
             with os.fdopen(fd, "rb") as handle:
                 return sha256_hex(handle.read())
         return ""

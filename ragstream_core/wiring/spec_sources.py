@@ -130,7 +130,7 @@ def read_project(workspace: Workspace, name: str, pattern: re.Pattern[str]) -> P
         GenerationGone: Nothing is ingested.
         IntegrityError: The index is damaged.
     """
-    workspace.doc_dir(name)
+    workspace.require_project(name)
     view = open_view(workspace.index_dir(name))
     documents = documents_of(view.chunks(view.chunk_ids))
     made = {one.n: one.created for one in kept_generations(workspace.index_dir(name))}

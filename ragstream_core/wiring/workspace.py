@@ -11,6 +11,7 @@ from ragstream_core.config import AppConfig
 from ragstream_core.wiring import projects as wiring_projects
 
 if TYPE_CHECKING:
+    from ragstream_core.ingestion.document_tree import DocumentTree
     from ragstream_core.prompts.store import PromptStore
 
 IngestProgress = Callable[[str, int, int], None]
@@ -44,14 +45,45 @@ class Workspace:
         """Return (name, reason) of the folders of ``doc_raw`` that cannot be projects, sorted."""
         return wiring_projects.unfit(self.data_dir)
 
-    def doc_dir(self, project: str) -> Path:
-        """Return a project's document folder.
+    def require_project(self, project: str) -> None:
+        """Refuse a name that no project has.
 
         Raises:
             InvalidName: The name could lead outside the data root.
-            UnknownProject: There is no such folder.
+            UnknownProject: There is no such project; the nearest name is named.
         """
-        return wiring_projects.doc_dir(self.data_dir, project)
+        wiring_projects.require(self.data_dir, project)
+
+    def documents(self, project: str) -> DocumentTree:
+        """Return where a project's documents lie.
+
+        Raises:
+            InvalidName: The name could lead outside the data root.
+            UnknownProject: There is no such project.
+            UsageError: Its ``project.yaml`` cannot be used.
+        """
+        self.require_project(project)
+        if not wiring_projects.is_in_place(self.data_dir, project):
+            return wiring_projects.copied(self.data_dir, project)
+        from ragstream_core.wiring import project_files
+
+        return project_files.tree(self.config, project)
+
+    def open_document(self, project: str, path: str) -> int:
+        """Open a document for reading, beneath its folder; no link is followed.
+
+        Args:
+            project: Its project.
+            path: As in the index.
+
+        Returns:
+            A descriptor the caller closes.
+
+        Raises:
+            InvalidName, UnknownProject, UsageError: As `documents`.
+            OSError: It is missing, a link, or leads upwards.
+        """
+        return self.documents(project).open(path)
 
     def index_dir(self, project: str) -> Path:
         """Return a project's index folder, whether it exists or not.

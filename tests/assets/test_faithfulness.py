@@ -11,7 +11,7 @@ from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.services.eval_faithfulness import figures_dir
 from ragstream_core.services.ingest import ingest_project
 from tests.assets.executing import execute, shown
-from tests.workspaces import write_gold
+from tests.workspaces import docs_of, write_gold
 
 QUESTION = "What does a killed ingest leave behind?"
 GOLD = {"question": QUESTION, "file": "crash.md", "answer": "the last committed generation"}
@@ -34,7 +34,7 @@ def test_figures_a_row_a_question_and_a_point_a_generation(gold, home):
     assert first["gold_contained"] == 1.0 and first["generation"] == 1
     (row,) = first["questions"].records
     assert (row.data["question"], row.data["score"]) == (QUESTION, 1.0)
-    (gold.doc_dir("demo") / "more.md").write_text("# More\n\nA killed ingest is resumed later.\n")
+    (docs_of(gold) / "more.md").write_text("# More\n\nA killed ingest is resumed later.\n")
     ingest_project(gold, "demo")
     second = shown(materialise(gold, home))
     assert second["generation"] == 2

@@ -9,6 +9,7 @@ from ragstream_assets.recorder import recorder
 from ragstream_core.errors import UnknownProject
 from ragstream_core.services.ingest import ingest_project
 from tests.assets.executing import execute, values_of
+from tests.workspaces import docs_of
 
 KEYS = [dg.AssetKey(["documents", n]) for n in ("file_manifest", "chunks", "embeddings", "index")]
 
@@ -48,7 +49,7 @@ def test_materialise_then_no_op(space, home):
 
 
 def test_skipped_files_are_listed_with_their_reason(space, home):
-    (space.doc_dir("demo") / "blob.md").write_bytes(b"\0\1\2" * 100)
+    (docs_of(space) / "blob.md").write_bytes(b"\0\1\2" * 100)
     (space.data_dir / "doc_raw" / "two words").mkdir()
     manifest = _metadata(_materialise(space, home), "file_manifest")[0]
     (unfit,) = manifest["no_projects"].records
@@ -73,7 +74,7 @@ def test_checks_pass_and_belong_to_their_project(space, home):
 def test_a_torn_vector_file_and_a_waiting_document_fail_their_checks(ingested):
     from ragstream_assets.asset_checks import checked
 
-    (ingested.doc_dir("demo") / "late.md").write_text("# Late\n\nNobody has ingested this.\n")
+    (docs_of(ingested) / "late.md").write_text("# Late\n\nNobody has ingested this.\n")
     vectors = next(ingested.index_dir("demo").glob("vectors-*.f32"))
     vectors.write_bytes(b"\0" * vectors.stat().st_size)
     failed = {r.check_name: r for r in checked(ingested, "demo") if not r.passed}
@@ -101,7 +102,7 @@ def test_no_op_makes_no_run(ingested, home):
 
 
 def _grow(space, word):
-    (space.doc_dir("demo") / "late.md").write_text(f"# Late\n\nSomething {word} to say.\n")
+    (docs_of(space) / "late.md").write_text(f"# Late\n\nSomething {word} to say.\n")
 
 
 def _told(home):

@@ -12,6 +12,7 @@ from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import quality_gate
 from tests.assets.executing import execute
+from tests.workspaces import docs_of
 
 SUNDAY = dt.datetime(2026, 3, 1, 3, 30, tzinfo=dt.UTC)
 
@@ -51,7 +52,7 @@ def test_every_project_that_is_a_partition_is_verified_once_a_week(space, home, 
 
 
 def _change(space, n):
-    (space.doc_dir("demo") / "lock.md").write_text(f"# Locks\n\nVersion {n} of the text.\n")
+    (docs_of(space) / "lock.md").write_text(f"# Locks\n\nVersion {n} of the text.\n")
     return ingest_project(space, "demo")
 
 
@@ -92,10 +93,10 @@ def test_the_quality_check_shows_figures_and_fails_after_a_refusal(space, home, 
     found = check()
     assert found.passed and found.metadata["recall"].value == 1.0
     assert found.metadata["questions"].value == 1
-    before = (space.doc_dir("demo") / "lock.md").read_text()
-    (space.doc_dir("demo") / "lock.md").write_text("# Soup\n\nIt is served at noon.\n")
+    before = (docs_of(space) / "lock.md").read_text()
+    (docs_of(space) / "lock.md").write_text("# Soup\n\nIt is served at noon.\n")
     assert ingest_project(space, "demo").refused
     found = check()
     assert not found.passed and "a newer state was refused: recall@1" in found.description
-    (space.doc_dir("demo") / "lock.md").write_text(before + "\nIt is a file.\n")
+    (docs_of(space) / "lock.md").write_text(before + "\nIt is a file.\n")
     assert ingest_project(space, "demo").committed and check().passed

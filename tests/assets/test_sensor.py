@@ -7,6 +7,9 @@ import dagster as dg
 from ragstream_assets import sensors
 from ragstream_assets.definitions import defs
 from ragstream_assets.sensors import FinishedRuns
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.projects import AddRequest, add
+from tests.workspaces import docs_of
 
 
 def _run(home, request, status):
@@ -56,7 +59,7 @@ def test_what_was_ingested_by_hand_is_not_requested(ingested, home):
 
 def test_a_changed_file_is_requested_once(ingested, home):
     cursor = _tick(ingested, home).cursor
-    (ingested.doc_dir("demo") / "lock.md").write_text("# Locks\n\nA longer and newer text.\n")
+    (docs_of(ingested) / "lock.md").write_text("# Locks\n\nA longer and newer text.\n")
     changed = _tick(ingested, home, cursor)
     assert len(changed.run_requests) == 1
     assert not _tick(ingested, home, changed.cursor).run_requests
@@ -111,3 +114,29 @@ def test_it_runs_by_default_and_evaluates_with_its_resource(space, home):
     context = dg.build_sensor_context(instance=home, definitions=defs)
     result = sensors.folder_sensor(context, workspace=resource)
     assert len(result.run_requests) == 1
+
+
+def test_a_folder_in_place_is_a_partition_and_its_absence_is_no_request(space, home, tmp_path):
+    away = tmp_path / "notes"
+    away.mkdir()
+    (away / "a.md").write_text("# A\n\nalpha words\n")
+    add(space, "notes", AddRequest([away]))
+    first = _tick(space, home)
+    assert {request.partition_key for request in first.run_requests} == {"demo", "notes"}
+    for project in ("demo", "notes"):
+        ingest_project(space, project)
+    there = _tick(space, home, first.cursor)
+    away.rename(tmp_path / "aside")
+    gone = _tick(space, home, there.cursor)
+    assert not there.run_requests and not gone.run_requests
+    (tmp_path / "aside" / "b.md").write_text("# B\n\nbeta words\n")
+    (tmp_path / "aside").rename(away)
+    (back,) = _tick(space, home, gone.cursor).run_requests
+    assert back.partition_key == "notes"
+
+
+def test_a_project_that_cannot_be_read_does_not_keep_the_others_from_being_looked_at(space, home):
+    (space.data_dir / "projects" / "broken").mkdir(parents=True)
+    (space.data_dir / "projects" / "broken" / "project.yaml").write_text("roots: 7\n")
+    found = _tick(space, home).run_requests
+    assert [request.partition_key for request in found] == ["broken", "demo"]

@@ -80,8 +80,10 @@ NO_OP = """
 import sys
 from pathlib import Path
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.forecast import inspect
-due = inspect(Path(sys.argv[2]), Path(sys.argv[1]), scan_fp=IngestionConfig().scan_fp).pending
+docs = DocumentTree.of(Path(sys.argv[1]))
+due = inspect(Path(sys.argv[2]), docs, scan_fp=IngestionConfig().scan_fp).pending
 if due is not None:
     sys.exit(f"not a no-op: {due.reason}")
 """

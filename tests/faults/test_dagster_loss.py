@@ -22,6 +22,7 @@ from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.lengths import by_length
 from tests.recorded import record_prompt
+from tests.workspaces import docs_of
 
 SECRET = (
     "# Payroll\n\nThe salary of Zebulon Quatermain is four thousand nine hundred doubloons "
@@ -68,7 +69,7 @@ def test_deleting_dagsters_home_loses_runs_and_no_work(space):
         shutil.rmtree(space.data_dir / "dagster_home")
         again, _ = recorder.record_ingest(space, "demo")
         assert again.chunks["embedded"] == 0 and not again.committed
-        (space.doc_dir("demo") / "0.md").write_text(f"# Part 0\n\nanother {time.time_ns()}\n")
+        (docs_of(space) / "0.md").write_text(f"# Part 0\n\nanother {time.time_ns()}\n")
         stats, run_id = recorder.record_ingest(space, "demo")
         assert run_id and stats.chunks["embedded"] == 1
     assert open_view(space.index_dir("demo"), generation=1).digest == digest
@@ -85,7 +86,7 @@ def test_a_garbled_cursor_embeds_nothing_again_and_misses_no_file(space):
         bad = garble(cursor, rng)
         result = sensors.tick(space, home, bad)
         assert not result.run_requests or not ingest_project(space, "demo").chunks["embedded"]
-        path = space.doc_dir("demo") / f"new{n}.md"
+        path = docs_of(space) / f"new{n}.md"
         path.write_text(f"# New\n\nfile number {n} after a garbled cursor\n")
         found = sensors.tick(space, home, garble(cursor, rng))
         assert len(found.run_requests) == 1, (n, bad)
@@ -112,7 +113,7 @@ def test_locked_storage_delays_no_commit(space, held_s):
     release = threading.Timer(held_s, lambda: [db.rollback() for db in held])
     release.start()
     try:
-        (space.doc_dir("demo") / "0.md").write_text("# Part 0\n\nwhile Dagster was locked\n")
+        (docs_of(space) / "0.md").write_text("# Part 0\n\nwhile Dagster was locked\n")
         stats, _ = recorder.record_ingest(space, "demo")
         assert stats.committed and stats.chunks["embedded"] == 1
     finally:
@@ -138,7 +139,7 @@ def test_damaged_storage_costs_the_record_and_no_data(space, name):
     instance.drop_instances()
     for path in (space.data_dir / "dagster_home").rglob(name):
         path.write_bytes(b"garbage" * 4096)
-    (space.doc_dir("demo") / "0.md").write_text("# Part 0\n\nwhile Dagster was damaged\n")
+    (docs_of(space) / "0.md").write_text("# Part 0\n\nwhile Dagster was damaged\n")
     stats, run_id = recorder.record_ingest(space, "demo")
     assert stats.committed and stats.chunks["embedded"] == 1
     assert run_id or stats.warnings
@@ -146,7 +147,7 @@ def test_damaged_storage_costs_the_record_and_no_data(space, name):
 
 
 def test_forgetting_reaches_what_dagster_recorded(space):
-    (space.doc_dir("demo") / "secret.md").write_text(SECRET)
+    (docs_of(space) / "secret.md").write_text(SECRET)
     recorder.record_ingest(space, "demo")
     question = "What is the phrase of the vault, and what is the salary of Zebulon Quatermain?"
     made = record_prompt(space, PromptRequest(question, ("demo",)))
@@ -157,7 +158,7 @@ def test_forgetting_reaches_what_dagster_recorded(space):
     assert made.record.prompt_key not in set(space.store.keys())
     stats, _ = recorder.record_ingest(space, "demo")
     assert stats.chunks["embedded"] == 0
-    (space.doc_dir("demo") / "7.md").write_text("# Part 7\n\nand recording goes on\n")
+    (docs_of(space) / "7.md").write_text("# Part 7\n\nand recording goes on\n")
     _, run_id = recorder.record_ingest(space, "demo")
     assert run_id
 

@@ -259,8 +259,9 @@ def hook(event, args):
         written.append(str(args[0]))
 sys.addaudithook(hook)
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.forecast import inspect
-found = inspect(Path(sys.argv[1]), Path(docs), scan_fp=IngestionConfig().scan_fp)
+found = inspect(Path(sys.argv[1]), DocumentTree.of(Path(docs)), scan_fp=IngestionConfig().scan_fp)
 stats = found.idle_stats("demo", seconds=0.0).to_json()
 heavy = {"numpy", "dagster", "chromadb", "torch", "onnxruntime", "pydantic", "pathspec", "pandas"}
 print(json.dumps({"pending": found.pending is not None, "opened": opened, "written": written,

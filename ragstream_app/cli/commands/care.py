@@ -45,6 +45,8 @@ def backup(
         typer.echo(f"{name}: generation {state.generation}, digest {state.digest[:12]}")
     if made.history:
         typer.echo(f"conversations: {made.history.records:,} records")
+    for folder in made.in_place:
+        note(f"{folder} is read in place: its documents are not in the backup")
     typer.echo(
         f"{made.files:,} files, {size(made.bytes)}, {made.prompts} prompts in {made.path}; verified"
     )
@@ -104,6 +106,12 @@ def forget(
         bool,
         typer.Option("--delete", metavar="", help="Delete the file too, if it still lies there."),
     ] = False,
+    exclude: Annotated[
+        bool,
+        typer.Option(
+            "--exclude", metavar="", help="In place: leave the file there, and out of the project."
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Erase a file from every generation and from everything that was made from it.
@@ -119,7 +127,7 @@ def forget(
     """
     from ragstream_core.services.forget import forget as erase
 
-    done = erase(session_of(ctx).workspace(), project, path, delete=delete)
+    done = erase(session_of(ctx).workspace(), project, path, delete=delete, exclude=exclude)
     if as_json:
         emit_json(done.to_json())
         return

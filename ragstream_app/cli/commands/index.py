@@ -304,7 +304,7 @@ def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
     wanted = list(dict.fromkeys(projects or known))
     for name in wanted:
         if name not in known:
-            workspace.doc_dir(name)  # an unknown name is named as such
+            workspace.require_project(name)  # an unknown name is named as such
     if not wanted:
         raise UnknownProject(
             f"there is no index under {workspace.config.index_dir}", hint="ragstream ingest"

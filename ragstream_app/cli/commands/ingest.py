@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 INGEST_EPILOG = """**Examples**
 
-ragstream ingest (all projects: the folders below data/doc_raw)
+ragstream ingest (all projects)
 
 ragstream ingest handbook --json
 
@@ -38,7 +38,7 @@ REFUSED = 3
 
 Projects = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROJECT]...", help="Folders below doc_raw; none: all of them."),
+    typer.Argument(metavar="[PROJECT]...", help="Names of projects; none: all of them."),
 ]
 
 
@@ -52,6 +52,14 @@ def ingest(
         bool,
         typer.Option(
             "--rebuild", metavar="", help="Start a new index; after a new model or damage."
+        ),
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            metavar="",
+            help="Take documents of a missing or empty folder in place for deleted.",
         ),
     ] = False,
     no_record: options.NoRecord = False,
@@ -68,8 +76,10 @@ def ingest(
     """
     if verify and rebuild:
         raise UsageError("--verify and --rebuild exclude each other", hint="give one of them")
+    if yes and not projects:
+        raise UsageError("--yes needs the names of projects", hint="ragstream project list")
     workspace = session_of(ctx).workspace()
-    how = _How(workspace, verify=verify, rebuild=rebuild, record=not no_record)
+    how = _How(workspace, verify=verify, rebuild=rebuild, accept=yes, record=not no_record)
     wanted = _wanted(workspace, projects)
     results, worst = _ingest_each(how, wanted, as_json=as_json)
     if as_json:
@@ -116,17 +126,20 @@ def status(
 class _How:
     """How this call ingests one project."""
 
-    def __init__(self, workspace: Workspace, *, verify: bool, rebuild: bool, record: bool) -> None:
+    def __init__(
+        self, workspace: Workspace, *, verify: bool, rebuild: bool, accept: bool, record: bool
+    ) -> None:
         self.workspace = workspace
         self.verify = verify
         self.rebuild = rebuild
+        self.accept = accept
         self.record = is_recorded(workspace, wanted=record)
 
     def ingest(self, project: str) -> tuple[IngestionStats, str]:
         """Return the statistics and the Dagster run, empty where there was nothing to record."""
         from ragstream_core.wiring import ingestion
 
-        if not self.verify and not self.rebuild:
+        if not (self.verify or self.rebuild or self.accept):
             unchanged = ingestion.unchanged(self.workspace, project)
             if unchanged is not None:
                 return unchanged, ""
@@ -141,6 +154,7 @@ class _How:
                     project,
                     verify=self.verify,
                     rebuild=self.rebuild,
+                    accept_missing=self.accept,
                     progress=progress,
                 )
                 return stats, ""
@@ -151,6 +165,7 @@ class _How:
                 project,
                 verify=self.verify,
                 rebuild=self.rebuild,
+                accept_missing=self.accept,
                 progress=progress,
             )
 

@@ -26,6 +26,7 @@ from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 from tests.recorded import record_prompt, record_stage
+from tests.workspaces import docs_of
 
 STARTED = dg.DagsterRunStatus.STARTED
 
@@ -89,7 +90,7 @@ def test_an_event_store_that_breaks_in_the_middle(space, request_, monkeypatch, 
     assert _json(found.prompt) == _json(run_prompt(space, inputs))
 
     count.clear()
-    (space.doc_dir("demo") / "late.md").write_text("# Late\n\nSomething new to say.\n")
+    (docs_of(space) / "late.md").write_text("# Late\n\nSomething new to say.\n")
     stats, run_id = recorder.record_ingest(space, "demo")
     assert (stats.generation, stats.committed, run_id) == (2, True, "")
     assert "not recorded" in stats.warnings[-1]
@@ -229,7 +230,7 @@ def test_output_of_other_threads_is_in_no_file_of_dagster(ingested, home, reques
     thread.start()
     try:
         record_prompt(ingested, request_)
-        (ingested.doc_dir("demo") / "late.md").write_text("# Late\n\nSomething new to say.\n")
+        (docs_of(ingested) / "late.md").write_text("# Late\n\nSomething new to say.\n")
         recorder.record_ingest(ingested, "demo")
     finally:
         stop.set()
@@ -246,9 +247,7 @@ def test_recording_is_silent(ingested, request_, capfd):
 def test_text_is_in_no_file_of_dagster_but_the_previews(space, request_, monkeypatch):
     """Failing at every stage, with the text in every exception, leaves none of it."""
     canary = "canaryprompt7b31"
-    (space.doc_dir("demo") / "lock.md").write_text(
-        "# Locks\n\nThe lock canarydocument7b31 holds.\n"
-    )
+    (docs_of(space) / "lock.md").write_text("# Locks\n\nThe lock canarydocument7b31 holds.\n")
     ingest_project(space, "demo")
     asked = type(request_)(f"# Task\nWhat of the {canary} lock?", ("demo",))
     real = stages.make_stage

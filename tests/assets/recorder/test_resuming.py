@@ -26,6 +26,7 @@ from ragstream_core.services.replay import replay_prompt
 from tests.assets.test_prompts import NOW
 from tests.assets.test_stage_settings import job
 from tests.recorded import record_prompt, record_stage
+from tests.workspaces import docs_of
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_another_setting_gives_another_prompt_and_the_first_one_stays(space, kep
 
 
 def test_the_documents_are_those_of_then(space, kept):
-    path = space.doc_dir("demo") / "later.md"
+    path = docs_of(space) / "later.md"
     path.write_text("# Later\n\nThis came in afterwards and speaks of everything.\n")
     ingest_project(space, "demo")
     done = again(space, kept.record.prompt_key, "retrieval", record=False)

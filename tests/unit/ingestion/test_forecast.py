@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import UnknownProject
-from ragstream_core.ingestion import sample
+from ragstream_core.ingestion import document_tree
+from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.forecast import (
     BYTES_PER_CHUNK,
     DEFAULT_CHUNKS_PER_S,
@@ -34,14 +35,16 @@ HANDBOOK = ROOT / "data" / "doc_raw" / "handbook"
 
 def looked(bench):
     config = IngestionConfig()
-    found = inspect(bench.index, bench.docs, scan_fp=config.scan_fp)
+    found = inspect(bench.index, DocumentTree.of(bench.docs), scan_fp=config.scan_fp)
     return known(bench.index, found.newest), found.found
 
 
 def test_before_the_first_ingest_it_is_an_estimate_and_says_so(bench):
     bench.write("a.docx", "x" * BYTES_PER_CHUNK["office"] * 10)
     past, found = looked(bench)
-    assert peeked(bench.docs, ["a.docx"], found, past) == past, "no look into what is packed"
+    assert peeked(DocumentTree.of(bench.docs), ["a.docx"], found, past) == past, (
+        "no look into what is packed"
+    )
     made = forecast(["a.docx"], found, past)
     assert (made.files, made.chunks, made.measured) == (1, 10, False)
     assert made.seconds == pytest.approx(10 / DEFAULT_CHUNKS_PER_S)
@@ -173,14 +176,16 @@ def test_it_is_within_half_of_what_an_ingest_finds(bench, onnx_embedder, kind):
     for n, data in enumerate(documents[:7]):
         bench.write(f"{n}.{kind}", data)
     past, found = looked(bench)
-    first = forecast(found.files, found, peeked(bench.docs, found.files, found, past))
+    first = forecast(
+        found.files, found, peeked(DocumentTree.of(bench.docs), found.files, found, past)
+    )
     live = run().chunks["live"]
     assert live / 1.5 <= first.chunks <= 1.5 * live, "from a look into the files"
     for n, data in enumerate(documents[7:], start=7):
         bench.write(f"{n}.{kind}", data)
     past, found = looked(bench)
     new = [f"{n}.{kind}" for n in range(7, len(documents))]
-    second = forecast(new, found, peeked(bench.docs, new, found, past))
+    second = forecast(new, found, peeked(DocumentTree.of(bench.docs), new, found, past))
     grown = run().chunks["live"] - live
     assert grown / 1.5 <= second.chunks <= 1.5 * grown, "from what was read before"
 
@@ -207,7 +212,7 @@ def test_many_small_files_have_a_chunk_each_and_sizes_that_are_set_count(bench):
 def test_a_look_into_a_broken_pdf_costs_little_and_says_nothing(bench, data):
     bench.write("a.pdf", data)
     past, found = looked(bench)
-    assert peeked(bench.docs, found.files, found, past) == past
+    assert peeked(DocumentTree.of(bench.docs), found.files, found, past) == past
     assert shown_tokens(data) == 0
 
 
@@ -237,20 +242,20 @@ def test_where_all_files_of_a_type_hold_as_much_the_look_says_so_exactly(files):
         sizes = {f"{name}.txt": 4 * count for name, count in files.items()}
         for name, size in sizes.items():
             (Path(folder) / name).write_text("one\n" * (size // 4))
-        assert tokens_per_byte(Path(folder), sizes) == {"txt": pytest.approx(0.25)}
+        assert tokens_per_byte(DocumentTree.of(Path(folder)), sizes) == {"txt": pytest.approx(0.25)}
 
 
 def test_a_look_reads_a_few_files_and_leaves_out_what_is_gone(bench, monkeypatch):
     for n in range(200):
         bench.write(f"{n}.txt", "word " * n)
     opened = []
-    real = sample.open_beneath
+    real = document_tree.open_beneath
     monkeypatch.setattr(
-        sample, "open_beneath", lambda *where: (opened.append(where), real(*where))[1]
+        document_tree, "open_beneath", lambda *where: (opened.append(where), real(*where))[1]
     )
     found = scan(bench.docs)
     (bench.docs / "199.txt").unlink()
-    past = peeked(bench.docs, found.files, found, Known())
+    past = peeked(DocumentTree.of(bench.docs), found.files, found, Known())
     assert len(opened) <= FILES
     assert past.looked == {"txt": pytest.approx(0.2, rel=0.05)}
 
@@ -274,7 +279,7 @@ def test_nothing_changed_is_a_no_op_that_writes_nothing(quiet):
 
 
 def test_idle_stats_tell_what_is_live(quiet):
-    found = inspect(quiet.index, quiet.docs, scan_fp=IngestionConfig().scan_fp)
+    found = inspect(quiet.index, DocumentTree.of(quiet.docs), scan_fp=IngestionConfig().scan_fp)
     stats = found.idle_stats("demo", seconds=0.1).to_json()
     assert (stats["generation"], stats["committed"]) == (1, False)
     assert stats["files"]["unchanged"] == stats["documents"] == stats["files"]["skipped"] == 1
@@ -315,7 +320,7 @@ def test_what_is_no_document_is_no_reason(quiet):
 def test_never_ingested(bench):
     assert bench.pending().reason == "never ingested"
     with pytest.raises(UnknownProject):
-        inspect(bench.index, bench.root / "none", scan_fp="")
+        inspect(bench.index, DocumentTree.of(bench.root / "none"), scan_fp="")
     assert not bench.index.exists()
 
 

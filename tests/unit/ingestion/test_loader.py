@@ -6,8 +6,9 @@ import time
 import pytest
 
 from ragstream_core.errors import FileChanging
-from ragstream_core.ingestion import loader
-from ragstream_core.ingestion.loader import DocumentLoader, Reading, decode, open_beneath
+from ragstream_core.ingestion import document_tree, loader
+from ragstream_core.ingestion.document_tree import open_beneath
+from ragstream_core.ingestion.loader import DocumentLoader, Reading, decode
 
 
 @pytest.fixture
@@ -114,7 +115,9 @@ def test_a_file_that_never_holds_still_is_reported(folder, monkeypatch):
 
     opened = []
     monkeypatch.setattr(loader, "_pread", growing)
-    monkeypatch.setattr(loader, "open_beneath", lambda *a: opened.append(1) or open_beneath(*a))
+    monkeypatch.setattr(
+        document_tree, "open_beneath", lambda *a: opened.append(1) or open_beneath(*a)
+    )
     with pytest.raises(FileChanging, match=r"a\.md"):
         DocumentLoader(folder.parent, "demo").read("a.md")
     assert len(opened) == 3

@@ -25,7 +25,7 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.verify_history import history_findings
-from tests.workspaces import hashed_workspace, write_docs
+from tests.workspaces import docs_of, hashed_workspace, write_docs
 
 
 def open_root(root):
@@ -102,7 +102,7 @@ def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
     digest = open_view(space.index_dir("demo")).digest
     backup(space, tmp_path / "copy")
     held = open_view(space.index_dir("demo"))
-    (space.doc_dir("demo") / "catalog.md").write_text("# Catalog\n\nquite another text\n")
+    (docs_of(space) / "catalog.md").write_text("# Catalog\n\nquite another text\n")
     (space.data_dir / "projects" / "demo" / "hard_rules.md").write_text("Cite nothing.\n")
     ingest_project(space, "demo")
     with pytest.raises(Refused):

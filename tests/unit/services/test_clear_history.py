@@ -44,7 +44,7 @@ from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.text_copies import CopyEraser
 from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import holders
-from tests.workspaces import hashed_workspace, ingested_workspace
+from tests.workspaces import docs_of, hashed_workspace, ingested_workspace
 
 SECRET = (
     "The quarterly canary of Zebulon Quatermain is worth 918273 doubloons in the treasury.",
@@ -248,7 +248,7 @@ def test_export_and_import_after_clearing(space, tmp_path):
 
 def test_words_that_stand_elsewhere_too_take_nothing_with_them(space):
     """A turn that quotes a document, and one that another session has said as well."""
-    quote = (space.doc_dir("demo") / "catalog.md").read_text()
+    quote = (docs_of(space) / "catalog.md").read_text()
     same = "One and the same long sentence was said in both of these conversations, word by word."
     say(space, "plain", same, "Yes, it was.")
     say(space, "secret", quote, same)
@@ -259,10 +259,7 @@ def test_words_that_stand_elsewhere_too_take_nothing_with_them(space):
     report = clear(space, Choice("secret"))
     assert clean not in kept(space)  # its Layer G was filled up with the other session
     assert report.left == [] and words(space) == [(same, "Yes, it was.")]
-    assert (
-        open_view(space.index_dir("demo")).digest
-        and (space.doc_dir("demo") / "catalog.md").exists()
-    )
+    assert open_view(space.index_dir("demo")).digest and (docs_of(space) / "catalog.md").exists()
     stays = ask(space, "Who may write to the catalog of the index?", "plain")
     say(space, "later", quote, "something else")
     clear(space, Choice("later"))
@@ -305,7 +302,7 @@ def test_a_summary_of_cleared_turns_goes_with_them(space):
 
 def test_yours_is_reported_and_not_touched(space):
     talk(space)
-    note = space.doc_dir("demo") / "note.md"
+    note = docs_of(space) / "note.md"
     note.write_text("# Treasury\n\n" + SECRET[0])
     report = clear(space, Choice("secret"))
     assert report.left == ["doc_raw/demo/note.md"] and note.exists()

@@ -17,7 +17,7 @@ from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.quality_gate import gold_path
 from ragstream_core.wiring.stages import run_prompt
-from tests.workspaces import hashed_workspace
+from tests.workspaces import docs_of, hashed_workspace
 
 DOCS = {
     "logs.md": "# Logs\n\nLogs are kept for thirty days on the archive server in Basel.\n",
@@ -99,7 +99,7 @@ def test_points_of_other_questions_or_generations_are_passed_over(space):
     assert eval_sweep.sweep_fingerprint(swept, "demo") == now  # the thresholds are what is swept
     other = opened(space.data_dir, **{"retrieval.top_k": 3})
     assert read_points(folder, eval_sweep.sweep_fingerprint(other, "demo")) == []
-    (space.doc_dir("demo") / "new.md").write_text("# New\n\nSomething else entirely.\n")
+    (docs_of(space) / "new.md").write_text("# New\n\nSomething else entirely.\n")
     ingest_project(space, "demo")
     later = eval_sweep.sweep_fingerprint(space, "demo")
     assert read_points(folder, later) == []

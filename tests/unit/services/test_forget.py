@@ -22,7 +22,7 @@ from ragstream_core.text.fingerprints import LEAST, RUN, TextFingerprints, commo
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.text_copies import CopyEraser
 from tests.copies import holders
-from tests.workspaces import ask_and_keep, hashed_workspace, write_docs
+from tests.workspaces import ask_and_keep, docs_of, hashed_workspace, write_docs
 
 SECRET = (
     "# Salaries\n\nThe quarterly canary of Zebulon Quatermain is worth 918273 doubloons, "
@@ -95,7 +95,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     assert len(grep(space.data_dir)) >= 6
     rows = space.index_dir("demo") / ROWS_FILE
     assert b"secret.md::" in rows.read_bytes()
-    (space.doc_dir("demo") / "secret.md").unlink()
+    (docs_of(space) / "secret.md").unlink()
     ingest_project(space, "demo")
     forget_views()
     vectors = vectors_of(space, "secret.md")
@@ -125,10 +125,10 @@ def test_nothing_of_it_is_left_anywhere(space):
 
 def test_older_generations_lose_it_too_and_keep_the_rest(space):
     for n in range(3):
-        (space.doc_dir("demo") / "catalog.md").write_text(f"# Catalog\n\nversion number {n}\n")
+        (docs_of(space) / "catalog.md").write_text(f"# Catalog\n\nversion number {n}\n")
         ingest_project(space, "demo")
     forget(space, "demo", "secret.md", delete=True)
-    assert not (space.doc_dir("demo") / "secret.md").exists()
+    assert not (docs_of(space) / "secret.md").exists()
     forget_views()
     for row in generations.generations(space, "demo"):
         view = open_view(space.index_dir("demo"), generation=row.n)
@@ -159,8 +159,8 @@ def test_a_file_that_still_lies_there_is_refused(space):
 
 def test_texts_that_another_file_has_too_stay(space):
     shared = "# Vault\n\nThe keeper has the key, and nobody else in this house has one.\n"
-    (space.doc_dir("demo") / "a.md").write_text(shared)
-    (space.doc_dir("demo") / "b.md").write_text(shared)
+    (docs_of(space) / "a.md").write_text(shared)
+    (docs_of(space) / "b.md").write_text(shared)
     ingest_project(space, "demo")
     report = forget(space, "demo", "a.md", delete=True)
     assert (report.texts, report.shared) == (0, 1)
@@ -192,7 +192,7 @@ STEPS = {
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
     scatter(space)
-    (space.doc_dir("demo") / "secret.md").unlink()
+    (docs_of(space) / "secret.md").unlink()
     owner = STEPS[step]
     real = getattr(owner, step)
 
@@ -218,7 +218,7 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
 
 def test_a_tombstone_keeps_its_format(space, monkeypatch):
     """An erasure that an earlier version began is finished by this one."""
-    (space.doc_dir("demo") / "secret.md").unlink()
+    (docs_of(space) / "secret.md").unlink()
     there = open_view(space.index_dir("demo")).chunk_ids
     chunk_ids = sorted(c for c in there if c.startswith("secret.md"))
 

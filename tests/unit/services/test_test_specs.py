@@ -32,7 +32,7 @@ from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.spec_drafts import OP, redrafted
 from ragstream_core.wiring.spec_sources import read_project
 from tests.model_server import said, status
-from tests.workspaces import hashed_workspace
+from tests.workspaces import docs_of, hashed_workspace
 
 REQUIREMENTS = """# Locks
 
@@ -99,7 +99,7 @@ def test_every_source_is_a_verbatim_quotation_that_can_be_traced(space):
     for case in spec(space).spec.cases:
         assert set(case.requirements) <= {"R-1", "R-2", "R-3", "R-4", "R-9"}
         for source in case.sources:
-            text = (space.doc_dir("demo") / source.path).read_text()
+            text = (docs_of(space) / source.path).read_text()
             first, last = source.lines
             shown = "\n".join(text.split("\n")[first - 1 : last])
             assert source.quote in shown
@@ -249,7 +249,7 @@ def test_the_kept_specification_follows_the_documents(space):
 
 def test_forgetting_a_document_takes_its_words_out_of_the_specification(space):
     test_specs.write_kept(space, SpecRequest("demo", renew=True))
-    (space.doc_dir("demo") / "requirements.md").unlink()
+    (docs_of(space) / "requirements.md").unlink()
     forget(space, "demo", "requirements.md")
     held = [p for p in space.data_dir.rglob("*") if p.is_file() and b"holds the lock of a" in
             p.read_bytes()]  # fmt: skip

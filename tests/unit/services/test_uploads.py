@@ -19,7 +19,7 @@ from ragstream_core.platform.files import create_bytes
 from ragstream_core.services import uploads
 from ragstream_core.services.uploads import create_project, labels, safe_name, save_upload
 from ragstream_core.wiring.projects import is_valid
-from tests.workspaces import hashed_workspace
+from tests.workspaces import docs_of, hashed_workspace
 
 _PLACES = (
     "../../etc/passwd", "..\\..\\boot", "/etc/shadow", "C:\\Windows\\win", "//host/share/x",
@@ -55,7 +55,7 @@ def test_eighty_hostile_names_stay_inside(space, tmp_path):
     assert made - {p for p in made if "doc_raw" in p.parts} == {
         (tmp_path / "data" / "projects" / "demo" / "uploads.json").relative_to(tmp_path)
     }
-    folder = space.doc_dir("demo")
+    folder = docs_of(space)
     assert all((folder / path).read_bytes() == data for path, data in saved.items())
     assert set(scan(folder).files) == set(saved)  # each of them is read by the next ingest
 
@@ -74,7 +74,7 @@ def test_a_safe_name_is_plain_and_a_name_of_itself(stem, ending):
 def test_other_bytes_get_another_name_and_the_same_are_kept(space):
     first = save_upload(space, "demo", "Notes.md", b"one")
     second = save_upload(space, "demo", "Notes.md", b"two")
-    folder = space.doc_dir("demo")
+    folder = docs_of(space)
     before = (folder / first.path).stat()
     again = save_upload(space, "demo", "a/Notes.md", b"one")
     assert (first.path, first.new, again.path, again.new) == (
@@ -101,7 +101,7 @@ def test_the_given_name_is_a_label_and_nothing_else(space):
 def test_a_link_leads_nowhere(space, tmp_path, place):
     outside = tmp_path / "outside"
     outside.mkdir()
-    uploads = space.doc_dir("demo") / "uploads"
+    uploads = docs_of(space) / "uploads"
     if place == "folder":
         uploads.symlink_to(outside)
         with pytest.raises(Refused, match="is a link"):
@@ -159,7 +159,7 @@ def test_a_new_project_is_there_and_a_second_of_its_name_is_refused(space):
 def test_what_may_be_a_secret_is_refused(space, name):
     with pytest.raises(Refused, match="deny list"):
         save_upload(space, "demo", name, b"x")
-    assert everything(space.doc_dir("demo")) == set()
+    assert everything(docs_of(space)) == set()
 
 
 @pytest.mark.parametrize("stem", ["CON", "nul", "aux", "LPT9", "\uff29\uff24_rsa", "=.env="])
@@ -172,9 +172,9 @@ def test_two_tabs_with_one_name_lose_nothing(space):
     texts = [f"text {number}".encode() for number in range(16)]
     with ThreadPoolExecutor(8) as pool:
         paths = [u.path for u in pool.map(lambda t: save_upload(space, "demo", "a.md", t), texts)]
-    assert [(space.doc_dir("demo") / path).read_bytes() for path in paths] == texts
+    assert [(docs_of(space) / path).read_bytes() for path in paths] == texts
     assert set(labels(space, "demo")) == set(paths)
-    assert everything(space.doc_dir("demo") / "uploads") == {Path(p).relative_to("uploads")
+    assert everything(docs_of(space) / "uploads") == {Path(p).relative_to("uploads")
                                                              for p in paths}  # fmt: skip
 
 
@@ -201,7 +201,7 @@ def test_two_programs_with_one_name_lose_nothing(space):
         program.stdin.write("\n")
         program.stdin.flush()
     paths = [program.communicate(timeout=60)[0].split() for program in both]
-    folder = space.doc_dir("demo")
+    folder = docs_of(space)
     for text, mine in zip(("one", "two"), paths, strict=True):
         assert [(folder / path).read_text() for path in mine] == [text] * 25
     assert len({*paths[0], *paths[1]}) == 50
@@ -210,7 +210,7 @@ def test_two_programs_with_one_name_lose_nothing(space):
 
 def test_a_name_that_is_taken_at_the_last_moment_is_not_replaced(space, monkeypatch):
     """By a program that is not ours: it copies a file to the very name while ours is written."""
-    real, folder = uploads.create_bytes, space.doc_dir("demo") / "uploads"
+    real, folder = uploads.create_bytes, docs_of(space) / "uploads"
 
     def late(path, data):
         if path.name == "a.md":
@@ -219,7 +219,7 @@ def test_a_name_that_is_taken_at_the_last_moment_is_not_replaced(space, monkeypa
 
     monkeypatch.setattr(uploads, "create_bytes", late)
     mine = save_upload(space, "demo", "a.md", b"mine")
-    assert mine.new and (space.doc_dir("demo") / mine.path).read_bytes() == b"mine"
+    assert mine.new and (docs_of(space) / mine.path).read_bytes() == b"mine"
     assert (folder / "a.md").read_bytes() == b"of another program"
 
 

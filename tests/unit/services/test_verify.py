@@ -10,7 +10,7 @@ from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.disk_usage import disk_usage
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from tests.workspaces import ask_and_keep, hashed_workspace, ingested_workspace
+from tests.workspaces import ask_and_keep, docs_of, hashed_workspace, ingested_workspace
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def space(tmp_path):
 
 def grow(space, times):
     for n in range(times):
-        path = space.doc_dir("demo") / "notes" / "limits.txt"
+        path = docs_of(space) / "notes" / "limits.txt"
         path.write_text(f"The limit is {n} and a half thousand tokens of text.\n")
         ingest_project(space, "demo")
     forget_views()
@@ -56,7 +56,7 @@ def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space)
     prompt_retention.keep(space, key)
     (space.store.root / key / "record.json").write_text("{")
     grow(space, 2)
-    path = space.doc_dir("demo") / "catalog.md"
+    path = docs_of(space) / "catalog.md"
     path.write_text("# The catalog\n\nIt is another one now.\n")
     stats = ingest_project(space, "demo")
     assert stats.committed

@@ -17,6 +17,7 @@ from ragstream_core.ingestion.quality_gate import (
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion, quality_gate
 from ragstream_core.wiring.workspace import open_workspace
+from tests.workspaces import docs_of
 
 DOCS = {
     "logs.md": "# Logs\n\nLogs are kept for thirty days on the archive server in Basel.\n",
@@ -84,7 +85,7 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     gold(space)
     ingest_project(space, "demo")
     before = open_view(space.index_dir("demo"))
-    target = space.doc_dir("demo") / "logs.md"
+    target = docs_of(space) / "logs.md"
     target.write_text("# Lunch\n\nThe canteen serves soup at noon.\n")
     stats = ingest_project(space, "demo")
     assert not stats.committed and stats.generation == 1
@@ -124,7 +125,7 @@ def test_the_floor_holds_for_the_first_generation_too(space):
 def test_a_wider_tolerance_lets_it_through(space):
     gold(space)
     ingest_project(space, "demo")
-    (space.doc_dir("demo") / "logs.md").unlink()
+    (docs_of(space) / "logs.md").unlink()
     assert ingest_project(space, "demo").refused
     stats = ingest_project(make(space.data_dir, recall_tolerance=1.0), "demo")
     assert stats.committed and stats.quality["before"]["recall"] == 1.0
@@ -134,7 +135,7 @@ def test_changed_questions_are_asked_of_both_generations(space):
     gold(space, GOLD[:1])
     ingest_project(space, "demo")
     gold(space, [*GOLD, {"question": "What is the colour of the moon?", "file": "moon.md"}])
-    (space.doc_dir("demo") / "new.md").write_text("# New\n\nNothing about logs.\n")
+    (docs_of(space) / "new.md").write_text("# New\n\nNothing about logs.\n")
     stats = ingest_project(space, "demo")
     assert stats.committed
     assert stats.quality["before"]["recall"] == stats.quality["recall"] == 0.6667
@@ -145,8 +146,8 @@ def test_a_candidate_is_exactly_what_the_commit_publishes(space):
 
     gold(space)
     ingest_project(space, "demo")
-    (space.doc_dir("demo") / "logs.md").write_text("# Logs\n\nLogs are kept for ninety days.\n")
-    (space.doc_dir("demo") / "backup.md").unlink()
+    (docs_of(space) / "logs.md").write_text("# Logs\n\nLogs are kept for ninety days.\n")
+    (docs_of(space) / "backup.md").unlink()
     seen = []
     original = commit.candidate_view
 

@@ -29,7 +29,7 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.recall import recall
 from ragstream_core.wiring.saved_prompts import save_prompt
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
-from tests.workspaces import hashed_workspace, write_docs
+from tests.workspaces import docs_of, hashed_workspace, write_docs
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 QUESTION = "Who holds the project lock, and what does settings.yaml say of theta?"
@@ -144,7 +144,7 @@ def test_whatever_has_changed_the_chain_runs(space, ran, change):
 
 
 def _docs(space):
-    return space.doc_dir("demo")
+    return docs_of(space)
 
 
 def _ingest(space, name, text):

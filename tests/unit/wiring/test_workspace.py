@@ -38,14 +38,14 @@ def messages(prompt, kind="warnings"):
 )
 def test_names_that_could_lead_outside_are_refused(space, name):
     with pytest.raises(InvalidName, match="cannot be a project name"):
-        space.doc_dir(name)
+        space.require_project(name)
     with pytest.raises(InvalidName):
         space.index_dir(name)
 
 
 def test_an_unknown_project_is_named_with_the_nearest_one(space, tmp_path):
     with pytest.raises(UnknownProject, match="did you mean demo"):
-        space.doc_dir("demi")
+        space.require_project("demi")
     with pytest.raises(UnknownProject):
         ingest_project(space, "nothing")
     assert not (tmp_path / "index" / "nothing").exists()

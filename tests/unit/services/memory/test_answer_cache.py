@@ -25,7 +25,7 @@ from tests.unit.services.memory.conftest import (
     turns,
     unreachable,
 )
-from tests.workspaces import DOCS, write_docs
+from tests.workspaces import DOCS, docs_of, write_docs
 
 STEPS = ("cache", "memory", "documents", "model", "persist")
 
@@ -198,7 +198,7 @@ def test_a_file_that_changed_since_is_a_border_before_it_is_ingested(space):
     talk = chat(space, model := Spy(), session="s", files=(name,))
     talk.ask(QUESTION)
     assert talk.ask(QUESTION).origin == "cached"
-    path = space.doc_dir("demo") / name
+    path = docs_of(space) / name
     path.write_text(path.read_text() + "\nThe lock is gone.\n")
     assert talk.ask(QUESTION).origin == "model" and len(model.asked) == 2
 

@@ -1,0 +1,370 @@
+"""Projects whose documents are read in place: `ragstream project add` and `list`.
+
+Nothing is copied and nothing is written into their folders. What says where they are is one small
+file below the data root; what was made of their documents lies where it does for any project.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from ragstream_core.errors import (
+    AddOption,
+    RagstreamError,
+    Refused,
+    RunCommand,
+    RunProgram,
+    UsageError,
+)
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.ingestion.document_tree import EMPTY, MISSING, DocumentTree
+from ragstream_core.platform.files import make_private_dir
+from ragstream_core.platform.locks import serialized
+from ragstream_core.records.identity import Json
+from ragstream_core.wiring import ingestion, project_files, projects
+from ragstream_core.wiring.project_files import ProjectFile, RootEntry
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.scan import Scan
+    from ragstream_core.wiring.workspace import Workspace
+
+State = Literal["ok", "missing", "unreadable"]
+_NOT_A_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """One folder of a project.
+
+    Attributes:
+        label: Stands before the paths of its documents if there are several folders.
+        path: Where it lies.
+        documents: How many were found in it now.
+        state: ``missing`` also if it is empty and was not: its documents stay in the index.
+        reason: Why it is not ``ok``; else empty.
+    """
+
+    label: str
+    path: str
+    documents: int
+    state: State = "ok"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectState:
+    """A project: where its documents lie, and how much of it is indexed.
+
+    Attributes:
+        name: Of the project.
+        in_place: Whether its folders are the user's own, outside the data root.
+        roots: Its folders.
+        include: Its own globs of documents to take.
+        exclude: Its own globs of what is left out.
+        indexed: Documents in the newest generation.
+        generation: Its number; 0: never ingested.
+        problem: Why nothing can be said of it; else empty.
+    """
+
+    name: str
+    in_place: bool
+    roots: tuple[RootState, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    indexed: int = 0
+    generation: int = 0
+    problem: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream project list --json` prints of it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What `add` wrote, or would write.
+
+    Attributes:
+        project: As it is now.
+        file: The ``project.yaml``.
+        left_out: How many files and folders are no documents or are left out.
+        notes: What a person should know: another file system, names that change.
+        written: False after a dry run.
+    """
+
+    project: ProjectState
+    file: str
+    left_out: int
+    notes: tuple[str, ...]
+    written: bool
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream project add --json` prints."""
+        return asdict(self)
+
+
+def list_projects(workspace: Workspace) -> tuple[ProjectState, ...]:
+    """Return all projects, copied ones too, sorted; a file that cannot be used is a finding."""
+    return tuple(project_state(workspace, name) for name in workspace.projects())
+
+
+def project_state(workspace: Workspace, name: str) -> ProjectState:
+    """Return where a project's documents lie and how many there are; writes nothing.
+
+    Raises:
+        UnknownProject: There is no such project.
+        InvalidName: Not a project name.
+    """
+    workspace.require_project(name)
+    away = projects.is_in_place(workspace.data_dir, name)
+    try:
+        found, documents = ingestion.inspection(workspace, name)
+        said = project_files.read(workspace.data_dir, name) if away else None
+    except RagstreamError as error:
+        return ProjectState(name, away, problem=str(error.message))
+    newest = found.newest
+    return ProjectState(
+        name,
+        away,
+        _roots(documents, found.found, said),
+        include=said.include if said else (),
+        exclude=said.exclude if said else (),
+        indexed=newest.counts.get("files", 0) if newest else 0,
+        generation=newest.n if newest else 0,
+    )
+
+
+def _roots(documents: DocumentTree, found: Scan, said: ProjectFile | None) -> tuple[RootState, ...]:
+    absent = {root.label: reason for root, reason in documents.absent(found)}
+    states = []
+    for n, root in enumerate(documents.roots):
+        label = said.roots[n].label if said else ""
+        count = sum(path.startswith(root.prefix) for path in found.files)
+        reason = absent.get(root.label, "")
+        gone = reason in (MISSING, EMPTY)
+        state: State = "missing" if gone else "unreadable" if reason else "ok"
+        states.append(RootState(label, str(root.path), count, state, reason))
+    return tuple(states)
+
+
+@dataclass(frozen=True, slots=True)
+class AddRequest:
+    """What is to be added.
+
+    Attributes:
+        paths: Folders, in the order of the labels.
+        labels: One a folder; none: the folders' own names.
+        include: Git-style globs of documents to take; none: all.
+        exclude: Git-style globs of what is left out.
+        replace: Forget what the project read in place before.
+        overlap: Also folders that another project reads, in whole or in part.
+    """
+
+    paths: Sequence[str | Path]
+    labels: Sequence[str] = ()
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    replace: bool = False
+    overlap: bool = False
+
+
+def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool = False) -> Added:
+    """Make a project of folders that stay where they are, or add folders to such a project.
+
+    Args:
+        workspace: The data root.
+        name: Of the project.
+        request: What is to be added.
+        dry_run: Write nothing; the answer is the same.
+
+    Raises:
+        InvalidName: Not a project name.
+        UsageError: A folder is missing, is a file, cannot be listed, lies in the data root, or
+            comes twice; a label or a glob that is not valid; documents of that name are copied.
+        Refused: Another project reads one of the folders.
+        OSError: Disk full, permission denied.
+    """
+    _require_name(workspace, name)
+    if not request.paths:
+        raise UsageError("no folder given", hint=RunCommand("project add", f"{name} PATH"))
+    config = workspace.config
+    with serialized(make_private_dir(workspace.data_dir / "projects")):
+        before = None
+        if projects.is_in_place(workspace.data_dir, name) and not request.replace:
+            before = project_files.read(workspace.data_dir, name)
+        folders = [_folder(workspace, path) for path in request.paths]
+        content = _content(before, folders, request)
+        documents = project_files.tree_of(config, name, content)
+        _require_apart(workspace, name, documents, overlap=request.overlap)
+        if not dry_run:
+            project_files.write(workspace.data_dir, name, content)
+    found = documents.scan(ingestion.ingestion_config(workspace, name).rules)
+    state = ProjectState(
+        name, True, _roots(documents, found, content), content.include, content.exclude
+    )
+    return Added(
+        state,
+        str(project_files.path_of(workspace.data_dir, name)),
+        len(found.refused),
+        tuple(_notes(workspace, name, documents, before)),
+        not dry_run,
+    )
+
+
+def _require_name(workspace: Workspace, name: str) -> None:
+    projects.checked(name)
+    if projects.is_in_place(workspace.data_dir, name):
+        return
+    known = {project.lower(): project for project in workspace.projects()}
+    there = known.get(name.lower(), "")
+    if there == name:
+        raise UsageError(
+            f"the documents of {name} lie in {workspace.data_dir / 'doc_raw'}; a project has "
+            "either those or folders in place",
+            hint="choose another name",
+        )
+    if there:
+        raise UsageError(f"there is a project {there!r} already", hint="choose another name")
+
+
+def _folder(workspace: Workspace, given: str | Path) -> Path:
+    """Return a folder to be added, links in its path resolved."""
+    try:
+        path = Path(given).expanduser().resolve(strict=True)
+        with os.scandir(path) as entries:
+            next(entries, None)
+    except FileNotFoundError:
+        raise UsageError(f"there is no folder {given}", hint="check the path") from None
+    except NotADirectoryError:
+        raise UsageError(
+            f"{given} is a file", hint=("name its folder, and choose with ", AddOption("--include"))
+        ) from None
+    except PermissionError:
+        raise UsageError(
+            f"{given} cannot be listed: permission denied", hint=RunProgram(f"chmod u+rx {given}")
+        ) from None
+    except RuntimeError:
+        raise UsageError(
+            f"{given} leads through a loop of links", hint="name the folder itself"
+        ) from None
+    except (OSError, ValueError) as error:  # a name with NUL
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{given} cannot be read: {why}", hint="check the path") from None
+    if path == Path(path.anchor):
+        raise UsageError(f"{path} is the whole machine", hint="name the folders that you mean")
+    root = Path(os.path.realpath(workspace.data_dir))
+    if path.is_relative_to(root):
+        raise UsageError(
+            f"{path} lies within the data root {root}",
+            hint="a folder below doc_raw is a project already; name a folder outside",
+        )
+    return path
+
+
+def _content(before: ProjectFile | None, paths: Sequence[Path], request: AddRequest) -> ProjectFile:
+    """Return what the file is to say.
+
+    Raises:
+        UsageError: A label or a glob is not valid, or a label comes twice.
+    """
+    if request.labels and len(request.labels) != len(paths):
+        raise UsageError(
+            f"{len(paths)} folders and {len(request.labels)} labels",
+            hint=("give ", AddOption("--label"), " once a folder, in their order"),
+        )
+    labels = request.labels or [label_of(path) for path in paths]
+    entries = [
+        {"label": label, "path": str(path)} for label, path in zip(labels, paths, strict=True)
+    ]
+    old = project_files.labelled(before, label_of) if before else None
+    try:
+        return ProjectFile(
+            roots=(*(old.roots if old else ()), *map(RootEntry.model_validate, entries)),
+            include=(*(old.include if old else ()), *request.include),
+            exclude=(*(old.exclude if old else ()), *request.exclude),
+        )
+    except ValidationError as error:
+        said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        twice = "comes twice" in said
+        raise UsageError(
+            said, hint=("give each folder a name with ", AddOption("--label")) if twice else ()
+        ) from None
+
+
+def label_of(path: Path) -> str:
+    """Return the label of a folder that was given none: its own name, as far as that can be one."""
+    label = re.sub(r"\.{2,}", ".", _NOT_A_LABEL.sub("-", path.name)).strip("-._")[:64]
+    return label if projects.is_valid(label) else f"folder-{label}".rstrip("-")[:64]
+
+
+def _require_apart(
+    workspace: Workspace, name: str, documents: DocumentTree, *, overlap: bool
+) -> None:
+    """Refuse folders that lie in one another, or in those of another project.
+
+    Raises:
+        UsageError: Two folders of the project do.
+        Refused: One of another project does, and that is not wanted.
+    """
+    real = [Path(os.path.realpath(root.path)) for root in documents.roots]
+    for n, one in enumerate(real):
+        for other in real[:n]:
+            if one == other:
+                raise UsageError(f"{one} is a folder of {name} already", hint="name it once")
+            if _nested(one, other):
+                raise UsageError(
+                    f"of {one} and {other} one lies in the other", hint="name the outer one alone"
+                )
+    for project, path in [] if overlap else _others(workspace, name):
+        for one in real:
+            if _nested(one, path):
+                raise Refused(
+                    f"{one} and {path}, a folder of project {project}, hold the same documents",
+                    hint=(AddOption("--overlap"), " indexes them twice"),
+                )
+
+
+def _nested(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _others(workspace: Workspace, name: str) -> Iterator[tuple[str, Path]]:
+    """Yield (project, folder) of what the other projects read in place."""
+    for project in projects.in_place(workspace.data_dir):
+        if project != name:
+            try:
+                roots = workspace.documents(project).roots
+            except RagstreamError:  # its file is damaged: nothing is known of it
+                continue
+            yield from ((project, Path(os.path.realpath(root.path))) for root in roots)
+
+
+def _notes(
+    workspace: Workspace, name: str, documents: DocumentTree, before: ProjectFile | None
+) -> Iterator[str]:
+    here = workspace.data_dir.stat().st_dev
+    for root in documents.roots:
+        if root.path.is_dir() and root.path.stat().st_dev != here:
+            yield (
+                f"{root.path} is on another file system: while it is not mounted, its documents "
+                "stay in the index as they were"
+            )
+        for folder in sorted(root.closed):
+            yield f"{root.path / folder.removeprefix(root.prefix)} is left out: RAGstream's own"
+    if before is not None and len(before.roots) == 1 and len(documents.roots) > 1:
+        yield (
+            f"paths of documents now begin with the label of their folder, e.g. "
+            f"{documents.roots[0].label}/; the next ingest renames them and embeds nothing again"
+        )
+    if before is None and (workspace.index_dir(name) / CATALOG_NAME).exists():
+        yield (
+            f"there is an index of {name} from before: what it holds and these folders do not "
+            f"goes with the next ingest, or with `ragstream ingest {name} --yes`"
+        )

@@ -1,0 +1,135 @@
+"""`ragstream project remove`: forget a project in place, never its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import AddOption, RagstreamError, Refused, RunCommand, UnknownProject
+from ragstream_core.index.lock import project_lock
+from ragstream_core.ingestion.document_tree import PROJECT_FILE
+from ragstream_core.platform.disk import size_of
+from ragstream_core.platform.files import make_private_dir, move_aside, remove_path, sync_dir
+from ragstream_core.platform.locks import serialized
+from ragstream_core.prompts.store import pinned
+from ragstream_core.records.identity import Json
+from ragstream_core.wiring import project_files, projects
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What `remove` did, or would do.
+
+    Attributes:
+        project: Its name.
+        folders: Where its documents lie; they were not touched.
+        index_bytes: Size of the index that went; 0: none did.
+        stays: What is left, in words.
+        removed: False after a dry run.
+    """
+
+    project: str
+    folders: tuple[str, ...]
+    index_bytes: int
+    stays: tuple[str, ...]
+    removed: bool
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream project remove --json` prints."""
+        return asdict(self)
+
+
+def remove(
+    workspace: Workspace, name: str, *, keep_index: bool = False, dry_run: bool = False
+) -> Removed:
+    """Forget a project in place, or what a deleted project left; its documents are not touched.
+
+    Args:
+        workspace: The data root.
+        name: Of the project.
+        keep_index: Leave its index, so that prompts which read it can still be replayed.
+        dry_run: Change nothing; the answer is the same.
+
+    Raises:
+        UnknownProject: There is no such project and no index of it.
+        Refused: Its documents lie below the data root, or kept prompts need its index.
+        ProjectLocked: Another process writes its index.
+        OSError: Something cannot be removed; run it again.
+    """
+    index_dir = workspace.index_dir(name)
+    aside = index_dir.with_name(f".{name}.removed")
+    away = projects.is_in_place(workspace.data_dir, name)
+    if not away:
+        _require_left_over(workspace, name, index_dir, aside)
+    folders: tuple[str, ...] = ()
+    if away:
+        folders = _folders(workspace, name)
+    there = index_dir.is_dir() or aside.is_dir()
+    going = there and not keep_index
+    if going and (needed := pinned(workspace.store.root, name)):
+        raise Refused(
+            f"{sum(map(len, needed.values()))} kept prompts read the index of {name}",
+            hint=(AddOption("--keep-index"), " leaves it"),
+        )
+    taken = size_of(index_dir) + size_of(aside) if going else 0
+    if not dry_run:
+        with serialized(make_private_dir(workspace.data_dir / "projects")):
+            _remove(workspace, name, aside, keep_index=keep_index)
+    return Removed(name, folders, taken, tuple(_stays(workspace, name, going, there)), not dry_run)
+
+
+def _folders(workspace: Workspace, name: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(root.path) for root in workspace.documents(name).roots)
+    except RagstreamError:  # a damaged file is removed like any other
+        return ()
+
+
+def _require_left_over(workspace: Workspace, name: str, index_dir: Path, aside: Path) -> None:
+    if name in workspace.projects():
+        folder = workspace.documents(name).roots[0].path
+        raise Refused(
+            f"the documents of {name} are below the data root, in {folder}",
+            hint=("remove that folder yourself; then ", RunCommand("project remove", name)),
+        )
+    if not index_dir.is_dir() and not aside.is_dir():
+        workspace.require_project(name)
+        raise UnknownProject(f"no project {name!r}", hint=RunCommand("project list"))
+
+
+def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -> None:
+    """Take the index away, then the file; killed anywhere, the next call goes on."""
+    index_dir, file = workspace.index_dir(name), project_files.path_of(workspace.data_dir, name)
+    remove_path(aside)
+    if index_dir.is_dir() and not keep_index:
+        with project_lock(index_dir):
+            move_aside(index_dir, aside)
+            _unlink(file)
+    _unlink(file)
+    if not keep_index:
+        remove_path(workspace.data_dir / "chroma_db" / name)
+    remove_path(aside)
+
+
+def _unlink(file: Path) -> None:
+    if file.exists():
+        file.unlink()
+        sync_dir(file.parent)
+
+
+def _stays(workspace: Workspace, name: str, going: bool, there: bool) -> Iterator[str]:
+    yield "the documents, in their folders"
+    if there and not going:
+        yield f"the index, in {workspace.index_dir(name)}"
+    yield "prompts that read it, with the passages they show" + (
+        "; they can be read, but not replayed from the index" if going else ""
+    )
+    yield "the conversations"
+    folder = workspace.data_dir / "projects" / name
+    if any(path.name != PROJECT_FILE for path in folder.glob("[!.]*")):
+        yield f"gold questions and what else lies in {folder}"

@@ -1,0 +1,309 @@
+"""``projects/NAME/project.yaml``: the folders that a project reads in place."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from ragstream_core.errors import RunCommand, UsageError
+from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree, Root
+from ragstream_core.ingestion.file_types import encode_name
+from ragstream_core.platform.files import replace_text
+from ragstream_core.platform.locks import serialized
+from ragstream_core.wiring import projects
+
+if TYPE_CHECKING:
+    import yaml
+
+    from ragstream_core.config import AppConfig
+
+MAX_BYTES = 1_000_000
+MAX_STARS = 8
+"""A glob with more wildcards could take for ever to match."""
+_SPECIAL = re.compile(r"([\\*?\[\]! #])")
+_HEAD = "# Folders that RAGstream reads in place. Nothing is ever written there.\n"
+
+
+def _checked_glob(glob: str) -> str:
+    """Return a git-style glob.
+
+    Raises:
+        ValueError: It is none, or has more wildcards than can be matched in a sane time.
+    """
+    from pathspec import GitIgnoreSpec
+
+    if not glob.strip() or glob.count("*") > MAX_STARS or "\n" in glob:
+        raise ValueError(f"{glob!r} is no usable glob: one line, at most {MAX_STARS} wildcards")
+    try:
+        GitIgnoreSpec.from_lines([glob])
+    except ValueError as error:
+        raise ValueError(f"{glob!r} is no git-style glob: {error}") from None
+    return glob
+
+
+Glob = Annotated[str, AfterValidator(_checked_glob)]
+
+
+class RootEntry(BaseModel):
+    """One folder: its label and its path.
+
+    Attributes:
+        label: Stands before the paths of its documents if the project has several folders.
+        path: Absolute, or relative to the data root, or beginning with ``~``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    label: str = ""
+    path: str
+
+    @field_validator("label")
+    @classmethod
+    def _named(cls, label: str) -> str:
+        if label and not projects.is_valid(label):
+            raise ValueError(f"{label!r} cannot be a label: {projects.RULE}")
+        return label
+
+    @field_validator("path")
+    @classmethod
+    def _somewhere(cls, path: str) -> str:
+        if not path.strip() or "\0" in path:
+            raise ValueError("no path")
+        try:
+            Path(path).expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return path
+
+
+class ProjectFile(BaseModel):
+    """What ``project.yaml`` says.
+
+    Attributes:
+        roots: At least one folder; labels differ in more than capitals.
+        include: Git-style globs of documents to take; none: all.
+        exclude: Git-style globs of what is left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    roots: tuple[RootEntry, ...] = Field(min_length=1, strict=False)
+    include: tuple[Glob, ...] = Field((), strict=False)
+    exclude: tuple[Glob, ...] = Field((), strict=False)
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        seen: set[str] = set()
+        for root in self.roots if len(self.roots) > 1 else ():
+            if not root.label:
+                raise ValueError(f"with several folders each needs a label; {root.path} has none")
+            if root.label.lower() in seen:
+                raise ValueError(f"the label {root.label!r} comes twice")
+            seen.add(root.label.lower())
+        return self
+
+
+def path_of(data_dir: Path, project: str) -> Path:
+    """Return where the file of a project lies, whether there is one or not.
+
+    Raises:
+        InvalidName: Not a project name.
+    """
+    return data_dir / "projects" / projects.checked(project) / PROJECT_FILE
+
+
+def read(data_dir: Path, project: str) -> ProjectFile:
+    """Read the file of a project that has one.
+
+    Raises:
+        UsageError: It cannot be read, or says something that is not valid; the line is named.
+    """
+    path = path_of(data_dir, project)
+    try:
+        with path.open("rb") as handle:
+            data = handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _unusable(path, 0, error.strerror or str(error)) from None
+    if len(data) > MAX_BYTES:
+        raise _unusable(path, 0, f"over {MAX_BYTES} bytes")
+    return parsed(data, path)
+
+
+def parsed(data: bytes, path: Path) -> ProjectFile:
+    """Return what the bytes of a project file say.
+
+    Args:
+        data: The whole file.
+        path: Where they come from, for messages.
+
+    Raises:
+        UsageError: As `read`.
+    """
+    import yaml
+
+    try:
+        value = yaml.safe_load(data)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _unusable(path, mark.line + 1 if mark else 0, error.problem or "no YAML") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise _unusable(path, 0, str(error).split("\n", 1)[0]) from None
+    try:
+        return ProjectFile.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = str(first["msg"]).removeprefix("Value error, ")
+        line = _line(yaml.compose(data, Loader=yaml.SafeLoader), first["loc"])
+        raise _unusable(path, line, f"{where}: {said}" if where else said) from None
+
+
+def _line(node: yaml.Node | None, place: Sequence[str | int]) -> int:
+    """Return the line of what an error is about, as near as the file has it; 0: nowhere."""
+    import yaml
+
+    for part in place:
+        inner = None
+        if isinstance(node, yaml.MappingNode):
+            pairs = ((key, value) for key, value in node.value if key.value == part)
+            inner = next((key if value.value == [] else value for key, value in pairs), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            inner = node.value[part] if part < len(node.value) else None
+        if inner is None:
+            break
+        node = inner
+    return node.start_mark.line + 1 if node is not None else 0
+
+
+def _unusable(path: Path, line: int, why: str) -> UsageError:
+    where = f"{path}:{line}" if line else str(path)
+    return UsageError(
+        f"{where}: {why}",
+        hint=("correct the file, or write it anew: ", RunCommand("project add", "--replace")),
+    )
+
+
+def write(data_dir: Path, project: str, content: ProjectFile) -> None:
+    """Write the file of a project: a reader sees the old one or the new one.
+
+    Raises:
+        InvalidName: Not a project name.
+        OSError: Disk full, permission denied; the old file is untouched.
+    """
+    import yaml
+
+    values = content.model_dump(mode="json", exclude_defaults=True)
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    replace_text(path_of(data_dir, project), _HEAD + text)
+
+
+def exclude(data_dir: Path, project: str, path: str) -> None:
+    """Add one document to what a project leaves out; done already: nothing is written.
+
+    Args:
+        data_dir: The data root.
+        project: A project in place.
+        path: The document, as in the index.
+
+    Raises:
+        UsageError: The file of the project cannot be used.
+        OSError: Disk full, permission denied; the old file is untouched.
+    """
+    glob = "/" + _SPECIAL.sub(r"\\\1", path)
+    with serialized(data_dir / "projects"):
+        said = read(data_dir, project)
+        if glob in said.exclude:
+            return
+        try:
+            content = ProjectFile(
+                roots=said.roots, include=said.include, exclude=(*said.exclude, glob)
+            )
+        except ValidationError as error:
+            raise UsageError(
+                f"{path} cannot be named in {PROJECT_FILE}: {error.errors()[0]['msg']}",
+                hint="move the document away",
+            ) from None
+        write(data_dir, project, content)
+
+
+def labelled(content: ProjectFile, label_of: Callable[[Path], str]) -> ProjectFile:
+    """Return the same project with a label for its only folder, so that another can join it.
+
+    Globs that name a place below that folder keep their meaning: the label goes before them.
+
+    Args:
+        content: The project.
+        label_of: Gives a folder a label.
+    """
+    if len(content.roots) > 1:
+        return content
+    (only,) = content.roots
+    label = only.label or label_of(Path(only.path))
+    return ProjectFile(
+        roots=(RootEntry(label=label, path=only.path),),
+        include=tuple(_below(label, glob) for glob in content.include),
+        exclude=tuple(_below(label, glob) for glob in content.exclude),
+    )
+
+
+def _below(label: str, glob: str) -> str:
+    taken_back, plain = ("!", glob[1:]) if glob.startswith("!") else ("", glob)
+    anchored = "/" in plain.rstrip("/")
+    return f"{taken_back}/{label}/{plain.lstrip('/')}" if anchored else glob
+
+
+def folder_of(data_dir: Path, entry: RootEntry) -> Path:
+    """Return where a folder lies; links in its path are not resolved."""
+    return Path(os.path.normpath(data_dir / Path(entry.path).expanduser()))
+
+
+def tree(config: AppConfig, project: str) -> DocumentTree:
+    """Return where the documents of a project in place lie; looks into no folder.
+
+    Raises:
+        UsageError: The file cannot be used, or names a folder within the data root.
+    """
+    return tree_of(config, project, read(config.data_dir, project))
+
+
+def tree_of(config: AppConfig, project: str, said: ProjectFile) -> DocumentTree:
+    """Return where the documents lie that a project's file speaks of; as `tree`.
+
+    Raises:
+        UsageError: It names a folder within the data root.
+    """
+    own = [config.data_dir, config.index_dir, config.logs_dir]
+    roots = []
+    for entry in said.roots:
+        path = folder_of(config.data_dir, entry)
+        label = entry.label if len(said.roots) > 1 else ""
+        real = Path(os.path.realpath(path))
+        if real.is_relative_to(os.path.realpath(config.data_dir)):
+            raise UsageError(
+                f"project {project}: {path} lies within the data root {config.data_dir}",
+                hint=("name a folder outside it in ", str(path_of(config.data_dir, project))),
+            )
+        roots.append(Root(label, path, _closed(label, real, own)))
+    return DocumentTree(tuple(roots), said.include, said.exclude, in_place=True)
+
+
+def _closed(label: str, root: Path, own: Sequence[Path]) -> frozenset[str]:
+    """Return the prefixes below a folder where RAGstream itself writes."""
+    found = set()
+    for folder in own:
+        real = Path(os.path.realpath(folder))
+        if real.is_relative_to(root) and real != root:
+            parts = [encode_name(part) for part in real.relative_to(root).parts]
+            found.add("/".join([*([label] if label else []), *parts]) + "/")
+    return frozenset(found)
