@@ -21,6 +21,7 @@ from ragstream_assets.evaluation_assets import (
     ask_gold_questions,
     draw_heat_map,
     judge_answers,
+    measure_gold_prompts,
     sweep_thresholds,
 )
 from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, facts_sensor, remember_facts
@@ -60,6 +61,7 @@ defs = dg.Definitions(
         sweep_thresholds,
         draw_heat_map,
         judge_answers,
+        measure_gold_prompts,
         ask_gold_questions,
         test_spec,
         draw_project_map,

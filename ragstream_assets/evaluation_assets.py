@@ -1,4 +1,4 @@
-"""Asset group `evaluation`: gold questions, how faithful answers are, and the gate's thresholds.
+"""Asset group `evaluation`: gold questions, their prompts and answers, and the gate's thresholds.
 
 A partition is a project, and for the thresholds one (θ, relative) pair for every project with gold
 questions: a backfill of all pairs takes a run a row of the heat map, and retrieval happens once in
@@ -21,6 +21,7 @@ from ragstream_assets.previews.metadata import ROWS, Metadata, frame
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.evaluation.faithfulness import Report, kept
+from ragstream_core.evaluation.prompt_quality import PromptReport
 from ragstream_core.evaluation.sweep import (
     RELATIVES,
     THETAS,
@@ -29,10 +30,16 @@ from ragstream_core.evaluation.sweep import (
     read_points,
     write_point,
 )
-from ragstream_core.evaluation.tables import faithfulness_table, gold_table, sweep_table
+from ragstream_core.evaluation.tables import (
+    faithfulness_table,
+    gold_table,
+    prompts_table,
+    sweep_table,
+)
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import eval_faithfulness, eval_sweep
 from ragstream_core.services.eval_gold import GoldReport, ask_gold
+from ragstream_core.services.eval_prompts import measure_prompts
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "evaluation"
@@ -70,6 +77,39 @@ def report_metadata(report: GoldReport) -> Metadata:
         "missed": report.missed,
         "ranks": frame(rows),
         "rows_not_shown": max(0, len(rows) - ROWS),
+    }
+
+
+PROMPTS = asset_spec(
+    (GROUP, "prompts"),
+    "What stands in the prompts of `gold.jsonl`: answers, tokens, facts, open issues.",
+    "table",
+).merge_attributes(deps=[INDEX.key])
+
+
+@dg.multi_asset(name="measure_gold_prompts", specs=[PROMPTS], partitions_def=projects)
+def measure_gold_prompts(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Build and measure the prompts of one project's gold questions."""
+    space = workspace.open()
+    with short_errors():
+        (project,) = chosen(context)
+        told = functools.partial(reporter(context.log.info, None), "prompts")
+        report = measure_prompts(space, project, progress=told)
+    return dg.MaterializeResult(
+        metadata=prompts_metadata(report), data_version=dg.DataVersion(digest_of(report.to_json()))
+    )
+
+
+def prompts_metadata(report: PromptReport) -> Metadata:
+    """Return the figures, which Dagster plots over time, and a row a question."""
+    figures = report.figures.to_json().items()
+    return {
+        "generation": report.generation,
+        **{name: value for name, value in figures if value is not None},
+        "prompts": frame(prompts_table(report.rows)),
+        "rows_not_shown": max(0, len(report.rows) - ROWS),
     }
 
 

@@ -20,6 +20,7 @@ from ragstream_app.cli.commands import (
     care,
     chat,
     evaluate,
+    evaluate_prompts,
     explain,
     history,
     history_care,
@@ -163,6 +164,7 @@ _add(eval_app, "gold", evaluate.gold, evaluate.GOLD_EPILOG)
 _add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)
 _add(eval_app, "gate", evaluate.gate, evaluate.GATE_EPILOG)
 _add(eval_app, "faithfulness", evaluate.faithfulness, evaluate.FAITHFULNESS_EPILOG)
+_add(eval_app, "prompts", evaluate_prompts.prompts, evaluate_prompts.PROMPTS_EPILOG)
 
 
 def _version(value: bool) -> None:

@@ -1,4 +1,4 @@
-"""What `eval faithfulness`, `index inspect`, `index neighbors` and `search --context` print.
+"""What evaluations, `index inspect`, `index neighbors` and `search --context` print.
 
 All of it is safe for a terminal.
 """
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ragstream_core.evaluation.faithfulness import Judged, Report
+    from ragstream_core.evaluation.prompt_quality import PromptMeasure, PromptReport
+    from ragstream_core.services.eval_prompts import EarlierReport
     from ragstream_core.services.inspect_index import IndexReport
     from ragstream_core.services.neighbours import Anchor, Neighbour
     from ragstream_core.wiring.workspace import Workspace
@@ -204,3 +206,66 @@ def _totals(found: dict[str, Any]) -> list[str]:
             f"{gold['exact_match']:.3f}, of {gold['answers']}"
         )
     return lines
+
+
+def print_prompt_quality(report: PromptReport) -> None:
+    """Print a line a question, those without their answer first, then the figures."""
+    for row in sorted(report.rows, key=lambda row: (_standing(row)[0], row.line)):
+        typer.echo(
+            f"{_standing(row)[1]:<10}  {row.tokens:>6,} tokens  {row.facts_relevant:>2} of "
+            f"{row.facts:>2} facts  {shortened(row.question, WIDTH)}"
+        )
+    found = report.figures
+    said = [
+        f"generation {report.generation} · {found.questions:,} questions, {found.unanswerable:,} "
+        "of them without an answer in the documents",
+        f"answer shown {_share(found.answer_shown)}, among the facts "
+        f"{_share(found.answer_in_facts)} · expected files and passages "
+        f"{_share(found.expected_shown)}",
+        f"tokens {_number(found.tokens)}, of evidence before the first answer "
+        f"{_number(found.tokens_before)} · of the attachments {_share(found.relevant_share)} "
+        f"relevant · repeated passages {_number(found.copies, 2)} a prompt",
+        f"facts {_number(found.facts)} a prompt: relevant {_share(found.facts_relevant)}, whole "
+        f"{_share(found.facts_complete)} · constraints {_number(found.constraints)}: binding "
+        f"{_share(found.constraints_binding)}",
+        f"open issues: {_share(found.issues_unanswerable)} of the questions without an answer, "
+        f"{_share(found.issues_answerable)} of the others · AUC {_share(found.auc)}, recall at 5 % "
+        f"false alarms {_share(found.recall_at_alarms)}",
+    ]
+    for line in said:
+        typer.echo(line)
+
+
+def print_prompt_changes(old: EarlierReport, report: PromptReport) -> None:
+    """Print the figures that differ from an earlier report.
+
+    Args:
+        old: That report.
+        report: Of now.
+    """
+    from ragstream_core.evaluation.prompt_quality import changes
+
+    if old.series != report.series:
+        note("the earlier report is about other questions")
+    rows = changes(old.figures, report.figures)
+    typer.echo("then and now:" if rows else "no figure differs from the earlier report")
+    for name, then, now in rows:
+        typer.echo(f"  {name:<20} {then:>10,.4g} {now:>10,.4g}  {now - then:+,.4g}")
+
+
+def _standing(row: PromptMeasure) -> tuple[int, str]:
+    if row.unanswerable:
+        return 4, "open issue" if row.open_issues else "no issue"
+    if row.answer_shown is None:
+        return (0 if row.expected_shown < row.expected else 3), f"{row.expected_shown} shown"
+    if not row.answer_shown:
+        return 0, "no answer"
+    return (2, "in facts") if row.answer_in_facts else (1, "shown")
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ragstream_core.evaluation.faithfulness import Judged
+    from ragstream_core.evaluation.prompt_quality import PromptMeasure
     from ragstream_core.evaluation.sweep import Point
     from ragstream_core.ingestion.quality_gate import GoldQuestion
 
@@ -26,6 +27,11 @@ SWEEP_COLUMNS = (
 FAITHFULNESS_COLUMNS = (
     "line", "question", "score", "claims", "supported", "quoted", "uncited", "unknown_citations",
     "refused", "origin",
+)  # fmt: skip
+PROMPT_COLUMNS = (
+    "line", "question", "answer_shown", "answer_in_facts", "tokens", "tokens_before", "passages",
+    "facts", "facts_relevant", "facts_complete", "constraints", "constraints_binding",
+    "open_issues", "unanswerable",
 )  # fmt: skip
 PASSAGE_CHARS = 80
 QUESTION_CHARS = 120
@@ -78,6 +84,21 @@ def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=[*FAITHFULNESS_COLUMNS, *known])
     table["score"] = table["score"].astype("Float64")
     return table.sort_values(["score", "line"], ignore_index=True, na_position="last")
+
+
+def prompts_table(measures: Sequence[PromptMeasure]) -> pd.DataFrame:
+    """Return a row a prompt, in the order given.
+
+    Returns:
+        Columns `PROMPT_COLUMNS`, as `PromptMeasure` documents them; what is not known is missing.
+    """
+    import pandas as pd
+
+    rows = [[getattr(row, name) for name in PROMPT_COLUMNS] for row in measures]
+    table = pd.DataFrame(rows, columns=[*PROMPT_COLUMNS])
+    table["question"] = [_short(row.question, QUESTION_CHARS) for row in measures]
+    known = {"answer_shown": "boolean", "answer_in_facts": "boolean", "tokens_before": "Int64"}
+    return table.astype(known)
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:

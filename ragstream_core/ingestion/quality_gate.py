@@ -3,7 +3,9 @@
 ``data/projects/<project>/gold.jsonl`` holds one JSON object a line: ``question`` and what must be
 found for it, ``file`` or ``files`` (paths relative to the project) or ``passage`` or ``passages``
 (text that a chunk must contain, white space apart). Both count as expected items. ``answer`` or
-``answers`` are right answers; the gate leaves them alone, `eval faithfulness` compares with them.
+``answers`` are right answers, ``pattern`` or ``patterns`` regular expressions that find one; the
+gate leaves them alone, `eval faithfulness` and `eval prompts` compare with them. A question with
+``unanswerable: true`` expects nothing, and only `eval prompts` asks it.
 
 recall@k is the share of the expected items among the first k chunks, MRR@k the reciprocal rank of
 the first chunk that is or holds one; both are means over the questions.
@@ -12,6 +14,7 @@ the first chunk that is or holds one; both are means over the questions.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +30,11 @@ GOLD_NAME = "gold.jsonl"
 QUALITY = "quality"
 """Key of a generation's provenance: its figures as `Figures.to_json` writes them."""
 _KEYS = frozenset(
-    {"id", "question", "file", "files", "passage", "passages", "note", "answer", "answers"}
-)
+    {
+        "id", "question", "file", "files", "passage", "passages", "note", "answer", "answers",
+        "pattern", "patterns", "unanswerable",
+    }
+)  # fmt: skip
 _DIGITS = 4
 _EXAMPLE = '{"question": "How long are logs kept?", "file": "operations/logs.md"}'
 
@@ -38,13 +44,26 @@ Ranker = Callable[[str], Sequence[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class GoldQuestion:
-    """One question with what must be found for it, at least one file or passage; right answers."""
+    """One question with what must be found for it, and its right answers.
+
+    Attributes:
+        line: Its line in the file, from 1.
+        question: What is asked.
+        files: Paths that must be found; together with ``passages`` at least one, unless the
+            question is unanswerable.
+        passages: Texts that must be found, white space collapsed.
+        answers: Right answers.
+        patterns: Regular expressions that find a right answer, case ignored.
+        unanswerable: The documents do not answer it: nothing is expected.
+    """
 
     line: int
     question: str
     files: tuple[str, ...] = ()
     passages: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    unanswerable: bool = False
 
     def ranks(self, ranked: Sequence[tuple[str, str]]) -> list[int]:
         """Return the 1-based rank of each expected item, files first; 0 where it is not found."""
@@ -174,12 +193,37 @@ def _question(where: str, number: int, line: str) -> GoldQuestion:
     if unknown:
         known = ", ".join(sorted(_KEYS))
         raise UsageError(f"{where}: unknown key {unknown[0]!r}", hint=f"known keys: {known}")
-    files = _texts(where, row, "file")
-    passages = tuple(" ".join(text.split()) for text in _texts(where, row, "passage"))
-    if not files and not passages:
+    found = GoldQuestion(
+        number,
+        str(row["question"]).strip(),
+        _texts(where, row, "file"),
+        tuple(" ".join(text.split()) for text in _texts(where, row, "passage")),
+        _texts(where, row, "answer"),
+        _texts(where, row, "pattern"),
+        row.get("unanswerable") is True,
+    )
+    _check(where, row, found)
+    return found
+
+
+def _check(where: str, row: dict[str, Any], found: GoldQuestion) -> None:
+    """Refuse what contradicts itself.
+
+    Raises:
+        UsageError: With the place, and what is wrong.
+    """
+    if not isinstance(row.get("unanswerable", False), bool):
+        raise UsageError(f"{where}: unanswerable is true or false")
+    named = [*found.files, *found.passages]
+    if found.unanswerable and (named or found.answers or found.patterns):
+        raise UsageError(f"{where}: unanswerable, and yet with a file, passage or answer")
+    if not named and not found.unanswerable:
         raise UsageError(f"{where}: no file and no passage to be found", hint=f"e.g. {_EXAMPLE}")
-    answers = _texts(where, row, "answer")
-    return GoldQuestion(number, str(row["question"]).strip(), files, passages, answers)
+    for pattern in found.patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"{where}: {pattern!r} is no regular expression: {error}") from None
 
 
 def _texts(where: str, row: dict[str, Any], name: str) -> tuple[str, ...]:

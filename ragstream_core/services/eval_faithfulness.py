@@ -20,7 +20,7 @@ from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring import answer_sources, models
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.quality_gate import gold_questions
+from ragstream_core.wiring.quality_gate import answerable, gold_questions, no_gold_questions
 
 if TYPE_CHECKING:
     from ragstream_core.agents.llm_call import Ask, Schema
@@ -85,7 +85,9 @@ def of_gold(
     """
     workspace.require_project(project)
     chosen = _judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
-    questions = read_gold(gold) if gold else gold_questions(workspace, project)
+    questions = answerable(read_gold(gold)) if gold else gold_questions(workspace, project)
+    if not questions:
+        raise no_gold_questions(workspace, project)
     questions = questions[:limit] if limit else questions
     view = open_view(workspace.index_dir(project))
     series = digest_of(

@@ -42,15 +42,21 @@ def gold_path(workspace: Workspace, project: str) -> Path:
 
 
 def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ...]:
-    """Return a project's gold questions.
+    """Return a project's gold questions that its documents answer.
 
     Raises:
         UsageError: There are none, or a line is not one.
     """
     path = gold_path(workspace, project)
-    if not path.is_file():
+    found = answerable(read_gold(path)) if path.is_file() else ()
+    if not found:
         raise no_gold_questions(workspace, project)
-    return read_gold(path)
+    return found
+
+
+def answerable(questions: Sequence[GoldQuestion]) -> tuple[GoldQuestion, ...]:
+    """Return the questions that something is expected for."""
+    return tuple(question for question in questions if not question.unanswerable)
 
 
 def no_gold_questions(workspace: Workspace, project: str) -> UsageError:
@@ -71,9 +77,10 @@ def gate_of(workspace: Workspace, project: str) -> ProjectGate | None:
     path = gold_path(workspace, project)
     if not path.is_file():
         return None
+    questions = answerable(read_gold(path))
     settings = workspace.config.settings.ingestion
     rules = QualityRules(settings.gold_k, settings.min_recall, settings.recall_tolerance)
-    return ProjectGate(workspace, project, read_gold(path), rules)
+    return ProjectGate(workspace, project, questions, rules) if questions else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ def test_asset_graph():
         ("documents/index", "documents/chroma_collection"),
         ("documents/index", "evaluation/faithfulness"),
         ("documents/index", "evaluation/gold_questions"),
+        ("documents/index", "evaluation/prompts"),
         ("documents/index", "inspection/map"),
         ("evaluation/threshold_sweep", "evaluation/heat_map"),
         ("history/embeddings", "history/snapshot"),
@@ -99,7 +100,7 @@ def test_partitions():
     assert months.get_partition_keys(dt.datetime(2026, 11, 20, tzinfo=dt.UTC))[-1] == "2026-11"
     pairs = found["evaluation/threshold_sweep"]
     assert pairs.partition_dimension_names == ["relative", "theta"]
-    gold = {"evaluation/faithfulness", "evaluation/gold_questions"}
+    gold = {"evaluation/faithfulness", "evaluation/gold_questions", "evaluation/prompts"}
     assert {found[key].name for key in gold} == {"project"}
     rest = (
         found.keys() - projects.keys() - gold - {"history/embeddings", "evaluation/threshold_sweep"}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragstream_assets.evaluation_assets import HEAT_MAP, SWEEP, pair_of, thresholds
+from ragstream_assets.evaluation_assets import HEAT_MAP, PROMPTS, SWEEP, pair_of, thresholds
 from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
 from ragstream_core.services.eval_sweep import points_dir, sweep_fingerprint
 from tests.assets.executing import execute, shown
@@ -53,3 +53,15 @@ def test_a_project_without_gold_questions(ingested, home):
     assert not failed.success
     (event,) = [e for e in failed.all_events if e.is_step_failure]
     assert "no gold questions" in str(event.step_failure_data.user_failure_data.description)
+
+
+def test_the_prompts_of_gold_questions_as_figures_and_a_row_each(gold, home):
+    absent = {"question": "Which colour has the moon of Jupiter?", "unanswerable": True}
+    write_gold(gold.data_dir, {**GOLD, "answer": "nothing"}, absent)
+    made = execute(gold, home, project="demo", asset_selection=[PROMPTS.key])
+    found = shown(made)
+    assert (found["questions"], found["unanswerable"], found["expected_shown"]) == (2, 1, 1.0)
+    assert 0 <= found["answer_shown"] <= 1 and found["tokens"] > 0
+    rows = [row.data for row in found["prompts"].records]
+    assert [row["unanswerable"] for row in rows] == [False, True]
+    assert rows[1]["answer_shown"] is None and rows[0]["tokens"] > 0

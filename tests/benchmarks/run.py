@@ -29,6 +29,7 @@ from tests.benchmarks import (
     bench_noop_ingest,
     bench_parsing,
     bench_peers,
+    bench_prompt_quality,
     bench_scale,
     bench_snapshot,
     bench_spans,
@@ -115,7 +116,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 spans = bench_spans.report(given.eval / "squad2", Path(folder))
             judged = bench_faithfulness.report(given.eval)
-            quality = f"{quality}\n\n{spans}\n\n{judged}"
+            with tempfile.TemporaryDirectory() as folder:
+                prompts = bench_prompt_quality.report(given.eval, Path(folder))
+            quality = f"{quality}\n\n{spans}\n\n{judged}\n\n{prompts}"
     if given.only_eval:
         parts = [old.partition(START)[0].rstrip() or heading()]
     else:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ragstream_core.evaluation import faithfulness
+    from ragstream_core.evaluation.prompt_quality import PromptReport
     from ragstream_core.evaluation.sweep import Point
     from ragstream_core.services.eval_gold import GoldReport
     from ragstream_core.wiring.workspace import Workspace
@@ -129,6 +130,14 @@ def judge_answers(workspace: Workspace, project: str, report: Report) -> faithfu
     return eval_faithfulness.of_gold(workspace, project, progress=partial(report, "answer"))
 
 
+def measure_prompts(workspace: Workspace, project: str, report: Report) -> PromptReport:
+    """Build and measure the prompt of every gold question."""
+    from ragstream_core.services import eval_prompts
+
+    told = partial(report, "prompt")
+    return eval_prompts.measure_prompts(workspace, project, progress=told)
+
+
 def show_gold(report: GoldReport) -> None:
     """Draw the ranks of what the gold questions expect."""
     from ragstream_core.evaluation.tables import gold_table
@@ -153,6 +162,15 @@ def show_sweep(points: list[Point]) -> None:
     for column, (field, form) in zip(columns, shown, strict=True):
         column.altair_chart(heat_map(table, field, form), width="stretch", height=HEIGHT)
     st.dataframe(table, hide_index=True, width="stretch")
+
+
+def show_prompts(report: PromptReport) -> None:
+    """Draw what stands in the prompts: the figures, and a row a question."""
+    from ragstream_core.evaluation.tables import prompts_table
+
+    known = {name: value for name, value in report.figures.to_json().items() if value is not None}
+    st.text(" · ".join(f"{name.replace('_', ' ')} {value:,.4g}" for name, value in known.items()))
+    st.dataframe(prompts_table(report.rows), hide_index=True, width="stretch")
 
 
 def show_faithfulness(report: faithfulness.Report) -> None:
@@ -183,6 +201,13 @@ KINDS = {
         "Asks every gold question and shows the rank of each file and passage that it expects.",
         ask_gold,
         show_gold,
+    ),
+    "Prompts": Kind(
+        "Measure",
+        "Builds the prompt of every gold question and shows whether the answer is in it, what it "
+        "costs in tokens, and how its facts and open issues fare.",
+        measure_prompts,
+        show_prompts,
     ),
     "Threshold sweep": Kind(
         "Sweep",
