@@ -76,7 +76,7 @@ def session_of(ctx: typer.Context) -> Session:
     return replace(found if isinstance(found, Session) else Session(), command=ctx.command_path)
 
 
-def emit_json(value: Any) -> None:
+def emit_json(value: object) -> None:
     """Write one JSON value to stdout."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 

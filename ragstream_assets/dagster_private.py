@@ -6,7 +6,7 @@ The servers apart, nothing else imports a private module; a contract test pins e
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance, DagsterRun, JobDefinition, JobExecutionResult
@@ -23,7 +23,7 @@ def create_run(
     job: "JobDefinition",
     *,
     run_id: str,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     tags: Mapping[str, str],
     steps: Sequence[str] = (),
     parent: "DagsterRun | None" = None,
@@ -67,7 +67,7 @@ def execute_run(
 
 
 def replace_config(
-    instance: "DagsterInstance", run: "DagsterRun", config: Mapping[str, Any]
+    instance: "DagsterInstance", run: "DagsterRun", config: Mapping[str, object]
 ) -> str:
     """Replace the recorded config of a run, leaving no copy of the old one in the database.
 
@@ -100,7 +100,7 @@ def _plan(
     instance: "DagsterInstance",
     job: "JobDefinition",
     steps: list[str] | None,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     tags: Mapping[str, str],
     parent: "DagsterRun | None",
 ) -> "ExecutionPlan":

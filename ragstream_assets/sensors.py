@@ -150,7 +150,7 @@ def failed_states(instance: dg.DagsterInstance) -> set[str]:
 
 
 def _request(
-    project: str, state: str, tried: FinishedRuns, ops: Mapping[str, Any] | None = None
+    project: str, state: str, tried: FinishedRuns, ops: Mapping[str, object] | None = None
 ) -> dg.RunRequest:
     """Request a run for one state; the next attempt has another key, so it is no duplicate."""
     return dg.RunRequest(

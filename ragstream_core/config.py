@@ -76,7 +76,7 @@ class AppConfig(BaseModel):
         config_path: Path | None = None,
         *,
         task: str = "",
-        explicit: Mapping[str, Any] | None = None,
+        explicit: Mapping[str, object] | None = None,
     ) -> AppConfig:
         """Merge all layers.
 
@@ -114,7 +114,9 @@ class AppConfig(BaseModel):
         settings = _validate(merged, origin)
         return cls(settings=settings, tasks=tasks, origin=origin, base=base, explicit=explicit)
 
-    def with_task(self, task: str = "", *, explicit: Mapping[str, Any] | None = None) -> AppConfig:
+    def with_task(
+        self, task: str = "", *, explicit: Mapping[str, object] | None = None
+    ) -> AppConfig:
         """Return these settings under a task profile, explicit ones on top (C-31).
 
         Args:
@@ -213,7 +215,7 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
     return pairs
 
 
-def overlay(settings: ChainSettings, changes: Mapping[str, Any]) -> ChainSettings:
+def overlay(settings: ChainSettings, changes: Mapping[str, object]) -> ChainSettings:
     """Return chain settings with dotted keys replaced and validated.
 
     Raises:
@@ -235,7 +237,7 @@ def overlay(settings: ChainSettings, changes: Mapping[str, Any]) -> ChainSetting
         raise _bad_value(error, {}) from None
 
 
-def typed(changes: Mapping[str, Any]) -> dict[str, Any]:
+def typed(changes: Mapping[str, object]) -> dict[str, Any]:
     """Return changes of chain settings as they are kept: `1`, `1.0` and ``"1"`` become one value.
 
     Args:

@@ -161,7 +161,7 @@ class RAGstream:
     def __init__(
         self,
         data_dir: str | Path | None = None,
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
         *,
         config: str | Path | None = None,
         task: str = "",

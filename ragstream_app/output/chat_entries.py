@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_app.output.words import printable
 
 if TYPE_CHECKING:
     from ragstream_core.answers.citations import Citation
+    from ragstream_core.records.identity import Json
     from ragstream_core.services.chat import ChatTurn
 
 ORIGINS = {
@@ -31,7 +32,7 @@ class ChatEntry:
     question: str
     turn: ChatTurn
 
-    def to_json(self, *, markers: bool = False) -> dict[str, Any]:
+    def to_json(self, *, markers: bool = False) -> dict[str, Json]:
         """Return the documented JSON form.
 
         Args:

@@ -29,6 +29,7 @@ from ragstream_core.text.markup import answer_html, fold_html, table_html
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
+    from ragstream_core.records.identity import Json
 
 
 _HEADING = re.compile(r"## \[[0-9a-f]{12,64}\] (.+)")
@@ -240,7 +241,7 @@ class Answer:
         costs = [self.cost_usd, self.agents.cost_usd if self.agents else 0.0]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         return {
             "answer": self.text,

@@ -25,6 +25,7 @@ from ragstream_core.conversations.journal.records import (
 from ragstream_core.conversations.journal.segments import parse_line
 from ragstream_core.errors import UsageError
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
+from ragstream_core.records.identity import Json
 
 
 def turn_rows(
@@ -80,7 +81,7 @@ def sessions_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Any]]:
+def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Json]]:
     entries = [e for e in log.entries() if isinstance(e.record, Turn | Asked)]
     folded = apply_edits(log.entries())
     answered = {e.record.asked for e in entries if isinstance(e.record, Turn) and e.record.asked}

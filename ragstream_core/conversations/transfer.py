@@ -120,7 +120,7 @@ def imported(lines: Iterable[str], *, now: dt.datetime, session: str) -> list[Im
     return records
 
 
-def _exported_record(row: Mapping[str, Any], number: int) -> Imported:
+def _exported_record(row: Mapping[str, object], number: int) -> Imported:
     if row.get("v") != FORMAT:
         raise IntegrityError(
             f"line {number} has format {row.get('v')!r}, this program knows {FORMAT}",

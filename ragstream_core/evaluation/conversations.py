@@ -22,7 +22,7 @@ NO_TIME = "1970-01-01T00:00:00+00:00"
 """What the history takes for no time at all: such a turn is shown without a date."""
 
 
-def is_conversations(documents: Sequence[Mapping[str, Any]]) -> bool:
+def is_conversations(documents: Sequence[Mapping[str, object]]) -> bool:
     """Return whether a corpus is one of conversations."""
     metas = [document.get("meta") for document in documents]
     return bool(metas) and all(

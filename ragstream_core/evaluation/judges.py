@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.evaluation.faithfulness import Judge
+    from ragstream_core.records.identity import Json
 
 
 FOLDER = "gate_measured"
@@ -60,7 +61,7 @@ class GateMeasurement:
         saves = theirs["candidates"] - ours["candidates"]
         return ours["found"] > 0 and gains >= 0 and saves >= 0 and (gains > 0 or saves > 0)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         return {**asdict(self), "is_better": self.is_better}
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.agents.a5_format_enforcer import shown_texts
 from ragstream_core.ingestion.quality_gate import GoldQuestion
@@ -21,6 +21,8 @@ from ragstream_core.records import SuperPrompt
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ragstream_core.records.identity import Json
 
     Pixels = NDArray[np.uint8]
 
@@ -179,7 +181,7 @@ class Point:
     questions: int
     fingerprint: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         return {name: getattr(self, name) for name in self.__slots__}
 

@@ -22,7 +22,7 @@ from ragstream_core.index import catalog_read
 from ragstream_core.index.generations import read as read_catalog
 from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import transaction
-from ragstream_core.records.identity import canonical_json, generation_digest
+from ragstream_core.records.identity import Json, canonical_json, generation_digest
 
 HIGH_WATER = "high_water"
 """Key of a generation's provenance: the journal's position it was made from."""
@@ -128,7 +128,7 @@ def encoded(row: TurnRow) -> tuple[int, str, str, str, str, int]:
     return (*columns, _crc(columns))
 
 
-def _crc(columns: Sequence[Any]) -> int:
+def _crc(columns: Sequence[object]) -> int:
     return zlib.crc32(repr(tuple(columns)).encode("utf-8", "surrogatepass"))
 
 
@@ -200,7 +200,7 @@ def write(
     db.executemany(put, map(encoded, rows))
 
 
-def high_water(position: Position) -> dict[str, Any]:
+def high_water(position: Position) -> dict[str, Json]:
     """Return a position as it stands in a generation's provenance, with its crc."""
     row = asdict(position)
     return {**row, "crc": zlib.crc32(canonical_json(row).encode())}

@@ -192,7 +192,7 @@ def damaged(where: str, detail: str) -> IntegrityError:
     return IntegrityError(f"{where}: {detail}", hint=(REPAIR, " publishes it again"))
 
 
-def rows_digest(arrays: Arrays, meta: Mapping[str, Any]) -> str:
+def rows_digest(arrays: Arrays, meta: Mapping[str, object]) -> str:
     """Return the digest of all rows, all columns and the model, 64 hex digits.
 
     Args:

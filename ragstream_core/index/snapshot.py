@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from ragstream_core.platform.array_file import Arrays
     from ragstream_core.ports import F32
+    from ragstream_core.records.identity import Json
 
 STAMP = {"version": VERSION, "lexical": LEXICAL_VERSION}
 _ROOM = 6_000
@@ -117,7 +118,7 @@ def build(
     return HistoryView(arrays, meta | {"digest": rows_digest(arrays, meta)}, "snapshot")
 
 
-def source(mark: Mark, *, cap: int, summarise_after: float) -> dict[str, Any]:
+def source(mark: Mark, *, cap: int, summarise_after: float) -> dict[str, Json]:
     """Return what a snapshot says of what it was made from.
 
     Args:
@@ -176,7 +177,7 @@ def publish(made: HistoryView, path: Path) -> SnapshotReport:
     return report(made, path, written=written)
 
 
-def published(path: Path, wanted: Mapping[str, Any]) -> HistoryView | None:
+def published(path: Path, wanted: Mapping[str, object]) -> HistoryView | None:
     """Return the published selection, checked; None if it is damaged or made from something else.
 
     Args:

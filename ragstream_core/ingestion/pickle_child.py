@@ -129,7 +129,7 @@ def from_buffer(data: Any, dtype: Any, shape: Any, order: object = "C", *more: o
     return made
 
 
-def scalar(dtype: DType, data: Any = b"") -> Any:
+def scalar(dtype: DType, data: object = b"") -> Any:
     """Return a NumPy scalar as a plain value; a float is of no use here.
 
     Raises:
@@ -186,7 +186,7 @@ class Reader(pickle.Unpickler):
         raise NotAllowed("refers to something outside the file")
 
 
-def rows_of(loaded: Any) -> tuple[list[dict[str, Any]], int]:
+def rows_of(loaded: object) -> tuple[list[dict[str, Any]], int]:
     """Return records with ``name`` and ``text`` from the accepted shapes, and how many vectors.
 
     Raises:
@@ -224,7 +224,7 @@ def _columns(table: dict[Any, Any]) -> tuple[list[dict[str, Any]], int]:
     return [_row({"id": i}, m, t, number) for number, (i, m, t) in enumerate(rows)], len(vectors)
 
 
-def _row(row: dict[Any, Any], meta: Any, text: Any, number: int) -> dict[str, Any]:
+def _row(row: dict[Any, Any], meta: object, text: object, number: int) -> dict[str, Any]:
     if not isinstance(text, str):
         raise NotAllowed(f"record {number} has no text")
     places = [row, meta] if isinstance(meta, dict) else [row]
@@ -237,7 +237,7 @@ def _first(row: dict[Any, Any], names: Sequence[str]) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-def _items(column: Any) -> list[Any]:
+def _items(column: object) -> list[Any]:
     if column is None:
         return []
     if isinstance(column, Array):

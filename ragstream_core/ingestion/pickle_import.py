@@ -100,7 +100,7 @@ def _checked(rows: Any) -> list[tuple[str, str]]:
     return [(_plain(row["name"]), _plain(row["text"])) for row in rows]
 
 
-def _plain(text: Any) -> str:
+def _plain(text: object) -> str:
     """Return a text of the child without lone surrogates.
 
     Raises:

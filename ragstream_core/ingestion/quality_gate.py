@@ -25,6 +25,7 @@ from ragstream_core.errors import UsageError
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
     from ragstream_core.ports import IndexView
+    from ragstream_core.records.identity import Json
 
 GOLD_NAME = "gold.jsonl"
 QUALITY = "quality"
@@ -94,12 +95,12 @@ class Figures:
     k: int
     fingerprint: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the form that stands in a generation's provenance."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
-    def of(cls, provenance: Mapping[str, Any]) -> Figures | None:
+    def of(cls, provenance: Mapping[str, object]) -> Figures | None:
         """Return the figures a generation's provenance holds, None where there are none."""
         found = provenance.get(QUALITY)
         if not isinstance(found, dict) or set(found) != set(cls.__slots__):

@@ -30,7 +30,7 @@ _TAIL_BYTES = 10
 _ALIGNED = 8
 
 
-def description(meta: Mapping[str, Any], places: Places) -> bytes:
+def description(meta: Mapping[str, object], places: Places) -> bytes:
     """Return the description of a file, sealed.
 
     Args:
@@ -41,7 +41,7 @@ def description(meta: Mapping[str, Any], places: Places) -> bytes:
     return MARK + canonical_json(told | {"seal": digest_of(told)}).encode()
 
 
-def encode(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def encode(meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Return the bytes of a file; the same content gives the same bytes.
 
     Args:
@@ -60,7 +60,7 @@ def encode(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> b
 
 
 def decode(
-    data: Bytes, dtypes: Mapping[str, str], stamp: Mapping[str, Any]
+    data: Bytes, dtypes: Mapping[str, str], stamp: Mapping[str, object]
 ) -> tuple[dict[str, Any], Arrays]:
     """Read a file: what it says of itself, and its arrays, which are not copied.
 
@@ -92,7 +92,7 @@ def decode(
     return meta, arrays
 
 
-def says(path: Path, stamp: Mapping[str, Any]) -> bool:
+def says(path: Path, stamp: Mapping[str, object]) -> bool:
     """Return whether a file's description holds some values; its arrays are not looked at."""
     try:
         with path.open("rb") as file:

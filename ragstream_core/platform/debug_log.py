@@ -44,7 +44,7 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def dump(value: Any, limit: int, redact: Redact) -> str:
+def dump(value: object, limit: int, redact: Redact) -> str:
     """Return a value as one line.
 
     Args:
@@ -84,7 +84,7 @@ def clip(text: str, limit: int, length: int | None = None) -> str:
     return f"{line[:limit]}{ELLIPSIS} (len={len(text) if length is None else length})"
 
 
-def about(value: Any) -> str:
+def about(value: object) -> str:
     """Return what a value is, without anything of it: ``str of 12``, ``ndarray (3, 4) float32``."""
     name = type(value).__name__
     if _is_array(value):
@@ -97,7 +97,7 @@ def _leaf(text: str, *, reach: int, redact: Redact) -> str:
     return json.dumps(redact(text[:reach]), ensure_ascii=False)
 
 
-def _pieces(value: Any, leaf: Callable[[str], str], above: tuple[int, ...]) -> Iterator[str]:
+def _pieces(value: object, leaf: Callable[[str], str], above: tuple[int, ...]) -> Iterator[str]:
     """Yield the text of a value bit by bit, so that nobody writes more of it than is shown."""
     if id(value) in above or len(above) > _MAX_DEPTH:
         yield ELLIPSIS
@@ -130,7 +130,7 @@ def _bracketed(
     yield ends[1]
 
 
-def _represented(value: Any) -> str:
+def _represented(value: object) -> str:
     """Return ``repr`` without addresses in memory, or what it failed with."""
     try:
         return _ADDRESS.sub("", repr(value))
@@ -138,13 +138,13 @@ def _represented(value: Any) -> str:
         return f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     """Say whether a value is of an array library, without importing one."""
     package = type(value).__module__.partition(".")[0]
     return package in ARRAY_PACKAGES and (hasattr(value, "shape") or hasattr(value, "dtype"))
 
 
-def _measures(value: Any) -> list[str]:
+def _measures(value: object) -> list[str]:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     measures = [] if shape is None else [str(tuple(shape))]
     return measures if dtype is None else [*measures, str(dtype)]
@@ -165,7 +165,7 @@ def _array(value: Any) -> str:
         return f"<{head} without a preview: {type(error).__name__}>"
 
 
-def _length(value: Any) -> int | None:
+def _length(value: object) -> int | None:
     if isinstance(value, Collection):
         try:
             return len(value)
@@ -268,7 +268,7 @@ class DebugLog:
         line = clip(self._redact(msg[: limit + LOOKAHEAD]), limit, len(msg))
         self._write(level, {TRACE: [line], VARS: [line]})
 
-    def log_write_var(self, *names_and_values: Any, level: str = "INFO") -> None:
+    def log_write_var(self, *names_and_values: object, level: str = "INFO") -> None:
         """Write which variables there are to the trace, ``name=value`` to the variables.
 
         Args:

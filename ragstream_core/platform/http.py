@@ -207,7 +207,7 @@ class EndpointClient:
 
 
 def _read(
-    client: Any,
+    client: object,
     send: Send,
     arrived: queue.Queue[bytes | RequestError],
     stopped: threading.Event,

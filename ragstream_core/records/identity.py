@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 """What `json.dumps` takes."""
@@ -22,7 +22,7 @@ def sha256_hex(data: bytes | str) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """Serialise to the one JSON text a value has here: sorted keys, no spaces, no NaN.
 
     Raises:
@@ -33,7 +33,7 @@ def canonical_json(value: Any) -> str:
     )
 
 
-def digest_of(value: Any) -> str:
+def digest_of(value: object) -> str:
     """Return the sha256 of a value's canonical JSON, as 64 hex digits."""
     return sha256_hex(canonical_json(value))
 

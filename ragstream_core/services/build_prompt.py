@@ -23,6 +23,7 @@ from ragstream_core.wiring.token_budget import estimate
 
 if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 Progress = Callable[[str, int, int], None]
@@ -65,7 +66,7 @@ class Prompt:
         """Ids of the chunks that it quotes, in order."""
         return tuple(self.super_prompt.final_selection_ids)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return what `ragstream prompt --json` prints."""
         return prompt_json(
             self.super_prompt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, UnknownPrompt, UsageError
 from ragstream_core.ingestion.secrets import find_secrets
@@ -126,7 +126,7 @@ def encode(found: Portable) -> list[bytes]:
     ]
 
 
-def _lines(rows: Iterable[Sequence[Any]]) -> bytes:
+def _lines(rows: Iterable[Sequence[object]]) -> bytes:
     return "".join(f"{canonical_json(list(row))}\n" for row in rows).encode()
 
 

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations import clearing
 from ragstream_core.conversations.clearing import anonymous, masked
@@ -41,6 +41,7 @@ from ragstream_core.wiring.journal import Written, completed, history_dir, journ
 if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
     from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
 UNREACHABLE = (
@@ -92,7 +93,7 @@ class ClearReport:
     unreachable: Sequence[str] = ()
     masked: Mapping[str, int] | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form; turns that stay have no more than their number."""
         row = asdict(self)
         if not self.unreachable:

@@ -130,11 +130,12 @@ def sweep_fingerprint(workspace: Workspace, project: str) -> str:
     questions = gold_questions(workspace, project)
     inputs = pin_inputs(workspace, PromptRequest("sweep", (project,), settings=ALONE))
     gate = {key: value for key, value in inputs.settings["gate"].items() if key not in SWEPT}
+    settings: dict[str, object] = {**inputs.settings, "gate": gate}
     return digest_of(
         {
             "questions": [(q.question, q.files, q.passages) for q in questions],
             "generation": inputs.pins[0].digest,
-            "settings": {**inputs.settings, "gate": gate},
+            "settings": settings,
             "texts": dict(inputs.texts),
             "models": dict(inputs.models),
             "code": dict(STAGE_VERSIONS),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, Refused, RunCommand, UsageError
 from ragstream_core.index import derived, erase
@@ -25,6 +25,7 @@ from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.index.erase import Tombstone
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -54,7 +55,7 @@ class ForgetReport:
     left: list[str]
     searched: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         return asdict(self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from ragstream_core.errors import ChooseProject, RunCommand, UsageError
 from ragstream_core.platform.data_frame import data_frame
@@ -14,6 +14,7 @@ from ragstream_core.text.markup import table_html, visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -46,7 +47,7 @@ class SearchHit:
     heading: str = ""
     span: tuple[int, int] = (0, 0)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return one row of `ragstream search --json`."""
         return {name: getattr(self, name) for name in _ROW}
 
@@ -83,7 +84,7 @@ class SearchResult(Sequence[SearchHit]):
         """Yield the hits, the best first."""
         return iter(self.hits)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, Json]]:
         """Return what `ragstream search --json` prints."""
         return [hit.to_json() for hit in self.hits]
 

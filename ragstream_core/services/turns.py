@@ -16,6 +16,7 @@ from ragstream_core.wiring import journal
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Entry
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -61,7 +62,7 @@ class HistoryTurn:
         """Its tags of now."""
         return tuple(self.row["tags"])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the fields as `ragstream history show --json` prints them."""
         return dict(self.row)
 

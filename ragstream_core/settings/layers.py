@@ -42,7 +42,7 @@ TASKS: dict[str, Layer] = {
 """Task profiles that ship with RAGstream; `tasks:` in ragstream.yaml adds to them."""
 
 
-def nested(flat: Mapping[str, Any]) -> Layer:
+def nested(flat: Mapping[str, object]) -> Layer:
     """Turn dotted keys into sections.
 
     Raises:
@@ -105,7 +105,7 @@ def _checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
     return data
 
 
-def checked_tasks(tasks: Any, path: Path | None) -> dict[str, Layer]:
+def checked_tasks(tasks: object, path: Path | None) -> dict[str, Layer]:
     """Return the task profiles of a file.
 
     Raises:
@@ -136,7 +136,7 @@ def task_layer(tasks: Mapping[str, Layer], name: str) -> Layer:
     return tasks[name]
 
 
-def listed(value: Any) -> Any:
+def listed(value: object) -> Any:
     """Read ``[…]`` of an environment variable or a command line as a JSON list."""
     if isinstance(value, str) and value.startswith("["):
         try:

@@ -49,7 +49,7 @@ def _bounds(field: FieldInfo) -> Iterator[str]:
                 yield f"{sign} {value}"
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> Any:
     """Read ``a, b`` as a list: on the command line and in the environment nobody writes JSON."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]

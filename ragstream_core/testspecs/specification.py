@@ -15,6 +15,8 @@ from ragstream_core.errors import IntegrityError, RunCommand
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+    from ragstream_core.records.identity import Json
+
 
 NONE_STATED = "none stated"
 _STRICT = ConfigDict(extra="forbid", strict=True)
@@ -188,7 +190,7 @@ class Specification:
         states = [row.state for row in self.coverage]
         return {state: states.count(state) for state in dict.fromkeys(states)}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         return {**asdict(self), "counts": self.counts}
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ragstream_core.errors import ModelMismatch, RunCommand
+from ragstream_core.records.identity import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ModelStamp:
             int(data.get("dimension", 0)),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return what is written into a store: nothing empty, which Chroma would not take."""
         return {key: value for key, value in asdict(self).items() if value}
 

@@ -11,7 +11,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NaiveDatetime, ValidationError, model_validator
 
@@ -187,7 +187,7 @@ class OpenMeteo:
         return hours_in(self._ask(self.forecast, "/forecast", asked, limit_s), place, days)
 
     def _ask(
-        self, endpoint: Endpoint, path: str, asked: Mapping[str, Any], limit_s: float
+        self, endpoint: Endpoint, path: str, asked: Mapping[str, object], limit_s: float
     ) -> bytes:
         return EndpointClient(endpoint, library=http_client, now=self.now).body(
             lambda client: client.stream("GET", endpoint.base_url + path, params=dict(asked)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.citations import Issued, issued_by
@@ -142,7 +142,7 @@ def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> Ans
     return Answered(line.question, line.answer, issued, line.right, "file", number)
 
 
-def _turn(workspace: Workspace, row: Mapping[str, Any]) -> AnsweredOrSkipped:
+def _turn(workspace: Workspace, row: Mapping[str, object]) -> AnsweredOrSkipped:
     where = f"turn {row['id']}"
     if not row["prompt_key"]:
         return Skipped(where, "it names no prompt, so nothing says what it may cite")

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.agents.llm_call import own, question
 from ragstream_core.conversations.edits import apply_edits, visible_turns
@@ -40,6 +40,7 @@ from ragstream_core.wiring.llm_stages import Guarded
 from ragstream_core.wiring.remembered_facts import is_secret, new_id
 
 if TYPE_CHECKING:
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -70,7 +71,7 @@ class FoundFact:
     fact: str = ""
     advice: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         fact = self.candidate
         return {

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import OperationFailed, RunCommand, TryAgain
 from ragstream_core.index.schema import CATALOG_NAME
@@ -305,7 +305,7 @@ def _purge_table(db: sqlite3.Connection, table: str, sought: TextFingerprints) -
     return len(hits)
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""

@@ -166,7 +166,7 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-def _line(value: Mapping[str, Any]) -> None:
+def _line(value: Mapping[str, object]) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, default=str))
     sys.stdout.flush()
 

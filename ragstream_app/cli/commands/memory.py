@@ -14,6 +14,7 @@ from ragstream_app.session import emit_json, note, session_of
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.facts.records import FactState
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.remembered_facts import FactMemory
 
 SCAN_EPILOG = """**Examples**
@@ -219,7 +220,7 @@ def _told(fact: FactState, *, as_json: bool) -> None:
     _print(fact)
 
 
-def _row(fact: FactState) -> dict[str, Any]:
+def _row(fact: FactState) -> dict[str, Json]:
     from dataclasses import asdict
 
     return {**asdict(fact), "steps": list(fact.steps)}

@@ -26,7 +26,7 @@ _CALLS = {"function_call", "custom_tool_call", "local_shell_call", "web_search_c
 _ENDS = {"task_complete", "turn_complete", "turn_aborted"}
 
 
-def format_of(row: Any) -> str:
+def format_of(row: object) -> str:
     """Return which agent wrote a line; "" for neither."""
     if not isinstance(row, dict):
         return ""
@@ -181,7 +181,7 @@ def _codex_message(
     )
 
 
-def _call(name: object, given: Any) -> str:
+def _call(name: object, given: object) -> str:
     """Return how a tool call is named: the tool, and what it was called on."""
     if isinstance(given, str):
         try:

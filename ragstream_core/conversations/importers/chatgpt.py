@@ -16,7 +16,7 @@ _HIDDEN = {"user_editable_context", "model_editable_context", "thoughts", "reaso
 _FINISHED = {"finished_successfully", "finished_partial_completion"}
 
 
-def is_conversation(row: Any) -> bool:
+def is_conversation(row: object) -> bool:
     """Whether a row of an export is a conversation of this format."""
     return isinstance(row, dict) and isinstance(row.get("mapping"), dict)
 

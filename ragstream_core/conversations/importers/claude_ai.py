@@ -15,7 +15,7 @@ NAME = "claude"
 _ROLES: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
-def is_conversation(row: Any) -> bool:
+def is_conversation(row: object) -> bool:
     """Whether a row of an export is a conversation of this format."""
     return isinstance(row, dict) and isinstance(row.get("chat_messages"), list)
 

@@ -21,7 +21,7 @@ _VERB = re.compile(r"^(?:Prompted|Asked|Said|Eingegebener Prompt:|Prompt eingege
 _BLOCKS = {"p", "div", "br", "ul", "ol", "table", "tr", "pre", "h1", "h2", "h3", "h4", "h5", "h6"}
 
 
-def is_entry(row: Any) -> bool:
+def is_entry(row: object) -> bool:
     """Whether a row of an export is an entry of this format."""
     return isinstance(row, dict) and "header" in row and "title" in row and "time" in row
 

@@ -285,7 +285,7 @@ def record_json(record: Record) -> dict[str, Any]:
     return row
 
 
-def record_from(row: Mapping[str, Any]) -> Record:
+def record_from(row: Mapping[str, object]) -> Record:
     """Rebuild a record from its JSON form.
 
     Raises:

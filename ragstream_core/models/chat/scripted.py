@@ -48,7 +48,7 @@ class ScriptedChat:
     host = ""
     is_local = True
 
-    def __init__(self, script: str = "", entries: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, script: str = "", entries: Sequence[Mapping[str, object]] = ()) -> None:
         self._entries: list[Mapping[str, Any]] = [
             *entries,
             *(_loaded(Path(script)) if script else ()),
@@ -116,7 +116,7 @@ class ScriptedChat:
         )
 
 
-def _said(entry: Mapping[str, Any]) -> str:
+def _said(entry: Mapping[str, object]) -> str:
     said = entry.get("say", "")
     text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
     if not text.strip():

@@ -292,7 +292,7 @@ class EmbeddingBackend(Encoder):
     window: int = fingerprints.WINDOW
     _raw: ClassVar[Raw]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Keep the subclass's `embed_documents`, and put what the port promises in its place."""
         super().__init_subclass__(**kwargs)
         cls.name = cls.__dict__.get("name") or cls.name or cls.__name__

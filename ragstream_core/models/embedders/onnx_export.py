@@ -187,7 +187,7 @@ def _to_onnx(model: torch.nn.Module, names: tuple[str, ...]) -> bytes:
             super().__init__()
             self.encoder = model
 
-        def forward(self, *given: Any) -> Any:
+        def forward(self, *given: object) -> Any:
             """Return the last hidden state alone."""
             return self.encoder(**dict(zip(names, given, strict=True))).last_hidden_state
 

@@ -130,7 +130,7 @@ class ChromaProcess:
         return self._child.poll() is None
 
     def ask(
-        self, verb: str, *given: Any, rows: F32 | None = None, within_s: float = ANSWER_S
+        self, verb: str, *given: object, rows: F32 | None = None, within_s: float = ANSWER_S
     ) -> Any:
         """Have the child do something and return its answer.
 
