@@ -34,6 +34,7 @@ RagstreamError                 exit code 1: the operation failed
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
@@ -44,7 +45,8 @@ class RunCommand:
 
     Attributes:
         verb: Its name, e.g. ``index check``.
-        arguments: As on a command line; a placeholder such as ``PROJECT`` is in capitals.
+        arguments: As on a command line, see `quoted`; a placeholder such as ``PROJECT`` is in
+            capitals.
     """
 
     verb: str
@@ -111,6 +113,11 @@ class FreeSpace:
 @dataclass(frozen=True, slots=True)
 class TryAgain:
     """Do the same once more."""
+
+
+def quoted(*words: object) -> str:
+    """Return words of a command as they are typed: in quotes if they hold blanks or signs."""
+    return " ".join(shlex.quote(str(word)) for word in words)
 
 
 Action = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import RagstreamError, WeightsMismatch, WeightsMissing
+from ragstream_core.errors import RagstreamError, WeightsMismatch, WeightsMissing, quoted
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -289,11 +289,11 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
 
     root = config.data_dir
     if not root.is_dir():
-        step = f"mkdir -p {root}/doc_raw/PROJECT and put documents there"
+        step = f"{quoted('mkdir', '-p', root / 'doc_raw' / 'PROJECT')} and put documents there"
         yield Check("data root", "fail", f"{root} does not exist", step)
         return
     if not os.access(root, os.W_OK | os.X_OK):
-        yield Check("data root", "fail", f"{root} is not writable", f"chmod u+wx {root}")
+        yield Check("data root", "fail", f"{root} is not writable", quoted("chmod", "u+wx", root))
         return
     free = shutil.disk_usage(root).free
     level = "warn" if free < LOW_DISK_BYTES else "ok"

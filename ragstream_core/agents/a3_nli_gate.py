@@ -266,7 +266,7 @@ class NliGate:
             return Scored(warnings=warnings)
         statements = list(map(hypothesis_of, pieces))
         found = self.entailment(statements, [chunk.snippet for chunk in chunks])
-        scores = {chunk.id: p for chunk, p in zip(chunks, found, strict=True)}
+        scores = {chunk.id: float(p) for chunk, p in zip(chunks, found, strict=True)}
         return Scored(scores, "entailment", self.name, "nli_gate", warnings)
 
     def _by_model(self, chunk: Chunk, rank: int, scored: Scored) -> tuple[bool, str, str]:

@@ -22,6 +22,7 @@ from ragstream_core.errors import (
 from ragstream_core.index.lock import label, project_lock, rebuild_hint, update_hint
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir
+from ragstream_core.platform.undo import on_failure
 
 CATALOG_NAME = "catalog.sqlite"
 JOURNAL_NAME = f"{CATALOG_NAME}-journal"
@@ -132,7 +133,7 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
         raise _damaged(path, "it is empty, but there are vectors")
     with guard(path):
         db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        try:
+        with on_failure(db.close):
             with on_disk(path):
                 path.chmod(0o600)
             for pragma in (
@@ -147,9 +148,6 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
                 )
             _check_version(db, path)
             db.executescript(TEMP_DDL)
-        except BaseException:
-            db.close()
-            raise
     return db
 
 
@@ -167,7 +165,7 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
         db = sqlite3.connect(
             uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
-        try:
+        with on_failure(db.close):
             db.execute("PRAGMA query_only=ON")
             db.execute(f"PRAGMA cache_size={_READ_CACHE_KIB}")
             if _is_empty(db) and not any(index_dir.glob("vectors-*.f32")):
@@ -175,9 +173,6 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
                     f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
                 )
             _check_version(db, path)
-        except BaseException:
-            db.close()
-            raise
     return db
 
 
@@ -238,10 +233,6 @@ def transaction(db: sqlite3.Connection, path: Path) -> Iterator[None]:
     """
     with guard(path):
         db.execute("BEGIN IMMEDIATE")
-        try:
+        with on_failure(lambda: db.in_transaction and db.execute("ROLLBACK")):
             yield
             db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.errors import RunProgram, UnknownProject
+from ragstream_core.errors import RunProgram, UnknownProject, quoted
 from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
 
@@ -87,7 +87,8 @@ def require_folder(root: Path) -> None:
     """
     if not os.path.isdir(root):
         raise UnknownProject(
-            f"no folder {root}", hint=(RunProgram(f"mkdir -p {root}"), " and put documents in it")
+            f"no folder {root}",
+            hint=(RunProgram(quoted("mkdir", "-p", root)), " and put documents in it"),
         )
 
 

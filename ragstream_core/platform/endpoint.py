@@ -15,7 +15,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from ragstream_core.errors import Refused, RunProgram, SetVariable, UnknownSetting, UsageError
+from ragstream_core.errors import (
+    Refused,
+    RunProgram,
+    SetVariable,
+    UnknownSetting,
+    UsageError,
+    quoted,
+)
 
 _URL = re.compile(r"[!-~]+")  # printable ASCII: an international name is written as xn--…
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
@@ -156,7 +163,7 @@ def _key_in(path: Path) -> str:
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise Refused(
                     f"{path} holds a key and is open to others (mode {stat.S_IMODE(mode):04o})",
-                    hint=RunProgram(f"chmod 600 {path}"),
+                    hint=RunProgram(quoted("chmod", 600, path)),
                 )
             return handle.read(MAX_KEY_BYTES).decode("utf-8", "replace").strip()
     except OSError as error:

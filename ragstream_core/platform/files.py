@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from ragstream_core.platform.undo import on_failure
+
 PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
 _SUSPECT_FILE = 0o400
@@ -53,6 +55,11 @@ def sync_dir(path: Path) -> None:
         os.close(fd)
 
 
+def _unlink(path: str | Path) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
 def replace_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
     """Put ``data`` under ``path`` so that a reader sees the old bytes or the new ones.
 
@@ -66,17 +73,13 @@ def replace_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True)
     """
     make_private_dir(path.parent)
     fd, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
-    try:
+    with on_failure(functools.partial(_unlink, name)):
         with os.fdopen(fd, "wb") as handle:
             handle.write(data)
             handle.flush()
             if durable:
                 os.fsync(handle.fileno())
         os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
     if durable:
         sync_dir(path.parent)
 
@@ -101,7 +104,7 @@ def write_blocks(path: Path, blocks: Iterable[bytes]) -> int:
     Raises:
         OSError: Disk full, I/O error.
     """
-    try:
+    with on_failure(functools.partial(_unlink, path)):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
         with os.fdopen(fd, "wb") as handle:
             for block in blocks:
@@ -109,9 +112,6 @@ def write_blocks(path: Path, blocks: Iterable[bytes]) -> int:
             handle.flush()
             os.fsync(handle.fileno())
             return handle.tell()
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def create_bytes(path: Path, data: bytes) -> None:
@@ -146,15 +146,10 @@ def create_bytes(path: Path, data: bytes) -> None:
 
 def _create_in_place(path: Path, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    try:
-        with os.fdopen(fd, "wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        raise
+    with on_failure(functools.partial(_unlink, path)), os.fdopen(fd, "wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
 
 
 def move_aside(path: Path, to: Path) -> None:
@@ -362,16 +357,12 @@ def copy_durable(source: Path, to: Path) -> None:
     """
     make_private_dir(to.parent)
     fd, name = tempfile.mkstemp(prefix=f".{to.name[:80]}.", suffix=".tmp", dir=to.parent)
-    try:
+    with on_failure(functools.partial(_unlink, name)):
         with source.open("rb") as reader, os.fdopen(fd, "wb") as writer:
             shutil.copyfileobj(reader, writer, 1 << 20)
             writer.flush()
             os.fsync(writer.fileno())
         os.replace(name, to)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
     sync_dir(to.parent)
 
 

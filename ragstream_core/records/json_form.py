@@ -108,32 +108,58 @@ def _reader(kind: Any) -> _Read | None:
         one = _reader(next(arg for arg in args if arg is not type(None)))
         return one and functools.partial(_optional, one)
     if origin is tuple:
-        return functools.partial(_sequence, _reader(args[0]))
+        return functools.partial(_sequence, _reader(args[0]), _classes(args[0]))
     if origin is Mapping:
-        one = _reader(args[1])
-        return one and functools.partial(_values, one)
+        return functools.partial(_values, _reader(args[1]), _classes(args[1]))
     return _record(kind) if _fields(kind) else None
+
+
+def _classes(kind: Any) -> frozenset[type]:
+    """Return the classes of a plain type's values, of one or None likewise; of others none."""
+    if get_origin(kind) in (Union, types.UnionType):
+        each = [_classes(arg) for arg in get_args(kind)]
+        return frozenset().union(*each) if all(each) else frozenset()
+    if kind is float:
+        return frozenset({float, int})
+    return frozenset({kind}) if kind in _PLAIN else frozenset()
 
 
 def _optional(read: _Read, data: Json) -> Json:
     return None if data is None else read(data)
 
 
-def _sequence(read: _Read | None, data: Json) -> Json:
+def _sequence(read: _Read | None, classes: frozenset[type], data: Json) -> Json:
+    if not isinstance(data, (list, tuple)):
+        raise TypeError(f"no list: {type(data).__name__}")
+    for held in data if classes else ():
+        _require(classes, held, "an item")
     return tuple(data) if read is None else tuple(map(read, data))
 
 
-def _values(read: _Read, data: Json) -> Json:
-    return {key: read(held) for key, held in data.items()}
+def _values(read: _Read | None, classes: frozenset[type], data: Json) -> Json:
+    if not isinstance(data, Mapping):
+        raise TypeError(f"no object: {type(data).__name__}")
+    for held in data.values() if classes else ():
+        _require(classes, held, "a value")
+    return data if read is None else {key: read(held) for key, held in data.items()}
+
+
+def _require(classes: frozenset[type], value: Json, what: str) -> None:
+    if value.__class__ not in classes:
+        raise TypeError(f"{what} is a {type(value).__name__}")
 
 
 def _record(kind: Any) -> _Read:
-    readers = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
+    hints = get_type_hints(kind)
+    readers = {name: _reader(hint) for name, hint in hints.items()}
     changed = {name: read for name, read in readers.items() if read is not None}
-    if not changed:
-        return lambda data: kind(**data)
+    plain = {name: found for name, hint in hints.items() if (found := _classes(hint))}
 
     def read(data: Json) -> Json:
+        if not isinstance(data, Mapping):
+            raise TypeError(f"no {kind.__name__}: {type(data).__name__}")
+        for name in plain.keys() & data.keys():
+            _require(plain[name], data[name], f"{kind.__name__}.{name}")
         return kind(**{k: changed[k](v) if k in changed else v for k, v in data.items()})
 
     return read

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import AddOption, Refused, RunCommand, UsageError
+from ragstream_core.errors import AddOption, Refused, RunCommand, UsageError, quoted
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
@@ -119,7 +119,10 @@ def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool
     if not delete:
         raise Refused(
             f"{file} still lies there; the next ingest would take it in again",
-            hint=("move it away, or ", RunCommand("forget", f"{path} -p {project} --delete")),
+            hint=(
+                "move it away, or ",
+                RunCommand("forget", quoted(path, "-p", project, "--delete")),
+            ),
         )
     if not file.parent.resolve().is_relative_to(folder.resolve()):
         raise Refused(f"{file} leads outside the project", hint="remove it yourself")
@@ -152,7 +155,7 @@ def _require_left_out(workspace: Workspace, project: str, path: str, file: Path)
         else f"{file} may come back with its folder: the next ingest may find the document again",
         hint=(
             "delete it yourself, or leave it out for good: ",
-            RunCommand("forget", f"{path} -p {project} --exclude"),
+            RunCommand("forget", quoted(path, "-p", project, "--exclude")),
         ),
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import Refused, RunProgram, UsageError
+from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
 from ragstream_core.ingestion.file_types import TYPES, denied, file_type, kind_of
 from ragstream_core.platform.files import (
     create_bytes,
@@ -96,7 +96,8 @@ def save_upload(workspace: Workspace, project: str, given: str, data: bytes) -> 
     folder = base if projects.is_flat(workspace.data_dir, project) else base / FOLDER
     if folder.is_symlink():
         raise Refused(
-            f"{folder} is a link; uploads go into a real folder", hint=RunProgram(f"rm {folder}")
+            f"{folder} is a link; uploads go into a real folder",
+            hint=RunProgram(quoted("rm", folder)),
         )
     path, new = _kept(make_durable_dir(folder), name, data)
     inside = path.relative_to(base).as_posix()

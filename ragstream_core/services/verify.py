@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import RagstreamError
+from ragstream_core.errors import RagstreamError, quoted
 from ragstream_core.index import generations
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
@@ -148,7 +148,7 @@ def _command(project: str, finding: Finding) -> str:
     """Return what to run against a finding."""
     if finding.check == "erasing":
         path = finding.message.removeprefix("the erasing of ").removesuffix(" was interrupted")
-        return f"ragstream forget {path} -p {project}"
+        return f"ragstream forget {quoted(path, '-p', project)}"
     if finding.check == "collection":
         return f"ragstream index check {project}"
     return f"ragstream ingest {project}" + ("" if finding.check == "derived" else " --rebuild")

@@ -32,7 +32,14 @@ from ragstream_core.conversations.journal.segments import CURRENT, closed_segmen
 from ragstream_core.conversations.recent_history import has_session
 from ragstream_core.conversations.sessions import session_rows, turn_rows
 from ragstream_core.conversations.units import is_summary
-from ragstream_core.errors import InputUnavailable, Refused, RunCommand, RunProgram, UsageError
+from ragstream_core.errors import (
+    InputUnavailable,
+    Refused,
+    RunCommand,
+    RunProgram,
+    UsageError,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.records.prompt_inputs import PromptInputs
@@ -75,10 +82,11 @@ def journal(workspace: Workspace) -> Journal:
                 hint="name a folder outside doc_raw, or unset paths.logs",
             )
         if folder != usual and holds_journal(usual) and not holds_journal(folder):
+            place = quoted(folder)
             raise Refused(
                 f"the conversations lie in {usual}, paths.logs names {folder}",
                 hint=(
-                    RunProgram(f"mkdir -p {folder} && mv {usual}/* {folder}/"),
+                    RunProgram(f"mkdir -p {place} && mv {quoted(usual)}/* {place}/"),
                     ", or unset paths.logs",
                 ),
             )

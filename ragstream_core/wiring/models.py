@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
+from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting, quoted
 from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def _present(model: str, directory: Path, weights: str, instead: SetSetting) -> 
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
             hint=(
-                RunCommand("models pull", model),
+                RunCommand("models pull", quoted(model)),
                 f", or put them into {place}, or ",
                 instead,
             ),

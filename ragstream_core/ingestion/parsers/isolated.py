@@ -25,6 +25,7 @@ from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import Limits, Parsed
 from ragstream_core.platform import extras
 from ragstream_core.platform.sandbox import run_child, start_child
+from ragstream_core.platform.undo import on_failure
 
 CHILD = "ragstream_core.ingestion.parsers.child"
 START_S = 60
@@ -81,19 +82,16 @@ class ParserServer:
         if self._faults >= FAULTS:
             raise ServerLost
         request = {"kind": kind, "type": file_type, "limits": asdict(limits)}
-        try:
-            connection = self._connected()
-            connection.settimeout(limits.wall_s + START_S)
-            line = json.dumps(request).encode() + b"\n"
-            socket.send_fds(connection, [line], [given.fileno(), answer.fileno()])
-            code: int | None = json.loads(_line(connection))["code"]
-        except (OSError, ValueError, KeyError) as error:
-            self._faults += 1
-            self.close()
-            raise ServerLost from error
-        except BaseException:  # an interrupt: what was asked would answer the next question
-            self.close()
-            raise
+        with on_failure(self.close):  # an interrupt: the answer would be the next question's
+            try:
+                connection = self._connected()
+                connection.settimeout(limits.wall_s + START_S)
+                line = json.dumps(request).encode() + b"\n"
+                socket.send_fds(connection, [line], [given.fileno(), answer.fileno()])
+                code: int | None = json.loads(_line(connection))["code"]
+            except (OSError, ValueError, KeyError) as error:
+                self._faults += 1
+                raise ServerLost from error
         self._faults = 0
         return code
 

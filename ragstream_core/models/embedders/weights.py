@@ -18,6 +18,7 @@ from ragstream_core.errors import (
     SetSetting,
     WeightsMismatch,
     WeightsMissing,
+    quoted,
 )
 from ragstream_core.platform import extras
 from ragstream_core.platform.files import file_sha256
@@ -112,7 +113,7 @@ def find_model(model: str, models_dir: Path) -> Path:
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
             hint=(
-                RunCommand("models pull", model),
+                RunCommand("models pull", quoted(model)),
                 f", or put its folder under {models_dir / model}, or ",
                 SetSetting("embeddings.model", DEFAULT_MODEL, lasting=True),
             ),

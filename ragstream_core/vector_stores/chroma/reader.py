@@ -124,9 +124,8 @@ class CollectionReader:
         report = self.collection.keep_up()
         if report.made != "unchanged":
             self._tell_repaired(f"{report.made}: {report.reason or 'the index is newer'}")
-        leave = contextlib.ExitStack()
-        try:
-            copy = leave.enter_context(copy_of(report.folder))
+        with contextlib.ExitStack() as opened:
+            copy = opened.enter_context(copy_of(report.folder))
             store = ChromaStore(
                 copy,
                 report.receipt.dimension,
@@ -134,9 +133,7 @@ class CollectionReader:
                 embed_fp=report.receipt.embed_fp,
                 model=report.receipt.model,
             )
-        except BaseException:
-            leave.close()
-            raise
+            leave = opened.pop_all()
         marks = _marks(report.folder, report.receipt)
         self._open = _Open(report.folder, report.receipt, marks, store, leave)
         return self._open

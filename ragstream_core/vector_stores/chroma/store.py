@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import DuplicateId
+from ragstream_core.platform.undo import on_failure
 from ragstream_core.vector_stores.chroma.names import Metadata
 from ragstream_core.vector_stores.chroma.process import ChromaProcess
 from ragstream_core.vector_stores.model_stamp import ModelStamp
@@ -113,12 +114,9 @@ class ChromaStore:
         self._dimension = dimension
         self._process = ChromaProcess()
         mine = ModelStamp(embed_fp, model, dimension)
-        try:
+        with on_failure(self._process.close):
             stored = self._process.ask("open", str(folder), name, mine.to_json())
             mine.require(ModelStamp.of(stored), what=f"the collection in {folder}")
-        except BaseException:
-            self._process.close()
-            raise
 
     @property
     def pid(self) -> int:
