@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := offline,page,torch,chroma,maps,eval,pdf,convert,code,faiss,fastembed,s3,sftp,dev
 QUESTION ?= How does RAGstream score a long question, and what does the reranker do without a cross-encoder?
+COMMA := ,
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE = 1
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile all modules anew
@@ -16,14 +17,27 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml constraints.txt
+# $(call install,EXTRAS,HOW LONG,OPTIONS): `make demo` takes only what it needs, the rest comes later
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RAGstream needs Python 3.11 or newer: make demo PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (once; a few minutes)"
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@echo "installing into $(VENV) (once; $(2))"
+	@$(BIN)/python -m pip install --quiet $(3) --constraint constraints.txt --editable '.[$(1)]'
+endef
+
+$(STAMP): pyproject.toml constraints.txt
+	$(call install,$(EXTRAS),a few minutes)
 	@touch $@
 
-demo: $(STAMP) ## install, ingest the handbook through Dagster, build one Super-Prompt
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(call install,offline,less than a minute,--no-compile)
+	@touch $@
+
+$(VENV)/.page: pyproject.toml constraints.txt
+	$(call install,offline$(COMMA)page,less than a minute)
+	@touch $@
+
+demo: $(or $(wildcard $(STAMP)),$(VENV)/.demo) ## install, ingest the handbook through Dagster, build one Super-Prompt
 	@$(BIN)/ragstream ingest handbook
 	@$(BIN)/ragstream prompt -p handbook "$(QUESTION)"
 
@@ -46,7 +60,7 @@ suite: $(STAMP)
 test: lint ## lint, types, and all tests but the long ones
 	@$(MAKE) --no-print-directory -j 2 types suite
 
-test-all: demo ## what `make test` leaves out or only samples: servers, sweeps, laws at length; CI runs both
+test-all: $(STAMP) demo ## what `make test` leaves out or only samples: servers, sweeps, laws at length; CI runs both
 	LENGTH=long $(BIN)/pytest -q -m "slow or sweep" $(PARALLEL)
 
 coverage: $(STAMP) ## the tests of `make test` again, with the lines they do not reach
@@ -55,7 +69,7 @@ coverage: $(STAMP) ## the tests of `make test` again, with the lines they do not
 faults: $(STAMP) ## kill, strace, power-cut and bit-flip sweeps at full length
 	LENGTH=full $(BIN)/pytest tests/faults -q --timeout 0 $(PARALLEL) -rP
 
-up: $(STAMP) ## Dagster and the page on loopback, stopped together with Ctrl-C
+up: $(or $(wildcard $(STAMP)),$(VENV)/.page) ## Dagster and the page on loopback, stopped together with Ctrl-C
 	$(BIN)/ragstream up
 
 bench: $(STAMP) ## paired benchmarks; retrieval quality with EVAL=DIR, other programs with PEERS=VENV

@@ -19,6 +19,7 @@ from ragstream_app.cli.commands import (
     ask,
     care,
     chat,
+    demo,
     evaluate,
     evaluate_prompts,
     explain,
@@ -44,7 +45,7 @@ from ragstream_app.session import INTERRUPTED, Session, failed
 
 EPILOG = """**First steps**
 
-ragstream ingest handbook
+ragstream demo
 
 ragstream prompt "How do I lock the prompt to one file?" -p handbook
 
@@ -82,6 +83,7 @@ def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: st
     group.command(name, help=text, epilog=epilog or None)(command)
 
 
+_add(app, "demo", demo.demo, demo.DEMO_EPILOG)
 _add(app, "ingest", ingest.ingest, ingest.INGEST_EPILOG)
 _add(app, "status", ingest.status)
 _add(app, "prompt", prompt.prompt, prompt.PROMPT_EPILOG)

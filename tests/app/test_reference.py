@@ -16,8 +16,8 @@ HERE = Path(__file__).parent
 HELP = HERE / "help.txt"
 REFERENCE = HERE.parents[1] / "data" / "doc_raw" / "handbook" / "settings-reference.md"
 COMMANDS = (
-    "", "ingest", "status", "prompt", "ask", "chat", "search", "explain", "why-not", "replay",
-    "rerun", "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up", "serve", "password",
+    "", "demo", "ingest", "status", "prompt", "ask", "chat", "search", "explain", "why-not",
+    "replay", "rerun", "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up", "serve", "password",
     "doctor", "config", "config show", "config reference", "models", "models list",
     "models pull", "models verify", "eval", "eval retrieval", "eval sweep", "keep", "du", "backup",
     "restore", "forget", "weather", "index",

@@ -170,6 +170,25 @@ class _How:
             )
 
 
+def bring_up_to_date(
+    workspace: Workspace, project: str, *, record: bool
+) -> tuple[IngestionStats, str]:
+    """Ingest one project with progress, for a command that goes on from there.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        record: Whether a Dagster run may be written.
+
+    Returns:
+        The statistics and the run, empty if there is none.
+
+    Raises:
+        RagstreamError: It cannot be ingested.
+    """
+    return _How(workspace, verify=False, rebuild=False, record=record).ingest(project)
+
+
 def _ingest_each(
     how: _How, wanted: list[str], *, as_json: bool
 ) -> tuple[list[dict[str, Any]], int]:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "spec": ("manual",),
     "keep": ("KEY",),
     "doctor": (),
+    "demo": ("--dry-run",),
     "du": (),
     "backup": ("copy", "--force"),
     "restore": ("copy", "--force"),
@@ -85,7 +86,7 @@ FAILING = {
 
 A command of which nothing is known here is called without arguments.
 """
-ELSEWHERE = {"up", "chat", "password", "weather", "models pull"}
+ELSEWHERE = {"up", "serve", "chat", "password", "weather", "models pull"}
 """They wait for a person, a port or a server; their own tests read what they print."""
 
 
