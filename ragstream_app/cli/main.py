@@ -62,7 +62,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 config_app = typer.Typer(help="Show the settings and where they come from.", no_args_is_help=True)
 project_app = typer.Typer(help="Say which folders are read in place.", no_args_is_help=True)
@@ -256,7 +255,7 @@ def main(argv: list[str] | None = None) -> int:
         reconfigure(errors="backslashreplace")  # file names need not be valid UTF-8
 
     try:
-        if {"--help", "--version"}.isdisjoint(words):
+        if words and {"--help", "--version"}.isdisjoint(words):
             from ragstream_core.config import quiet_environment
 
             quiet_environment()

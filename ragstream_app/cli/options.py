@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragstream_app.cli.completion import project_names, prompt_keys, setting_keys, task_names
 from ragstream_app.session import note
 from ragstream_core.errors import Refused
 
@@ -24,7 +25,13 @@ Text = Annotated[
 ]
 Projects = Annotated[
     list[str] | None,
-    typer.Option("-p", "--project", metavar="PROJECT", help="A project to read; repeatable."),
+    typer.Option(
+        "-p",
+        "--project",
+        metavar="PROJECT",
+        autocompletion=project_names,
+        help="A project to read; repeatable.",
+    ),
 ]
 Files = Annotated[
     list[str] | None,
@@ -56,7 +63,12 @@ Without = Annotated[
         help="Like --off, and say what differs from the prompt with it; repeatable.",
     ),
 ]
-Task = Annotated[str, typer.Option(metavar="NAME", help="A task profile: a named set of settings.")]
+Task = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", autocompletion=task_names, help="A task profile: a named set of settings."
+    ),
+]
 Through = Annotated[
     str,
     typer.Option(
@@ -74,7 +86,12 @@ Stale = Annotated[
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for this call; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        autocompletion=setting_keys,
+        help="Change a setting for this call; repeatable.",
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -163,13 +180,24 @@ OnlyTags = Annotated[
 PromptKey = Annotated[
     str,
     typer.Argument(
-        metavar="KEY", help="A prompt's key or its first 6 digits; `ragstream status` lists them."
+        metavar="KEY",
+        autocompletion=prompt_keys,
+        help="A prompt's key or its first 6 digits; `ragstream status` lists them.",
     ),
 ]
-IndexedProject = Annotated[str, typer.Argument(metavar="PROJECT", help="A project with an index.")]
+IndexedProject = Annotated[
+    str,
+    typer.Argument(
+        metavar="PROJECT", autocompletion=project_names, help="A project with an index."
+    ),
+]
 IndexedProjects = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROJECT]...", help="Projects with an index; none: all of them."),
+    typer.Argument(
+        metavar="[PROJECT]...",
+        autocompletion=project_names,
+        help="Projects with an index; none: all of them.",
+    ),
 ]
 GoldProject = Annotated[str, typer.Argument(help="A project with gold questions.")]
 ReadData = Annotated[

@@ -56,6 +56,8 @@ def parse(words):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_every_command_that_is_shown_can_be_typed(path):
     for line in commands(path.read_text(encoding="utf-8")):
+        if "-completion" in line:  # these write into the home folder or print, and end the process
+            continue
         try:
             parse(shlex.split(line))
         except typer.Exit:

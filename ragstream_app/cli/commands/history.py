@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.cli.completion import project_names
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
 
@@ -198,7 +199,12 @@ def tag(
 
 def adopt(
     ctx: typer.Context,
-    project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project to label with.")],
+    project: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROJECT", autocompletion=project_names, help="The project to label with."
+        ),
+    ],
     tags: options.OnlyTags = None,
     days: Annotated[
         float,

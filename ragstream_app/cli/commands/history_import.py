@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.cli.completion import project_names
 from ragstream_app.session import FAILED, emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
@@ -45,7 +46,12 @@ def import_(
         ),
     ] = "auto",
     project: Annotated[
-        str, typer.Option(metavar="PROJECT", help="Label the turns with this project.")
+        str,
+        typer.Option(
+            metavar="PROJECT",
+            autocompletion=project_names,
+            help="Label the turns with this project.",
+        ),
     ] = "",
     session: Annotated[
         str,

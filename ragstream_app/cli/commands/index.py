@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.cli.completion import project_names
 from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UnknownProject
@@ -30,7 +31,14 @@ def import_pkl(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A pickle with texts.")],
     project: Annotated[
-        str, typer.Option("--project", "-p", metavar="PROJECT", help="Where the documents go.")
+        str,
+        typer.Option(
+            "--project",
+            "-p",
+            metavar="PROJECT",
+            autocompletion=project_names,
+            help="Where the documents go.",
+        ),
     ],
     as_json: options.Json = False,
 ) -> None:

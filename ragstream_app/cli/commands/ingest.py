@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.cli.completion import project_names
 from ragstream_app.session import (
     Session,
     describe,
@@ -38,7 +39,11 @@ REFUSED = 3
 
 Projects = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROJECT]...", help="Names of projects; none: all of them."),
+    typer.Argument(
+        metavar="[PROJECT]...",
+        autocompletion=project_names,
+        help="Names of projects; none: all of them.",
+    ),
 ]
 
 

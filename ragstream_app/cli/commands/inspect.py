@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.cli.completion import project_names
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
 
@@ -30,7 +31,9 @@ ragstream index tsne handbook --method pca --seed 7 --out pca.png --force"""
 
 Projects = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PROJECT...", help="Projects with an index."),
+    typer.Argument(
+        metavar="PROJECT...", autocompletion=project_names, help="Projects with an index."
+    ),
 ]
 History = Annotated[
     bool, typer.Option("--history", metavar="", help="Also the turns that prompts search.")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.cli.completion import project_names
 from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
 
@@ -136,7 +137,11 @@ def verify_prompt(
     projects: Annotated[
         list[str] | None,
         typer.Option(
-            "-p", "--project", metavar="PROJECT", help="Whose files an unknown prompt names."
+            "-p",
+            "--project",
+            metavar="PROJECT",
+            autocompletion=project_names,
+            help="Whose files an unknown prompt names.",
         ),
     ] = None,
     as_json: options.Json = False,
