@@ -18,9 +18,9 @@ REFERENCE = HERE.parents[1] / "data" / "doc_raw" / "handbook" / "settings-refere
 COMMANDS = (
     "", "demo", "ingest", "status", "prompt", "ask", "chat", "search", "explain", "why-not",
     "replay", "rerun", "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up",
-    "serve", "password", "doctor", "config", "config show", "config reference", "models", "models list",
-    "models pull", "models verify", "eval", "eval retrieval", "eval sweep", "keep", "du", "backup",
-    "restore", "forget", "weather", "index",
+    "serve", "password", "doctor", "config", "config show", "config reference", "models",
+    "models list", "models pull", "models verify", "eval", "eval retrieval", "eval sweep", "keep",
+    "du", "backup", "restore", "forget", "weather", "index",
     "index generations", "index check", "index diff", "index gc", "index import-pkl",
     "prompts", "prompts gc", "runs", "runs gc", "history", "history adopt",
     "history append", "history show", "history sessions", "history tag", "history import",

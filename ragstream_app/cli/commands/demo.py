@@ -135,5 +135,6 @@ def _next_steps(outcome: PromptOutcome) -> list[str]:
         f"  ragstream explain {key}      why each passage is in it or is not",
         '  ragstream prompt "…" -p handbook    a question of your own',
         "  ragstream up                        Dagster and the page, in a browser",
+        "  ragstream project add NAME FOLDER   documents of your own, read where they lie",
         "  ragstream --install-completion      names complete with the Tab key",
     ]

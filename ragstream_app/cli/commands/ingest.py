@@ -191,7 +191,8 @@ def bring_up_to_date(
     Raises:
         RagstreamError: It cannot be ingested.
     """
-    return _How(workspace, verify=False, rebuild=False, record=record).ingest(project)
+    how = _How(workspace, verify=False, rebuild=False, record=record, accept=False)
+    return how.ingest(project)
 
 
 def _ingest_each(
