@@ -15,6 +15,7 @@ from ragstream_app.page.panels import (
     answer,
     evaluation,
     files,
+    first_steps,
     map,
     memory,
     preview,
@@ -29,7 +30,7 @@ from ragstream_app.page.panels import (
 )
 from ragstream_app.page.panels.chat import view
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
-from ragstream_app.page.panels.conversation import choice, turns
+from ragstream_app.page.panels.conversation import choice, imports, turns
 from ragstream_app.server.page import is_guarded
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -115,9 +116,11 @@ def main() -> None:
         shared.show_error(error)
         st.stop()
     prompt.take_in_press()
-    prompt.welcome()
+    first_steps.show()
     shared.show_reported()
     in_tabs(VIEWS, VIEW_KEY)
+    with shared.shown_errors():
+        imports.show()
 
 
 main()

@@ -8,13 +8,14 @@ is read again when it changed, and a turn of it that was cleared does not come b
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from ragstream_core.conversations.importers import reader
 from ragstream_core.conversations.importers.exchange import (
@@ -122,10 +123,10 @@ class ConversationImport:
         }
 
 
-def is_of_rows(path: Path) -> bool:
+def is_of_rows(source: reader.Source) -> bool:
     """Whether a file holds rows of `history_transfer`: an own export, or plain turns as JSONL."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with _text(source) as file:
             first = "\n"
             while first and not first.strip():
                 first = file.readline(MOST_FIRST)
@@ -135,9 +136,15 @@ def is_of_rows(path: Path) -> bool:
     return isinstance(row, dict) and bool(row.keys() & {"rec", "user", "assistant"})
 
 
+def _text(source: reader.Source) -> IO[str]:
+    if isinstance(source, reader.Upload):
+        return io.TextIOWrapper(io.BytesIO(source.data), encoding="utf-8-sig")
+    return source.open(encoding="utf-8-sig")
+
+
 def import_conversations(
     workspace: Workspace,
-    path: Path,
+    path: reader.Source,
     *,
     form: str = "",
     project: str = "",
@@ -151,7 +158,7 @@ def import_conversations(
 
     Args:
         workspace: The data root.
-        path: A file, a folder or a ZIP.
+        path: A file, a folder or a ZIP, or the bytes of a file or ZIP.
         form: One of `reader.FORMATS`; "": as the content tells.
         project: Project that the turns are labelled with; "": the one that is named like the
             folder a coding agent worked in, if there is one.

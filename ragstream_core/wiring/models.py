@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting, quoted
 from ragstream_core.platform import extras
+from ragstream_core.prompts.chain import OPS
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -357,6 +358,23 @@ def _nli(path: Path, model: str, weights: str) -> NliModel:
     from ragstream_core.models.rerankers.cross_encoder import NliModel
 
     return NliModel(path, model=model)
+
+
+def model_to_load(op: str, config: AppConfig) -> str:
+    """Return the model that a stage loads before it can begin; empty if it needs none any more.
+
+    Args:
+        op: The stage.
+        config: Its settings.
+    """
+    chain, name = config.chain(), ""
+    if op == OPS[0] and not _embedder.cache_info().currsize:
+        name = config.settings.embeddings.model
+    elif op == "reranker" and not _cross_encoder.cache_info().currsize:
+        name = reranker_name(config, chain.rerank)
+    elif op == "a3_nli_gate" and not _nli.cache_info().currsize:
+        name = gate_name(config, chain.gate)
+    return "" if name in MODEL_FREE else name
 
 
 def ranking_device(op: str, inputs: PromptInputs) -> str:

@@ -19,6 +19,7 @@ from tests.browser.dagster_api import new_run, runs
 from tests.browser.sites import ROOT, Site, running
 from tests.browser.walk import SLOW_MS, Walk
 from tests.model_server import COUNTED, DONE, STOP, event, serving
+from tests.unit.conversations.importers.exports import two_turns, write_json
 
 IMAGES = ROOT / "docs" / "images"
 QUESTION = (
@@ -99,6 +100,12 @@ def page_pictures(browser: Browser, site: Site) -> None:
         walk.show("Tokens")
         walk.cells()
         keep(page, "page-super-prompt")
+        page.get_by_role("radio", name="Rendered").click()
+        page.locator(".st-key-rendered_prompt").get_by_role("button").first.click()
+        page.locator(".st-key-passage_side mark").first.wait_for()
+        keep(page, "page-rendered")
+        page.get_by_role("radio", name="Raw").click()
+        walk.idle()
         walk.show("Transparency")
         walk.cells()
         scrolled(page, "Decisions")
@@ -121,6 +128,7 @@ def page_pictures(browser: Browser, site: Site) -> None:
         walk.idle()
         scrolled(page, "Transparency")
         keep(page, "page-conversation")
+        import_picture(walk)
     chat_picture(browser, site)
     with tab(browser, dark=True) as page:
         walk = Walk(page, site).open()
@@ -129,6 +137,23 @@ def page_pictures(browser: Browser, site: Site) -> None:
         walk.show("Tokens")
         walk.cells()
         keep(page, "page-dark")
+
+
+def import_picture(walk: Walk) -> None:
+    """Look at an export without adding it, and take a picture of that."""
+    write_json(
+        walk.site.data.parent / "conversations.json",
+        [two_turns(title="Locking an index"), two_turns("c-2", "Ports of the web servers")],
+    )
+    dialog = walk.tab.get_by_role("dialog")
+    walk.opens(walk.button("Import"), dialog)
+    walk.box("Or a path on this machine").fill(str(walk.site.data.parent / "conversations.json"))
+    walk.box("Or a path on this machine").blur()
+    walk.button("See what would come").click()
+    walk.button("Add 4 turns").wait_for()
+    keep(walk.tab, "page-import")
+    walk.tab.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
 
 
 def chat_picture(browser: Browser, site: Site) -> None:

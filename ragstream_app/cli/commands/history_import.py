@@ -29,7 +29,7 @@ ragstream history import conversations.jsonl (what `history export` wrote)
 What exists already is skipped, so that a newer export adds only what is new."""
 ROWS = "rows"
 """The form of `history export`, and of plain turns."""
-SHOWN, SHOWN_PROBLEMS = 40, 20
+SHOWN = 40
 
 
 def import_(
@@ -129,29 +129,23 @@ def _stdin_lines() -> list[str]:
 
 
 def _print(done: ConversationImport) -> None:
+    from ragstream_app.output import imported
     from ragstream_app.output.words import printable
 
     rows = [row for row in done.conversations if row.added or row.unfinished]
     for row in rows[:SHOWN]:
-        counts = f"{row.added} new" + (f", {row.existing} known" if row.existing else "")
-        counts += f", {row.unfinished} not answered yet" if row.unfinished else ""
-        typer.echo(f"{row.timestamp[:10] or '          '}  {row.session}  {counts}")
+        day = row.timestamp[:10] or " " * 10
+        typer.echo(f"{day}  {row.session}  {imported.counted(row)}")
         if row.title:
             typer.echo(f"            {printable(row.title)}")
     if len(rows) > SHOWN:
         typer.echo(f"and {len(rows) - SHOWN} more conversations; --json lists all")
-    would = "would be added" if done.dry_run else "added"
-    typer.echo(
-        f"{done.added} turns of {sum(bool(row.added) for row in done.conversations)} conversations "
-        f"{would}, {done.existing} existed already"
-    )
-    for problem in done.problems[:SHOWN_PROBLEMS]:
-        note(f"not read: {printable(problem.where)}: {printable(problem.what)}")
-    if len(done.problems) > SHOWN_PROBLEMS:
-        note(f"and {len(done.problems) - SHOWN_PROBLEMS} more; --json lists all")
+    typer.echo(imported.summed_up(done))
+    for line in imported.problems(done, rest="; --json lists all"):
+        note(line)
     for name, kinds in done.secrets.items():
         note(f"{name} seems to hold {', '.join(kinds)}: ragstream history show --session {name}")
-    if done.unfinished:
-        note(f"{done.unfinished} questions may still be answered; the next import takes them")
+    if waiting := imported.unfinished(done):
+        note(waiting)
     if done.added and not done.dry_run:
         note("next: ragstream history embed")

@@ -71,6 +71,11 @@ class BackgroundJob(Generic[T]):
         return self._line
 
     @property
+    def detail(self) -> str:
+        """What is through and what waits, for people; empty if there is nothing to tell."""
+        return ""
+
+    @property
     def fraction(self) -> float:
         """How much of it is done, 0 to 1."""
         return self._fraction

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.prompt_session import press, press_all
-from ragstream_core.errors import Stopped
+from ragstream_core.errors import RagstreamError, Stopped
 from ragstream_core.prompts.chain import CHAIN, OPS, ops_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class PressJob(BackgroundJob[None]):
         self._fresh = fresh
         self._ops = OPS if button == RUN_ALL else ops_of(button)
         self._passed = 0
+        self._took: dict[str, float] = {}
 
     @property
     def stage(self) -> str:
@@ -55,9 +56,37 @@ class PressJob(BackgroundJob[None]):
 
     @property
     def line(self) -> str:
-        """The button whose stage runs now, and the seconds so far."""
+        """The button whose stage runs now, the model it loads, and the seconds so far."""
         what = "stops after " if self.stopped else ""
-        return f"{what}{_BUTTON_OF.get(self.stage, '')} · {self.elapsed_s:.0f} s"
+        model = f": loading {self._model}" if self._model else ""
+        return f"{what}{_BUTTON_OF.get(self.stage, '')}{model} · {self.elapsed_s:.0f} s"
+
+    @property
+    def detail(self) -> str:
+        """The stages that are through, with the seconds that each took, and those that wait."""
+        buttons = list(dict.fromkeys(_BUTTON_OF[op] for op in self._ops))
+        now = _BUTTON_OF.get(self.stage, "")
+        spent = self.elapsed_s - sum(self._took.values())
+        told = []
+        for button in buttons:
+            took = self._took.get(button, 0.0)
+            if button == now:
+                told.append(f"▸ {button} {took + spent:.1f} s")
+            else:
+                told.append(f"✓ {button} {took:.1f} s" if button in self._took else button)
+        return " · ".join(told) if len(told) > 1 else ""
+
+    @property
+    def _model(self) -> str:
+        """The model that the stage at work has to load first; empty for none."""
+        from ragstream_core.wiring.models import model_to_load
+
+        _, request, workspace = self._given
+        if self.running:
+            with suppress(RagstreamError):  # wrong settings; the press itself says so
+                config = workspace.config.with_task(request.task, explicit=request.settings)
+                return model_to_load(self.stage, config)
+        return ""
 
     @property
     def fraction(self) -> float:
@@ -71,6 +100,9 @@ class PressJob(BackgroundJob[None]):
             Stopped: A person asked for the end, and there is something left to stop.
         """
         self._passed = max(self._passed, self._ops.index(op) + 1 if op in self._ops else 0)
+        spent = self.elapsed_s - sum(self._took.values())
+        button = _BUTTON_OF.get(op, self.button)
+        self._took = {**self._took, button: self._took.get(button, 0.0) + spent}
         if self.stopped and op != self._ops[-1]:
             raise Stopped(f"you stopped {self.button}", hint="press it again to continue")
 

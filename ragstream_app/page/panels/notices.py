@@ -69,6 +69,16 @@ def follow(job: BackgroundJob[T], *, about: str = "", stop: str = "") -> None:
     st.fragment(_watch, run_every=EVERY_S)(job, about, stop)
 
 
+def detail(job: BackgroundJob[T]) -> None:
+    """Draw what is through of a job that runs and what waits; its end is seen by `follow`."""
+    st.fragment(_detail, run_every=EVERY_S)(job)
+
+
+def _detail(job: BackgroundJob[T]) -> None:
+    if job.running and job.detail:
+        st.text(job.detail)
+
+
 def _watch(job: BackgroundJob[T], about: str, stop: str) -> None:
     if not job.running:
         st.rerun()

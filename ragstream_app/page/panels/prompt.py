@@ -9,15 +9,13 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from ragstream_app.output.markup import literal
 from ragstream_app.output.stages import stage_text
 from ragstream_app.output.words import moment
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.presses import RUN_ALL
-from ragstream_app.page.panels import model_choice, notices, projects
+from ragstream_app.page.panels import model_choice, notices
 from ragstream_app.page.panels.conversation.choice import home
 from ragstream_app.page.panels.shared import (
-    PROJECTS_KEY,
     PROMPT_KEY,
     SHOWN_KEY,
     desk,
@@ -142,22 +140,6 @@ def is_busy() -> bool:
     return job is not None and st.session_state.get("settled") is not job
 
 
-def welcome() -> None:
-    """Say what to do first where there is nothing to ask yet."""
-    chosen = st.session_state[PROJECTS_KEY]
-    raw = [name for name in chosen if not projects.is_ingested(name)]
-    if not workspace().projects():
-        st.info(
-            "No project yet. In the sidebar, **New project** makes one and **Upload** fills it; "
-            "or put documents into `doc_raw/PROJECT` below the data folder."
-        )
-    elif not chosen:
-        st.info("Choose a project in the sidebar; the prompt reads what it holds.")
-    elif raw:
-        names = ", ".join(map(literal, raw))
-        st.info(f"Not ingested yet: {names}. Press **Ingest Folder** in the sidebar.")
-
-
 def show() -> None:
     """Draw the column."""
     st.text_area("Prompt", key=PROMPT_KEY, height=PROMPT_HEIGHT, placeholder=PLACEHOLDER)
@@ -210,6 +192,8 @@ def _everything(busy: bool) -> None:
             _stop()
         elif last is not None:
             run_link(last.run_id, key="run of prompt") if last.is_written else _writing()
+    if busy and job is not None:
+        notices.detail(job)
 
 
 def _stop() -> None:

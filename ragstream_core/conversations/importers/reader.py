@@ -55,6 +55,26 @@ class ExportFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Upload:
+    """An export that was handed over as bytes; nothing of it is written to disk.
+
+    Attributes:
+        name: Its name, for people.
+        data: Its bytes.
+    """
+
+    name: str
+    data: bytes
+
+    def __str__(self) -> str:
+        """Return its name."""
+        return self.name
+
+
+Source = Path | Upload
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Something that could not be read.
 
@@ -77,11 +97,12 @@ def expanded(name: str) -> Path:
         return Path(name)
 
 
-def export_files(path: Path, form: str = "") -> list[ExportFile]:
+def export_files(path: Source, form: str = "") -> list[ExportFile]:
     """Return the files of an export that may hold conversations, by name.
 
     Args:
-        path: A file, a folder (with its subfolders; links are not followed) or a ZIP.
+        path: A file, a folder (with its subfolders; links are not followed), a ZIP, or the bytes of
+            a file or ZIP.
         form: One of `FORMATS`; Markdown is looked for only by its name, since most is no
             conversation.
 
@@ -89,7 +110,9 @@ def export_files(path: Path, form: str = "") -> list[ExportFile]:
         UsageError: It is not there, cannot be read, or holds no such file.
     """
     try:
-        if path.is_dir():
+        if isinstance(path, Upload):
+            found = _uploaded(path, form)
+        elif path.is_dir():
             found = [
                 ExportFile(str(file), file.stem, _opener(file), file.stat().st_size)
                 for file in sorted(path.rglob("*"))
@@ -191,17 +214,30 @@ def _conversation(file: ExportFile, row: Any, number: int, form: str) -> Convers
     return Problem(where, "is no conversation of a format that is known")
 
 
-def _opener(path: Path) -> Opener:
-    return lambda: path.open("rb")
+def _uploaded(upload: Upload, form: str) -> list[ExportFile]:
+    if zipfile.is_zipfile(io.BytesIO(upload.data)):
+        return _members(upload, form)
+    stem = PurePosixPath(upload.name).stem
+    return [ExportFile(upload.name, stem, _opener(upload), len(upload.data))]
 
 
-def _members(path: Path, form: str) -> list[ExportFile]:
+def _opener(source: Source) -> Opener:
+    if isinstance(source, Upload):
+        return lambda: io.BytesIO(source.data)
+    return lambda: source.open("rb")
+
+
+def _archive(source: Source) -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(source.data) if isinstance(source, Upload) else source)
+
+
+def _members(path: Source, form: str) -> list[ExportFile]:
     """Return the members of a ZIP that may hold conversations.
 
     Raises:
         UsageError: One of them unpacks to more than is plausible, or is encrypted.
     """
-    with zipfile.ZipFile(path) as archive:
+    with _archive(path) as archive:
         infos = [i for i in archive.infolist() if _may_hold(PurePosixPath(i.filename).name, form)]
     for info in infos:
         if info.file_size > max(MAX_RATIO * info.compress_size, 1 << 20) or (
@@ -225,7 +261,7 @@ def _members(path: Path, form: str) -> list[ExportFile]:
     ]
 
 
-def _member_opener(path: Path, member: zipfile.ZipInfo) -> Opener:
+def _member_opener(path: Source, member: zipfile.ZipInfo) -> Opener:
     def opened() -> AbstractContextManager[IO[bytes]]:
         return _Member(path, member)
 
@@ -255,8 +291,8 @@ class _Counted:
 class _Member(AbstractContextManager[IO[bytes]]):
     """A member of a ZIP, open; closes the archive with it."""
 
-    def __init__(self, path: Path, member: zipfile.ZipInfo) -> None:
-        self._archive = zipfile.ZipFile(path)
+    def __init__(self, path: Source, member: zipfile.ZipInfo) -> None:
+        self._archive = _archive(path)
         self._stream = io.BufferedReader(self._archive.open(member))  # type: ignore[type-var]
 
     def __enter__(self) -> IO[bytes]:

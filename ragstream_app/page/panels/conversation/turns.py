@@ -10,7 +10,7 @@ import streamlit as st
 
 from ragstream_app.output.words import shortened
 from ragstream_app.page.panels import notices
-from ragstream_app.page.panels.conversation import choice, clearing, reply
+from ragstream_app.page.panels.conversation import choice, clearing, imports, reply
 from ragstream_app.page.panels.conversation.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, pick_row, workspace
@@ -251,8 +251,8 @@ def show() -> None:
     with left:
         reply.show()
     with right:
-        now, bring, export, clear = st.columns(
-            [5, 3, 3, 4], gap="small", vertical_alignment="center"
+        now, bring, load, export, clear = st.columns(
+            [5, 3, 3, 3, 4], gap="small", vertical_alignment="center"
         )
         shown = now.toggle(
             "RECENT HISTORY",
@@ -261,6 +261,12 @@ def show() -> None:
         )
         with bring.popover("Adopt", width="stretch", help="Brings turns into a project."):
             show_adopt()
+        load.button(
+            "Import",
+            on_click=imports.open_dialog,
+            width="stretch",
+            help="Brings in conversations of other programs.",
+        )
         with export.popover("Export", width="stretch"):
             exports()
         with clear.popover("Clear history", width="stretch"):

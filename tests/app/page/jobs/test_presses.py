@@ -1,5 +1,6 @@
 """A press in a thread: one at a time a desk, attached to again, and many desks at once."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -280,3 +281,41 @@ def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_the
         press(desk, "A4 Condenser", fewer, space)
     assert again.last.prompt.extras.trail == made.last.prompt.extras.trail
     assert again.last.answered_at == ""
+
+
+def test_a_press_says_which_stages_are_through_and_what_each_took(space, held):
+    desk = PromptSession()
+    job = presses.start(desk, presses.RUN_ALL, REQUEST, space)
+    for _ in range(2000):
+        if job.stage == "retrieval":
+            break
+        job.wait(0.01)
+    through, now, waits = job.detail.split(" · ")[:2], *job.detail.split(" · ")[2:4]
+    assert [text.split()[0] for text in through] == ["✓", "✓"] and through[0].endswith(" s")
+    assert now.startswith("▸ Retrieval ") and waits == "ReRanker"
+    assert job.line.startswith("Retrieval · ")
+    held.set()
+    assert job.wait(WAIT_S) and job.error is None
+    assert job.detail.count("✓") == len(BUTTONS)
+    one = presses.start(desk, BUTTONS[0], REQUEST, space)
+    assert one.wait(WAIT_S) and one.detail == ""
+
+
+def test_a_cold_start_names_the_model_that_is_loaded(space, monkeypatch):
+    from ragstream_core.wiring import models
+
+    go, real = threading.Event(), models._embedder.__wrapped__
+
+    def slow(*given, **more):
+        assert go.wait(WAIT_S)
+        return real(*given, **more)
+
+    monkeypatch.setattr(models, "_embedder", functools.lru_cache(slow))
+    job = presses.start(PromptSession(), presses.RUN_ALL, REQUEST, space)
+    job.wait(0.05)
+    name = space.config.settings.embeddings.model
+    assert job.line.startswith(f"PreProcessing: loading {name} · ")
+    go.set()
+    assert job.wait(WAIT_S) and job.error is None
+    assert models.model_to_load(OPS[0], space.config) == ""
+    assert models.model_to_load("reranker", space.config) == ""

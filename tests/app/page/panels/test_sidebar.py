@@ -180,7 +180,7 @@ def test_a_locked_project_says_who_holds_it(page, indexed):
 
 def test_a_new_project_is_made_chosen_and_filled(environment):
     page = open_page()
-    assert "No project yet" in said(page)
+    assert "There is nothing to ask yet" in said(page)
     control(page, "text_input", "Name").set_value("../evil")
     click(page, "Create")
     assert "cannot be a project name" in page.error[0].value

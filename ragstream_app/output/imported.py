@@ -1,0 +1,52 @@
+"""What an import of conversations did, or would do, in the words of all faces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ragstream_app.output.words import printable
+
+if TYPE_CHECKING:
+    from ragstream_core.services.import_conversations import (
+        ConversationImport,
+        ImportedConversation,
+    )
+
+SHOWN_PROBLEMS = 20
+
+
+def counted(row: ImportedConversation) -> str:
+    """Return how many turns of a conversation are new, known and not answered yet."""
+    counts = f"{row.added} new" + (f", {row.existing} known" if row.existing else "")
+    return counts + (f", {row.unfinished} not answered yet" if row.unfinished else "")
+
+
+def summed_up(done: ConversationImport) -> str:
+    """Return the numbers of an import in one line."""
+    would = "would be added" if done.dry_run else "added"
+    conversations = sum(bool(row.added) for row in done.conversations)
+    return (
+        f"{done.added} turns of {conversations} conversations {would}, "
+        f"{done.existing} existed already"
+    )
+
+
+def problems(done: ConversationImport, *, rest: str) -> Iterator[str]:
+    """Yield what could not be read, a line each.
+
+    Args:
+        done: The import.
+        rest: Where all of them are, if there are more than are shown.
+    """
+    for problem in done.problems[:SHOWN_PROBLEMS]:
+        yield f"not read: {printable(problem.where)}: {printable(problem.what)}"
+    if len(done.problems) > SHOWN_PROBLEMS:
+        yield f"and {len(done.problems) - SHOWN_PROBLEMS} more{rest}"
+
+
+def unfinished(done: ConversationImport) -> str:
+    """Return how many questions wait for their answer; empty for none."""
+    if not done.unfinished:
+        return ""
+    return f"{done.unfinished} questions may still be answered; the next import takes them"

@@ -1,0 +1,77 @@
+"""An empty data root in a real browser: what it offers, and conversations that are imported."""
+
+import zipfile
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.browser.conftest import SIZE
+from tests.browser.sites import Seen, running, shot
+from tests.browser.walk import SLOW_MS, Walk
+from tests.unit.conversations.importers.exports import two_turns, write_json
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """The page over a data root that holds nothing."""
+    data = tmp_path_factory.mktemp("empty") / "data"
+    with running(data, page_alone=True) as site:
+        yield site
+
+
+@pytest.fixture
+def walk(browser, empty):
+    context = browser.new_context(viewport=SIZE)
+    context.set_default_timeout(SLOW_MS)
+    page = context.new_page()
+    page.seen = Seen({urlsplit(empty.page).netloc})
+    context.on("request", lambda sent: page.seen.note(sent.url))
+    yield Walk(page, empty).open()
+    assert page.seen.foreign == []
+    context.close()
+
+
+def test_conversations_come_in_by_an_upload_and_are_found(walk, empty, tmp_path):
+    walk.sees("There is nothing to ask yet")
+    shot(walk.tab, "first-steps")
+    dialog = walk.tab.get_by_role("dialog")
+    walk.opens(walk.button("Import conversations"), dialog)
+    exported = write_json(tmp_path / "conversations.json", [two_turns(), two_turns("c-2", "Ports")])
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        archive.write(exported, "conversations.json")
+    dialog.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "export.zip")
+    dialog.get_by_text("export.zip").first.wait_for()
+    walk.button("See what would come").click()
+    walk.button("Add 4 turns").wait_for()
+    shot(walk.tab, "import-looked-at")
+    walk.button("Add 4 turns").click()
+    walk.sees("4 turns of 2 conversations added")
+    walk.button("Make them searchable").click()
+    walk.sees("prompts find them now")
+    shot(walk.tab, "import-added")
+    walk.tab.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    walk.show("Conversation")
+    assert any("How is the file locked?" in cell for cell in walk.cells())
+    assert "By flock." in empty.ragstream("history", "show")
+
+
+def test_a_wrong_file_is_a_message_with_the_keyboard_alone(walk, tmp_path):
+    keys, dialog = walk.tab.keyboard, walk.tab.get_by_role("dialog")
+    walk.button("Import conversations").focus()
+    keys.press("Enter")
+    dialog.wait_for()
+    wrong = tmp_path / "conversations.json"
+    wrong.write_text("<html>no export</html>")
+    walk.box("Or a path on this machine").focus()
+    keys.insert_text(str(wrong))
+    keys.press("Tab")
+    for _ in range(12):
+        if walk.tab.evaluate("document.activeElement.innerText").strip() == "See what would come":
+            break
+        keys.press("Tab")
+    keys.press("Enter")
+    walk.sees("breaks off after 0 records")
+    shot(walk.tab, "import-wrong-file")
+    keys.press("Escape")
+    dialog.wait_for(state="detached")
