@@ -90,7 +90,7 @@ class AppConfig(BaseModel):
             UnknownSetting: An unknown key (the nearest one is named), a bad value, an unknown
                 task, an unreadable file.
         """
-        path = config_path or _default_config_path()
+        path = config_path or default_config_path()
         origin_of = path.name if path else CONFIG_NAME
         layer = dict(file_layer(path))
         tasks = {**shipped_tasks(), **checked_tasks(layer.pop("tasks", {}), path)}
@@ -270,7 +270,8 @@ def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSett
     )
 
 
-def _default_config_path() -> Path | None:
+def default_config_path() -> Path | None:
+    """Return the configuration file that is taken if none is named; None if there is none."""
     path = Path(os.environ.get("RAGSTREAM_CONFIG", CONFIG_NAME))
     return path if path.is_file() or "RAGSTREAM_CONFIG" in os.environ else None
 

@@ -25,6 +25,7 @@ COMMANDS = (
     "prompts", "prompts gc", "runs", "runs gc", "history", "history adopt",
     "history append", "history show", "history sessions", "history tag", "history import",
     "history export", "history embed", "history backfill", "history check", "history clear", "mcp",
+    "mcp install",
 )  # fmt: skip
 
 

@@ -1,13 +1,22 @@
-"""`ragstream mcp`: the server that coding agents and chat programs start."""
+"""`ragstream mcp`: the server that coding agents and chat programs start, and how they find it."""
 
 from __future__ import annotations
 
+import difflib
+import shlex
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragstream_app.output.history_ways import confirm
 from ragstream_app.session import note, session_of
+from ragstream_core.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from ragstream_app.session import Session
+    from ragstream_core.config import AppConfig
 
 MCP_HELP = """Answer coding agents and chat programs over the Model Context Protocol (MCP).
 
@@ -16,17 +25,30 @@ MCP_EPILOG = """**Examples**
 
 ragstream mcp --project handbook
 
-ragstream --data /home/me/project/data mcp"""
+ragstream --data /home/me/project/data mcp
+
+ragstream mcp install claude-code"""
+INSTALL_EPILOG = """**Examples**
+
+ragstream mcp install claude-code -p handbook
+
+ragstream mcp install claude-desktop --write
+
+ragstream mcp install codex --write --yes
+
+claude-code, cursor and vscode get a file in this folder; claude-desktop and codex that of their
+user. A file that is replaced is kept beside it as FILE.before-ragstream."""
+Projects = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-p", "--project", metavar="PROJECT", help="Serve only this one; repeat for more."
+    ),
+]
 
 
 def mcp(
     ctx: typer.Context,
-    projects: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-p", "--project", metavar="PROJECT", help="Serve only this one; repeat for more."
-        ),
-    ] = None,
+    projects: Projects = None,
 ) -> None:
     """Serve MCP over stdin and stdout.
 
@@ -44,3 +66,117 @@ def mcp(
     if sys.stdin.isatty():
         note("waiting for messages of an MCP client on stdin; Ctrl-C ends it")
     serve(desk)
+
+
+def install(
+    ctx: typer.Context,
+    client: Annotated[
+        Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex"],
+        typer.Argument(metavar="CLIENT", help="claude-code, claude-desktop, cursor, vscode, codex"),
+    ],
+    projects: Projects = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="What the client calls the server.")
+    ] = "ragstream",
+    file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The client's file, if it is not where it usually is."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", metavar="", help="Change the file; the change is shown.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", metavar="", help="With --write: change it without a question.")
+    ] = False,
+) -> None:
+    """Print how a client is told of the server, or write it into the client's file.
+
+    Raises:
+        UsageError: A name that no client takes.
+        UnknownProject: There is no such project.
+        Refused: The file is not what it should be, or changed meanwhile.
+        OSError: It cannot be written.
+    """
+    from ragstream_app.mcp import clients
+    from ragstream_app.mcp.desk import Desk
+
+    if not clients.NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot be a server's name", hint="letters, digits, '-' and '_'")
+    session = session_of(ctx)
+    workspace = session.workspace()
+    only = tuple(dict.fromkeys(projects or ()))
+    Desk(workspace, only).require()
+    known = clients.CLIENTS[client]
+    command = _command(session, workspace.config, only)
+    entry = known.entry(command)
+    path = (file or clients.usual_file(client)).absolute()
+    _tell_of_environment(workspace.config)
+    if not write:
+        typer.echo(clients.snippet(known, name, entry), nl=False)
+        note(f"that belongs into {path}; --write puts it there")
+        if client == "claude-code":
+            note(f"or: claude mcp add {name} -- {shlex.join(command)}")
+        return
+    before = path.read_bytes() if path.exists() else b""
+    after = clients.merged(known, name, entry, data=before, path=path)
+    if after == before:
+        note(f"{path} names the server already")
+        return
+    typer.echo("".join(_diff(before, after, path)), nl=False)
+    if not yes:
+        confirm(f"{path} is changed as shown")
+    _replace(path, before, after)
+    note(f"written; next: {known.then}")
+
+
+def _command(session: Session, config: AppConfig, only: tuple[str, ...]) -> list[str]:
+    """Return how a client starts the server, from whichever folder."""
+    from ragstream_core.config import default_config_path
+
+    script = Path(sys.executable).with_name("ragstream")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "ragstream_app.cli.main"]
+    settings = session.config or default_config_path()
+    own = ["--config", str(settings.absolute())] if settings else []
+    projects = [word for project in only for word in ("--project", project)]
+    return [*program, "--data", str(config.data_dir.absolute()), *own, "mcp", *projects]
+
+
+def _tell_of_environment(config: AppConfig) -> None:
+    """Say which settings a client may not know, since it starts the server in another shell."""
+    found = [key for key, origin in config.origin.items() if origin == "environment"]
+    lost = sorted(set(found) - {"paths.data_dir"})
+    if lost:
+        note(
+            f"from this shell's environment or .env, which clients may not pass on: "
+            f"{', '.join(lost)}; put them into ragstream.yaml, or into the client's settings"
+        )
+
+
+def _diff(before: bytes, after: bytes, path: Path) -> list[str]:
+    old, new = (
+        data.decode("utf-8", "replace").replace("\r\n", "\n").splitlines(keepends=True)
+        for data in (before, after)
+    )
+    rows = difflib.unified_diff(old, new, str(path), str(path), n=2)
+    return [row if row.endswith("\n") else f"{row}\n" for row in rows]
+
+
+def _replace(path: Path, before: bytes, after: bytes) -> None:
+    """Write a file as a whole, through a link; the old one stays beside it, its mode stays.
+
+    Raises:
+        Refused: Another program changed it meanwhile.
+        OSError: It cannot be written; it is as it was.
+    """
+    from ragstream_core.platform.files import replace_bytes
+
+    target = path.resolve()
+    if (target.read_bytes() if target.exists() else b"") != before:
+        raise Refused(f"{path} changed meanwhile; it is left as it is", hint="run it again")
+    mode = target.stat().st_mode & 0o777 if before else 0o600
+    if before:
+        kept = target.with_name(f"{target.name}.before-ragstream")
+        replace_bytes(kept, before)
+        note(f"the file as it was: {kept}")
+    replace_bytes(target, after)
+    target.chmod(mode)
