@@ -5,6 +5,7 @@ A tool is the model of its arguments; its docstring is what an agent reads about
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -56,6 +57,7 @@ READS = ToolAnnotations(
 ADDS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
 
 class ToolCall(BaseModel):
@@ -81,7 +83,7 @@ class ToolCall(BaseModel):
         return Tool(
             name=cls.name,
             title=cls.title,
-            description=cleandoc(cls.__doc__ or ""),
+            description=_LINE_END.sub(" ", cleandoc(cls.__doc__ or "")),
             input_schema={k: v for k, v in cls.model_json_schema().items() if k != "description"},
             output_schema=cls.result.model_json_schema(mode="serialization"),
             annotations=cls.annotations,

@@ -61,6 +61,7 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     "bench_prompt",
     "bench_whole_prompt",
     "bench_recording",
+    "bench_mcp",
     bench_encoder.report,
 )
 """In the page's order; a name is a section measured in a process of its own (`apart`)."""

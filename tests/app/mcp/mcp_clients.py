@@ -1,4 +1,4 @@
-"""Clients of the MCP server for tests: the SDK's own, over the pipes of a real child process."""
+"""Clients of the MCP server for tests: the SDK's own, over pipes or HTTP, to a real process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 MODULE = ("-m", "ragstream_app.cli.main")
 
@@ -29,6 +30,19 @@ def server(root, *words, **env):
 async def client(parameters):
     """Yield a client that has shaken hands."""
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        yield session
+
+
+@asynccontextmanager
+async def http_client(served):
+    """Yield a client of a running `ragstream serve` that has shaken hands."""
+    headers = {"Authorization": f"Bearer {served.token}"}
+    async with (
+        create_mcp_http_client(headers) as http,
+        streamable_http_client(f"{served.url}/mcp", http_client=http) as (read, write, *_),
+        ClientSession(read, write) as session,
+    ):
         await session.initialize()
         yield session
 

@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from mcp import ClientSession
-from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
+from tests.app.mcp.mcp_clients import http_client
 from tests.app.serving import serving
 from tests.workspaces import QUESTION, ingested_workspace
 
@@ -32,18 +30,6 @@ def served(tmp_path_factory):
     ingested_workspace(root)
     with serving(root, "--data", str(root), **SETTINGS) as server:
         yield server
-
-
-@asynccontextmanager
-async def http_client(served):
-    headers = {"Authorization": f"Bearer {served.token}"}
-    async with (
-        create_mcp_http_client(headers) as http,
-        streamable_http_client(f"{served.url}/mcp", http_client=http) as (read, write, *_),
-        ClientSession(read, write) as session,
-    ):
-        await session.initialize()
-        yield session
 
 
 def post(served, body, **headers):

@@ -3,14 +3,23 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from mcp import MCPError
 from mcp_types import METHOD_NOT_FOUND, PARSE_ERROR
 
 from ragstream_app.mcp.stdio import MAX_MESSAGE_BYTES
+from ragstream_core.library import History
+from ragstream_core.services.replay import replay_prompt
 from tests.app.mcp.mcp_clients import MODULE, environment, server, text_of, with_client
-from tests.workspaces import QUESTION, hashed_workspace, ingested_workspace, write_docs
+from tests.workspaces import (
+    QUESTION,
+    ask_and_keep,
+    hashed_workspace,
+    ingested_workspace,
+    write_docs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +112,6 @@ def test_a_prompt_is_that_of_the_command_line_kept_and_told_of(answers, root):
     assert not made["from_record"]
     assert answers["again"].structured_content["prompt_key"] == made["prompt_key"]
     assert answers["again"].structured_content["from_record"]
-    from ragstream_core.services.replay import replay_prompt
-
     assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
@@ -248,3 +255,81 @@ def test_only_the_protocol_goes_to_stdout(root):
     assert rows[3]["error"]["code"] == METHOD_NOT_FOUND
     assert {row["jsonrpc"] for row in rows.values()} == {"2.0"}
     assert "Traceback" not in done.stderr
+
+
+def test_a_client_that_dies_in_the_middle_of_a_call_leaves_nothing_half_done(tmp_path):
+    ingested_workspace(tmp_path)
+    ask = {"name": "build_prompt", "arguments": {"question": QUESTION}}
+    for wait in (0.0, 0.02, 0.1, 0.3):
+        process = start(tmp_path)
+        say(process, HELLO, READY)
+        assert process.stdout.readline()
+        say(process, line(2, "tools/call", ask))
+        time.sleep(wait)
+        process.stdin.close()
+        assert process.wait(30) == 0
+        assert "Traceback" not in process.stderr.read()
+        process.stdout.close()
+        process.stderr.close()
+    sound(tmp_path)
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_call_loses_nothing_that_was_kept(tmp_path):
+    space = ingested_workspace(tmp_path)
+    key = ask_and_keep(space, "What is the dense signal?")
+    turn = {"name": "remember", "arguments": {"user": "Which port?", "assistant": "8503."}}
+    for wait in (0.0, 0.05, 0.2):
+        process = start(tmp_path, RAGSTREAM_MCP__ALLOW_REMEMBER="true")
+        say(process, HELLO, READY, line(2, "tools/call", turn))
+        answers = [process.stdout.readline() for _ in range(2)]
+        assert '"isError":false' in answers[1].replace(" ", "")
+        ask = {"name": "build_prompt", "arguments": {"question": QUESTION}}
+        say(process, line(3, "tools/call", ask))
+        time.sleep(wait)
+        process.kill()
+        process.communicate()
+    assert [turn.user for turn in History(space).show()] == ["Which port?"] * 3
+    assert space.store.find(key) == key
+    sound(tmp_path)
+
+
+def test_a_cancelled_call_is_not_answered_and_keeps_nothing(tmp_path):
+    ingested_workspace(tmp_path)
+    process = start(tmp_path)
+    say(process, HELLO, READY)
+    process.stdout.readline()
+    ask = {"name": "build_prompt", "arguments": {"question": QUESTION}}
+    gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+    say(process, line(2, "tools/call", ask), json.dumps(gone), line(3, "tools/list"))
+    assert json.loads(process.stdout.readline())["id"] == 3
+    out, errors = process.communicate(timeout=30)
+    assert out == ""
+    assert "Traceback" not in errors
+    assert not list((tmp_path / "prompts").glob("*/record.json"))
+
+
+def start(root, **env):
+    """Start a server to talk to line by line."""
+    return subprocess.Popen(
+        [sys.executable, *MODULE, "--data", str(root), "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**env),
+    )
+
+
+def say(process, *lines):
+    process.stdin.write("\n".join([*lines, ""]))
+    process.stdin.flush()
+
+
+def sound(root):
+    """Every kept prompt is whole and replays, and a new server answers."""
+    space = hashed_workspace(root)
+    keys = space.store.keys()
+    for key in keys:
+        assert replay_prompt(space, key).verdict == "identical"
+    result = with_client(server(root), lambda s: s.call_tool("search", {"query": QUESTION}))
+    assert not result.is_error
