@@ -47,9 +47,10 @@ def parse(words):
         context = command.make_context(words[0], list(words[1:]), parent=context)
         if not isinstance(command, TyperGroup):
             return
-        name, command, words = command.resolve_command(
-            context, [*context._protected_args, *context.args]
-        )
+        words = [*context._protected_args, *context.args]
+        if not words and command.invoke_without_command:
+            return
+        name, command, words = command.resolve_command(context, words)
         words = [name, *words]
 
 
