@@ -7,7 +7,8 @@ Facts are sentences of kept chunks, verbatim, each with its citation; the conver
 of facts unless it is switched on (C-07), and has a budget of its own. When no document is
 relevant, none is selected, and if ❖ FILES is empty too a warning says so: an injected file is
 evidence, and what it answers is no open issue. A language model may choose the sentences; if its
-answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``.
+answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``. If the
+evidence is to be tight, passages behind its end (`context.evidence_end`) are not selected.
 """
 
 from __future__ import annotations
@@ -15,11 +16,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from ragstream_core.agents.a3_nli_gate import nearness
+from ragstream_core.agents.context.evidence_end import (
+    ENOUGH,
+    Beyond,
+    beyond_evidence,
+    is_one_question,
+)
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
 from ragstream_core.agents.context.open_issues import conflicts, unanswered
 from ragstream_core.agents.context.passage_selection import (
     Reading,
     Selection,
+    framed_tokens,
     joined,
     select,
     stemmed_terms,
@@ -30,7 +39,14 @@ from ragstream_core.agents.llm_call import Ask
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import Layout, compose, injected, is_locked
 from ragstream_core.prompts.render import NOTHING_RELEVANT
-from ragstream_core.prompts.trail import advance, latest_view, pass_number, put_decisions, put_notes
+from ragstream_core.prompts.trail import (
+    advance,
+    latest_view,
+    pass_number,
+    pieces_of,
+    put_decisions,
+    put_notes,
+)
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
 from ragstream_core.records.s_ctx import Cited, Fact, IssuedCitation, OpenIssue, SCtx
@@ -38,6 +54,8 @@ from ragstream_core.records.stage_results import Scores
 
 STAGE = "a4"
 OP = "a4_condenser"
+RERANKED = "reranked"
+EVIDENCE_ENDS = "evidence_ends"
 FACT_TOKENS = 50
 MOST_FILLINGS = 4
 SNIPPET_CHARS = 200
@@ -60,6 +78,7 @@ class Condenser:
         history_first: Older turns take their tokens before the documents, not a quarter at most.
         past_facts: Whether facts may be quoted from the conversation.
         max_facts: Most facts and constraints together.
+        tight: Attachments end where the evidence ends, not where the budget does.
         support_cosine: Least best cosine at which a chunk counts as an answer.
         relevant_cosine: Where no chunk reaches it and no piece is supported by words, nothing is
             relevant.
@@ -80,6 +99,7 @@ class Condenser:
     history_first: bool = False
     past_facts: bool = False
     max_facts: int = 12
+    tight: bool = False
     support_cosine: float = 0.5
     relevant_cosine: float = 0.3
     terms: Terms = stemmed_terms
@@ -92,7 +112,8 @@ class Condenser:
         kept = self._kept(prompt)
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
         nothing = not is_locked(prompt) and not self._any_relevant(reader)
-        usable = [c for c in kept if is_past(c)] if nothing else kept
+        ended = {} if nothing else self._ended(prompt, kept)
+        usable = [c for c in kept if is_past(c) or not (nothing or c.id in ended)]
         short = self._short_ids(prompt)
         free = self._free(prompt, SCtx())
         picked = self._select(usable, free, self._reserve(free))
@@ -105,7 +126,7 @@ class Condenser:
         picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
         result.final_selection_ids = list(picked.tokens)
         result.views_by_stage[STAGE] = list(picked.tokens)
-        put_decisions(result, STAGE, self._decisions(prompt, kept, picked))
+        put_decisions(result, STAGE, self._decisions(prompt, kept, picked, ended))
         bare = nothing and not reader.files
         extras = result.extras
         extras.cuts, extras.short_ids, extras.nothing_relevant = picked.cuts, short, bare
@@ -118,7 +139,10 @@ class Condenser:
         put_notes(
             result,
             OP,
-            events=[] if self.enabled else ["switched off: S_ctx stays empty"],
+            events=[
+                *([] if self.enabled else ["switched off: S_ctx stays empty"]),
+                *self._saved(kept, ended),
+            ],
             warnings=[
                 *([NOTHING_RELEVANT] if bare else []),
                 *_no_room(usable, picked),
@@ -131,6 +155,21 @@ class Condenser:
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         view = latest_view(prompt, "a3", "reranked", "retrieval")
         return [] if is_locked(prompt) else [chunks[i] for i in view]
+
+    def _ended(self, prompt: SuperPrompt, kept: list[Chunk]) -> dict[str, Beyond]:
+        """Return the passages of documents behind the end of the evidence."""
+        if not (self.tight and is_one_question(pieces_of(prompt))):
+            return {}
+        now = pass_number(prompt)
+        rows = prompt.extras.decisions
+        reranked = {r.chunk_id: r.score for r in rows if (r.stage, r.pass_no) == (RERANKED, now)}
+        near = {i: found.both for i, found in nearness(prompt.extras.scores).items()}
+        return beyond_evidence([c.id for c in kept if not is_past(c)], reranked, near)
+
+    def _saved(self, kept: list[Chunk], ended: dict[str, Beyond]) -> list[str]:
+        left = [framed_tokens(chunk, self.counter) for chunk in kept if chunk.id in ended]
+        said = f"the evidence ends: {len(left)} passages with {sum(left):,} tokens left out"
+        return [said] if left else []
 
     def _any_relevant(self, reader: Reading) -> bool:
         near = max((e.best_cosine for e in reader.evidence), default=-1.0)
@@ -200,12 +239,20 @@ class Condenser:
         return joined(kept, told, past)
 
     def _decisions(
-        self, prompt: SuperPrompt, kept: list[Chunk], picked: Selection
+        self,
+        prompt: SuperPrompt,
+        kept: list[Chunk],
+        picked: Selection,
+        ended: dict[str, Beyond],
     ) -> list[Decision]:
         rows = []
         for rank, chunk in enumerate(kept, start=1):
             rule, reason = "over_budget", "the token budget is used up by better ranked chunks"
-            if chunk.id in picked.cuts:
+            parts: dict[str, float] = {}
+            if chunk.id in ended:
+                rule, parts = EVIDENCE_ENDS, ended[chunk.id]._asdict()
+                reason = f"those before it are {parts['before']:.1%} of the evidence ≥ {ENOUGH:.0%}"
+            elif chunk.id in picked.cuts:
                 rule, reason = "cut_at_budget", "cut at a sentence end: the budget ends here"
             elif chunk.id in picked.tokens:
                 rule, reason = "within_budget", "fits the budget in rank order"
@@ -215,7 +262,7 @@ class Condenser:
             rows.append(
                 Decision(STAGE, chunk.id, rank, score, chunk.id in picked.tokens, rule,
                          reason, tokens=picked.tokens.get(chunk.id, 0),
-                         pass_no=pass_number(prompt))
+                         pass_no=pass_number(prompt), scores=parts)
             )  # fmt: skip
         return rows
 

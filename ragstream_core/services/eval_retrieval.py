@@ -103,7 +103,7 @@ def _evaluate_documents(
         {
             "embed_fp": embedder.fingerprint,
             "chunker": profile.version,
-            "settings": settings.model_dump(),
+            "settings": settings.pinned(),
             "reranker": models.reranker_name(workspace.config, settings.rerank),
         }
     )
@@ -164,7 +164,7 @@ def evaluate_conversations(
             "embed_fp": view.embed_fp,
             "index_fp": view.mark.index_fp,
             "words": view.meta["lexical"],
-            "settings": settings.model_dump(),
+            "settings": settings.pinned(),
             "reranker": models.reranker_name(space.config, settings.rerank),
         }
     )
@@ -247,7 +247,7 @@ def _inputs(space: Workspace, view: HistoryView, query: dict[str, Any]) -> Promp
         names=(),
         off=(),
         lock=False,
-        settings=settings.model_dump(),
+        settings=settings.pinned(),
         texts={},
         now=conversations.NO_TIME,
         time_zone="UTC",

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
+from ragstream_core.agents.a4_condenser import EVIDENCE_ENDS
+from ragstream_core.agents.context.evidence_end import ENOUGH
 from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.conversations.journal.records import HISTORY
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 OVER_BUDGET = "over_budget"
 SCORE, COSINE, SHARE, TOKENS = "score", "cosine", "share of the best candidate", "tokens"
+EVIDENCE = "share of the evidence"
 _DIGITS = 6
 
 
@@ -53,7 +56,8 @@ class Lack(NamedTuple):
 
     Attributes:
         distance: How much, above 0.
-        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, ``entailment`` or ``relevance``.
+        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, `EVIDENCE`, ``entailment`` or
+            ``relevance``.
     """
 
     distance: float
@@ -156,6 +160,8 @@ def missing(settings: ChainSettings, step: Decision, ways: Iterable[Way]) -> Lac
         return _lack(settings.gate.theta - step.score, COSINE)
     if rule == "relative_score" and "both" in scores:
         return _lack(settings.gate.relative - scores["both"], SHARE)
+    if rule == EVIDENCE_ENDS and "before" in scores:
+        return _lack(scores["before"] - ENOUGH, EVIDENCE)
     if rule in ("nli_gate", "llm_gate"):
         measure = "entailment" if rule == "nli_gate" else "relevance"
         return _lack(settings.gate.nli_theta - step.score, measure)

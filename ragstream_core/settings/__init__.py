@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, Field
 
 from ragstream_core.settings.documents import (
@@ -92,6 +94,20 @@ class ChainSettings(Section):
     history: HistoryConfig = Field(default_factory=HistoryConfig)
     memory: MemoryConfig = Field(default_factory=MemoryConfig)
     agents: AgentsConfig = Field(default_factory=AgentsConfig)
+
+    def pinned(self) -> dict[str, Any]:
+        """Return the settings as keys and digests hold them.
+
+        A setting that came later is left out while it has its default, so that keys stay.
+        """
+        found = self.model_dump()
+        for section, key, default in _CAME_LATER:
+            if found[section][key] == default:
+                del found[section][key]
+        return found
+
+
+_CAME_LATER = (("retrieval", "evidence", "full"),)
 
 
 def known_keys() -> list[str]:

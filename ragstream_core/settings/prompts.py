@@ -55,6 +55,10 @@ class RetrievalConfig(Section):
     max_context_tokens: int = Field(
         4_000, ge=50, description="Maximum number of tokens in attachments."
     )
+    evidence: Literal["full", "tight"] = Field(
+        "full", description="Where attachments end. full: where the budget does; tight: where "
+        "the evidence for a single question does."
+    )  # fmt: skip
     token_overhead: int = Field(
         200, ge=0, description="Tokens set aside for headings, frames and the answer's preamble."
     )

@@ -106,7 +106,7 @@ def pin_inputs(
             )
         ),
         lock=request.lock,
-        settings=settings.model_dump(),
+        settings=settings.pinned(),
         texts={
             **_texts(workspace.data_dir, projects),
             **remembered_facts_files.pinned(

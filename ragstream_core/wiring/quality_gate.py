@@ -104,7 +104,7 @@ class ProjectGate:
     def fingerprint(self) -> str:
         """Digest of questions and settings; figures with another one do not compare."""
         asked = [(q.question, q.files, q.passages) for q in self.questions]
-        chain = self.workspace.config.chain().retrieval.model_dump()
+        chain = self.workspace.config.chain().pinned()["retrieval"]
         return digest_of({"questions": asked, "k": self.rules.k, "retrieval": chain})
 
     def judge(self, candidate: IndexView, parent: Generation | None) -> GateVerdict | None:

@@ -284,6 +284,7 @@ def _condenser(
         **_older_turns(workspace, inputs, settings, counter),
         past_facts=settings.history.allow_in_s_ctx,
         max_facts=settings.prompt.max_facts,
+        tight=settings.retrieval.evidence == "tight",
         enabled=settings.agents.a4,
     )
 

@@ -1,0 +1,70 @@
+"""Tight evidence through the whole chain: the ledger, why-not, replay, and keys that stay."""
+
+import pytest
+
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.why_not import why_not
+from ragstream_core.settings import ChainSettings
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from tests.workspaces import ask, ask_and_keep, ingested_workspace
+
+TIGHT = {"retrieval.evidence": "tight"}
+QUESTION = "How many litres does pump seven move in an hour?"
+DOCS = {
+    "pump.md": "# Pump seven\n\nPump seven moves 400 litres in an hour. It stands in the cellar.\n",
+    **{
+        f"{name}.md": f"# {name}\n\nThe {name} of the house was painted in an hour of the year.\n"
+        for name in ("roof", "gate", "wall", "door", "stair", "floor", "attic", "porch")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory):
+    return ingested_workspace(tmp_path_factory.mktemp("evidence"), {"agents.a3": False}, DOCS)
+
+
+def rows(prompt):
+    return {d.chunk_id: d for d in prompt.extras.decisions if d.stage == "a4"}
+
+
+def test_a_single_question_ends_early_and_says_what_it_saved(space):
+    full, tight = ask(space, QUESTION), ask(space, QUESTION, settings=TIGHT)
+    shown = full.final_selection_ids
+    assert tight.final_selection_ids == shown[: len(tight.final_selection_ids)]
+    left = [row for row in rows(tight).values() if row.rule == "evidence_ends"]
+    assert left and not any(row.kept for row in left)
+    assert [row.chunk_id for row in left] == shown[len(tight.final_selection_ids) :]
+    assert all(row.scores["before"] >= 0.985 and "of the evidence" in row.reason for row in left)
+    (told,) = [e.message for e in tight.extras.events if "the evidence ends" in e.message]
+    assert told.startswith(f"the evidence ends: {len(left)} passages with ")
+    assert tight.extras.token_tree.total < full.extras.token_tree.total
+    assert not any("the evidence ends" in e.message for e in full.extras.events)
+    assert "400 litres" in tight.extras.super_prompt
+
+
+@pytest.mark.parametrize("text", ["Describe pump seven.", "What is pump seven? Who painted doors?"])
+def test_what_is_no_single_question_does_not_end(space, text):
+    full, tight = ask(space, text), ask(space, text, settings=TIGHT)
+    assert tight.extras.super_prompt == full.extras.super_prompt
+
+
+def test_why_not_names_the_rule_and_a_replay_is_identical(space):
+    key = ask_and_keep(space, QUESTION, settings=TIGHT)
+    left = [r for r in rows(ask(space, QUESTION, settings=TIGHT)).values() if not r.kept]
+    (verdict,) = why_not(space, left[0].chunk_id, key).verdicts
+    assert (verdict.rule, verdict.lack.measure) == ("evidence_ends", "share of the evidence")
+    assert verdict.lack.distance == pytest.approx(left[0].scores["before"] - 0.985)
+    assert replay_prompt(space, key).verdict == "identical"
+
+
+def test_the_default_leaves_keys_as_they_were(space):
+    default = pin_inputs(space, PromptRequest(QUESTION, ("demo",)))
+    assert "evidence" not in default.settings["retrieval"]
+    tight = pin_inputs(space, PromptRequest(QUESTION, ("demo",), settings=TIGHT))
+    assert tight.settings["retrieval"]["evidence"] == "tight"
+    assert ChainSettings.model_validate(default.settings) == space.config.chain()
+    full = ChainSettings().pinned()
+    assert full == {**ChainSettings().model_dump(), "retrieval": full["retrieval"]}
+    assert {**full["retrieval"], "evidence": "full"} == ChainSettings().model_dump()["retrieval"]
