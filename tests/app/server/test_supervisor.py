@@ -162,6 +162,12 @@ def test_what_a_dead_server_left_behind_ends_with_everything(watched):
     assert until(lambda: not alive(orphan)) and not alive(server.process.pid)
 
 
+WILLING = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(child.pid, flush=True)
+child.wait()
+"""
 KILLED = """
 import os, sys, time
 from pathlib import Path
@@ -177,9 +183,9 @@ keeper.watch()
 
 
 @pytest.fixture
-def supervised(tmp_path):
-    """A process that keeps two servers, each with a child of its own that heeds no SIGTERM."""
-    command = [sys.executable, "-c", KILLED, STUBBORN, str(tmp_path)]
+def supervised(tmp_path, request):
+    """A process that keeps two servers, each with a child of its own; their code is the param."""
+    command = [sys.executable, "-c", KILLED, request.param, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     pids = [int(word) for word in process.stdout.readline().split()]
@@ -193,6 +199,7 @@ def supervised(tmp_path):
     assert until(lambda: not any(map(alive, [*pids, *inner, reaper])), 40)
 
 
+@pytest.mark.parametrize("supervised", [STUBBORN], indirect=True, ids=["heeds no SIGTERM"])
 def test_a_killed_up_leaves_no_server_behind(supervised):
     process, everything, reaper = supervised
     assert all(map(alive, everything)) and alive(reaper)
@@ -201,6 +208,7 @@ def test_a_killed_up_leaves_no_server_behind(supervised):
     assert until(lambda: not any(map(alive, [*everything, reaper])), 40)
 
 
+@pytest.mark.parametrize("supervised", [WILLING], indirect=True, ids=["ends at once"])
 def test_a_killed_reaper_is_replaced_and_knows_them_all(supervised):
     process, everything, reaper = supervised
     os.kill(reaper, signal.SIGKILL)
