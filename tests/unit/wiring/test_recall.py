@@ -193,7 +193,7 @@ def test_forgotten_and_expired_prompts_answer_nothing(space, ran):
     assert not ask(space, minutes=1).asked
     ask(space, minutes=2)
     later = NOW.timestamp() + 10 * 365 * 86_400
-    assert len(gc(space, now=later)["prompts"]) == 1
+    assert len(gc(space, now=later).prompts) == 1
     assert list((space.store.root / "asked").glob("*")) == []
     assert not ask(space, minutes=3).asked
 

@@ -223,7 +223,7 @@ def test_the_command_measures_both_gates_on_the_gold_questions(space, capsys):
     assert read_measurement(models.models_dir(space.config), weights_digest(folder)) == found
     assert found.nli["questions"] == found.similarity["questions"] == 1
     assert found.similarity["candidates"] > 0
-    print_gate(found.to_json())
+    print_gate(found)
     assert "gate.backend=auto takes" in capsys.readouterr().out
     with pytest.raises(UsageError, match="gold"):
         path.unlink()
