@@ -38,6 +38,7 @@ from ragstream_assets.history_assets import (
 from ragstream_assets.io_managers import STAGE_JSON, stage_json
 from ragstream_assets.map_asset import draw_map, draw_project_map
 from ragstream_assets.query_job import build_prompt
+from ragstream_assets.remote_assets import mirror, sync_documents
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor, journal_sensor
@@ -50,6 +51,7 @@ warnings.filterwarnings("ignore", message="Parameter `owners` of init", category
 
 defs = dg.Definitions(
     assets=[
+        mirror,
         ingest,
         chroma_collection,
         observe_journal,
@@ -73,6 +75,7 @@ defs = dg.Definitions(
     jobs=[
         draw_map,
         ingest_documents,
+        sync_documents,
         build_prompt,
         answer_question,
         remember_facts,

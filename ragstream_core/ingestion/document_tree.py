@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
 
 MISSING = "not there; is its disk mounted?"
+NOT_FETCHED = "nothing of it was fetched yet"
 EMPTY = "none of the documents that were ingested from it is there any more"
 PROJECT_FILE = "project.yaml"
 
@@ -40,16 +41,28 @@ class Root(NamedTuple):
         label: Stands before the paths of its documents; empty: nothing does.
         path: Where it lies.
         closed: Prefixes of folders that are not entered, label included, each ending in ``/``.
+        url: Where its documents were fetched from; empty: it is a folder of the user.
     """
 
     label: str
     path: Path
     closed: frozenset[str] = frozenset()
+    url: str = ""
 
     @property
     def prefix(self) -> str:
         """What begins the paths of its documents: ``""`` or ``LABEL/``."""
         return f"{self.label}/" if self.label else ""
+
+    @property
+    def missing(self) -> str:
+        """What it means if the folder is not there."""
+        return NOT_FETCHED if self.url else MISSING
+
+    @property
+    def shown(self) -> str:
+        """Where its documents come from, for people."""
+        return self.url or str(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +104,7 @@ class DocumentTree:
         found = Scan({}, [], [])
         for root in self.roots:
             if not root.path.is_dir():
-                found.unreadable.append((root.label, MISSING))
+                found.unreadable.append((root.label, root.missing))
                 continue
             bounds = Bounds(root.closed, excluded)
             walk(os.fspath(root.path), found, prefix=root.prefix, bounds=bounds)
@@ -148,6 +161,14 @@ class DocumentTree:
         root, inside = self.place(path)
         return root / inside
 
+    def is_mirrored(self, path: str) -> bool:
+        """Whether a document is a copy of one that lies at an address.
+
+        Raises:
+            FileNotFoundError: No folder has that label.
+        """
+        return bool(self._split(path)[0].url)
+
     def _split(self, path: str) -> tuple[Root, str]:
         if len(self.roots) == 1 and not self.roots[0].label:
             return self.roots[0], path
@@ -178,7 +199,9 @@ class DocumentTree:
         lost = [
             root
             for root in self.roots
-            if root.label not in tops and _lost(root.prefix, found, known, signatures)
+            if not root.url  # what is gone from a mirror is gone from a complete listing
+            and root.label not in tops
+            and _lost(root.prefix, found, known, signatures)
         ]
         if not lost:
             return found
@@ -202,7 +225,7 @@ class DocumentTree:
 
     def missing(self) -> Scan:
         """Return a scan that found nothing but which folders are missing; lists none of them."""
-        gone = [(root.label, MISSING) for root in self.roots if not root.path.is_dir()]
+        gone = [(root.label, root.missing) for root in self.roots if not root.path.is_dir()]
         return Scan({}, [], gone if self.in_place else [])
 
     def require_present(self, found: Scan, project: str, *, all_of_them: bool = False) -> None:
@@ -220,11 +243,13 @@ class DocumentTree:
         some_left = found.files or len(absent) < len(self.roots)
         if not absent or (some_left and not all_of_them):
             return
-        where = "; ".join(f"{root.path}: {reason}" for root, reason in absent)
+        where = "; ".join(f"{root.shown}: {reason}" for root, reason in absent)
         what = "some documents" if some_left else "the documents"
         raise InputUnavailable(
             f"{what} of {project} are not there; nothing was changed: {where}",
-            hint=(
+            hint=RunCommand("project sync", project)
+            if any(root.url for root, _ in absent)
+            else (
                 "mount or restore the folder; if its documents are deleted for good: ",
                 RunCommand("ingest", f"{project} --yes"),
                 ", or ",

@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,12 +29,11 @@ from ragstream_core.errors import (
 from ragstream_core.platform.disk import on_disk, require_space
 from ragstream_core.platform.files import make_durable_dir, move_aside, remove_path, write_blocks
 from ragstream_core.platform.locks import FolderLock
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.identity import Json, sha256_hex
 from ragstream_core.remote.names import ancestors, sorted_out
 from ragstream_core.remote.source import RemoteFile, Source, TransferBroken
-from ragstream_core.remote.state import MirrorState, Row, load_state
+from ragstream_core.remote.state import FILES, PARTS, STATE, MirrorState, Row, load_state
 
-FILES, STATE, PARTS = "files", "state.jsonl", "parts"
 TRIES = 2
 MOST_BROKEN = 3
 """So many files may break off in a row; then the place is taken for gone."""
@@ -48,14 +47,14 @@ class MirrorRules:
     """Which files are mirrored, and how much.
 
     Attributes:
-        refuses: Path → why it is left where it is; "" if it is wanted.
-        fingerprint: Of what `refuses` goes by; another one means that the listing is read again.
+        left_out: Of paths those that are left where they are, and why.
+        fingerprint: Of what `left_out` goes by; another one means that the listing is read again.
         max_files: Most files that a place may list.
         max_file_bytes: Most bytes of one file; a larger one is left out.
         max_bytes: Most bytes of all that are wanted.
     """
 
-    refuses: Callable[[str], str]
+    left_out: Callable[[Sequence[str]], Mapping[str, str]]
     fingerprint: str
     max_files: int
     max_file_bytes: int
@@ -93,7 +92,7 @@ class MirrorReport:
     dry_run: bool = False
     seconds: float = 0.0
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Json]:
         """Return it for scripts."""
         return {
             "url": self.url,
@@ -326,8 +325,9 @@ def _chosen(
 ) -> tuple[dict[str, RemoteFile], Reasons]:
     """Return the files to mirror, and why the others are left."""
     kept, faults = sorted_out(listed)
+    left_out = rules.left_out(list(kept))
     for path, file in list(kept.items()):
-        reason = rules.refuses(path)
+        reason = left_out.get(path, "")
         if not reason and file.size > rules.max_file_bytes:
             reason = f"{file.size:,} bytes, more than remote.max_file_mb"
         if reason:

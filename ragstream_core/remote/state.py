@@ -19,6 +19,8 @@ from typing import NamedTuple
 from ragstream_core.platform.files import append_text, replace_text
 
 FORMAT = 1
+FILES, STATE, PARTS = "files", "state.jsonl", "parts"
+"""In the folder of a mirror: its documents, what is known of them, what is being fetched."""
 
 
 class Row(NamedTuple):

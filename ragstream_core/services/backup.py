@@ -199,7 +199,7 @@ def _outside(workspace: Workspace, wanted: Iterable[str]) -> Iterator[str]:
     """Yield the folders in place of the projects of a backup."""
     for name in wanted:
         if projects.is_in_place(workspace.data_dir, name):
-            yield from (str(root.path) for root in workspace.documents(name).roots)
+            yield from (root.shown for root in workspace.documents(name).roots)
 
 
 def _require_free(path: Path, *, force: bool) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _AREAS = {
     "doc_raw": "documents",
+    "mirrors": "fetched documents",
     "projects": "project texts",
     "prompts": "prompts",
     "specs": "test specifications",

@@ -137,6 +137,9 @@ def _exclude(workspace: Workspace, project: str, path: str) -> None:
             hint=("move the file away, or ", AddOption("--delete")),
         )
     project_files.exclude(workspace.data_dir, project, path)
+    documents = workspace.documents(project)
+    if documents.is_mirrored(path):  # a copy of ours; the next sync leaves it where it is
+        documents.location(path).unlink(missing_ok=True)
 
 
 def _require_left_out(workspace: Workspace, project: str, path: str, file: Path) -> None:

@@ -1,7 +1,8 @@
-"""Projects whose documents are read in place: `ragstream project add` and `list`.
+"""Projects whose documents are read in place or fetched: `ragstream project add` and `list`.
 
-Nothing is copied and nothing is written into their folders. What says where they are is one small
-file below the data root; what was made of their documents lies where it does for any project.
+Of folders nothing is copied and nothing is written into them; an address is only noted. What
+says where they are is one small file below the data root; what was made of their documents lies
+where it does for any project.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from ragstream_core.errors import (
     UsageError,
 )
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.ingestion.document_tree import EMPTY, MISSING, DocumentTree
+from ragstream_core.ingestion.document_tree import EMPTY, MISSING, NOT_FETCHED, DocumentTree
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
+from ragstream_core.remote.address import Address, is_remote, parse
 from ragstream_core.wiring import ingestion, project_files, projects
 from ragstream_core.wiring.project_files import ProjectFile, RootEntry
 
@@ -45,7 +47,7 @@ class RootState:
 
     Attributes:
         label: Stands before the paths of its documents if there are several folders.
-        path: Where it lies.
+        path: Where it lies, or the address.
         documents: How many were found in it now.
         state: ``missing`` also if it is empty and was not: its documents stay in the index.
         reason: Why it is not ``ok``; else empty.
@@ -148,9 +150,9 @@ def _roots(documents: DocumentTree, found: Scan, said: ProjectFile | None) -> tu
         label = said.roots[n].label if said else ""
         count = sum(path.startswith(root.prefix) for path in found.files)
         reason = absent.get(root.label, "")
-        gone = reason in (MISSING, EMPTY)
+        gone = reason in (MISSING, EMPTY, NOT_FETCHED)
         state: State = "missing" if gone else "unreadable" if reason else "ok"
-        states.append(RootState(label, str(root.path), count, state, reason))
+        states.append(RootState(label, root.shown, count, state, reason))
     return tuple(states)
 
 
@@ -159,7 +161,7 @@ class AddRequest:
     """What is to be added.
 
     Attributes:
-        paths: Folders, in the order of the labels.
+        paths: Folders and addresses, in the order of the labels.
         labels: One a folder; none: the folders' own names.
         include: Git-style globs of documents to take; none: all.
         exclude: Git-style globs of what is left out.
@@ -199,7 +201,7 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
         before = None
         if projects.is_in_place(workspace.data_dir, name) and not request.replace:
             before = project_files.read(workspace.data_dir, name)
-        folders = [_folder(workspace, path) for path in request.paths]
+        folders = [_place(workspace, path) for path in request.paths]
         content = _content(before, folders, request)
         documents = project_files.tree_of(config, name, content)
         _require_apart(workspace, name, documents, overlap=request.overlap)
@@ -268,20 +270,34 @@ def _folder(workspace: Workspace, given: str | Path) -> Path:
     return path
 
 
-def _content(before: ProjectFile | None, paths: Sequence[Path], request: AddRequest) -> ProjectFile:
+def _place(workspace: Workspace, given: str | Path) -> Path | Address:
+    """Return a folder or an address to be added.
+
+    Raises:
+        UsageError: Neither of both.
+    """
+    if isinstance(given, str) and is_remote(given):
+        return parse(given)
+    return _folder(workspace, given)
+
+
+def _content(
+    before: ProjectFile | None, places: Sequence[Path | Address], request: AddRequest
+) -> ProjectFile:
     """Return what the file is to say.
 
     Raises:
         UsageError: A label or a glob is not valid, or a label comes twice.
     """
-    if request.labels and len(request.labels) != len(paths):
+    if request.labels and len(request.labels) != len(places):
         raise UsageError(
-            f"{len(paths)} folders and {len(request.labels)} labels",
+            f"{len(places)} folders and {len(request.labels)} labels",
             hint=("give ", AddOption("--label"), " once a folder, in their order"),
         )
-    labels = request.labels or [label_of(path) for path in paths]
+    labels = request.labels or [label_of(place) for place in places]
     entries = [
-        {"label": label, "path": str(path)} for label, path in zip(labels, paths, strict=True)
+        {"label": label, **({"url": at.url} if isinstance(at, Address) else {"path": str(at)})}
+        for label, at in zip(labels, places, strict=True)
     ]
     old = project_files.labelled(before, label_of) if before else None
     try:
@@ -298,7 +314,7 @@ def _content(before: ProjectFile | None, paths: Sequence[Path], request: AddRequ
         ) from None
 
 
-def label_of(path: Path) -> str:
+def label_of(path: Path | Address) -> str:
     """Return the label of a folder that was given none: its own name, as far as that can be one."""
     label = re.sub(r"\.{2,}", ".", _NOT_A_LABEL.sub("-", path.name)).strip("-._")[:64]
     return label if projects.is_valid(label) else f"folder-{label}".rstrip("-")[:64]

@@ -85,7 +85,7 @@ def remove(
 
 def _folders(workspace: Workspace, name: str) -> tuple[str, ...]:
     try:
-        return tuple(str(root.path) for root in workspace.documents(name).roots)
+        return tuple(root.shown for root in workspace.documents(name).roots)
     except RagstreamError:  # a damaged file is removed like any other
         return ()
 
@@ -111,6 +111,7 @@ def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -
             move_aside(index_dir, aside)
             _unlink(file)
     _unlink(file)
+    remove_path(workspace.data_dir / "mirrors" / name)
     if not keep_index:
         remove_path(workspace.data_dir / "chroma_db" / name)
     remove_path(aside)
@@ -123,7 +124,7 @@ def _unlink(file: Path) -> None:
 
 
 def _stays(workspace: Workspace, name: str, going: bool, there: bool) -> Iterator[str]:
-    yield "the documents, in their folders"
+    yield "the documents, in their folders and at their addresses"
     if there and not going:
         yield f"the index, in {workspace.index_dir(name)}"
     yield "prompts that read it, with the passages they show" + (

@@ -36,6 +36,7 @@ from ragstream_core.settings.services import (
     McpConfig,
     PageConfig,
     ProviderConfig,
+    RemoteConfig,
 )
 from ragstream_core.settings.values import Section
 
@@ -59,6 +60,7 @@ class Settings(Section):
     agents: AgentsConfig = Field(default_factory=AgentsConfig)
     provider: ProviderConfig = Field(default_factory=ProviderConfig)
     hub: HubConfig = Field(default_factory=HubConfig)
+    remote: RemoteConfig = Field(default_factory=RemoteConfig)
     vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
     facts: FactsConfig = Field(default_factory=FactsConfig)
     documentation: DocumentationConfig = Field(default_factory=DocumentationConfig)

@@ -60,6 +60,18 @@ class HubConfig(Section):
     max_gb: float = Field(2.0, gt=0, le=1000, description="Maximum gigabytes of one model.")
 
 
+class RemoteConfig(Section):
+    """Documents that `ragstream project sync` fetches; their addresses stand in `project.yaml`."""
+
+    max_files: int = Field(50_000, ge=1, description="Maximum files that one address may list.")
+    max_file_mb: float = Field(
+        100.0, gt=0, le=100_000, description="Maximum megabytes of one file; larger ones are left."
+    )
+    max_gb: float = Field(
+        5.0, gt=0, le=10_000, description="Maximum gigabytes of documents of one address."
+    )
+
+
 class DocumentationConfig(Section):
     """Test specifications, `ragstream spec`."""
 

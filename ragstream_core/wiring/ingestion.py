@@ -128,7 +128,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         "chunks": newest.counts.get("chunks", 0) if newest else 0,
         "on_disk": len(found.found.files),
         "reason": pending.reason if pending else "",
-        "absent": [f"{root.path}: {why}" for root, why in documents.absent(found.found)],
+        "absent": [f"{root.shown}: {why}" for root, why in documents.absent(found.found)],
         "truncated_inputs": int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
         "unsure": len(changes.racy) if changes else 0,
         "pending": {

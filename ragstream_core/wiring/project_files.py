@@ -1,4 +1,4 @@
-"""``projects/NAME/project.yaml``: the folders that a project reads in place."""
+"""``projects/NAME/project.yaml``: folders read in place, and addresses that are mirrored."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from pydantic import (
     model_validator,
 )
 
-from ragstream_core.errors import RunCommand, UsageError
+from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree, Root
 from ragstream_core.ingestion.file_types import encode_name
 from ragstream_core.platform.files import replace_text
 from ragstream_core.platform.locks import serialized
+from ragstream_core.remote.address import parse
+from ragstream_core.remote.state import FILES
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
@@ -58,16 +60,18 @@ Glob = Annotated[str, AfterValidator(_checked_glob)]
 
 
 class RootEntry(BaseModel):
-    """One folder: its label and its path.
+    """One folder of this machine, or one address.
 
     Attributes:
         label: Stands before the paths of its documents if the project has several folders.
-        path: Absolute, or relative to the data root, or beginning with ``~``.
+        path: Absolute, or relative to the data root, or beginning with ``~``; or there is a url.
+        url: Where its documents are fetched from, only when a person asks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     label: str = ""
-    path: str
+    path: str = ""
+    url: str = ""
 
     @field_validator("label")
     @classmethod
@@ -79,13 +83,27 @@ class RootEntry(BaseModel):
     @field_validator("path")
     @classmethod
     def _somewhere(cls, path: str) -> str:
-        if not path.strip() or "\0" in path:
+        if path and (not path.strip() or "\0" in path):
             raise ValueError("no path")
         try:
             Path(path).expanduser()
         except RuntimeError as error:
             raise ValueError(f"{path}: {error}") from None
         return path
+
+    @field_validator("url")
+    @classmethod
+    def _known(cls, url: str) -> str:
+        try:
+            return parse(url).url if url else ""
+        except RagstreamError as error:
+            raise ValueError(error.message) from None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if bool(self.path) == bool(self.url):
+            raise ValueError("no path" if not self.path else "either a path or a url")
+        return self
 
 
 class ProjectFile(BaseModel):
@@ -107,7 +125,9 @@ class ProjectFile(BaseModel):
         seen: set[str] = set()
         for root in self.roots if len(self.roots) > 1 else ():
             if not root.label:
-                raise ValueError(f"with several folders each needs a label; {root.path} has none")
+                raise ValueError(
+                    f"with several folders each needs a label; {root.path or root.url} has none"
+                )
             if root.label.lower() in seen:
                 raise ValueError(f"the label {root.label!r} comes twice")
             seen.add(root.label.lower())
@@ -249,9 +269,9 @@ def labelled(content: ProjectFile, label_of: Callable[[Path], str]) -> ProjectFi
     if len(content.roots) > 1:
         return content
     (only,) = content.roots
-    label = only.label or label_of(Path(only.path))
+    label = only.label or label_of(Path(only.path or parse(only.url).name))
     return ProjectFile(
-        roots=(RootEntry(label=label, path=only.path),),
+        roots=(only.model_copy(update={"label": label}),),
         include=tuple(_below(label, glob) for glob in content.include),
         exclude=tuple(_below(label, glob) for glob in content.exclude),
     )
@@ -266,6 +286,11 @@ def _below(label: str, glob: str) -> str:
 def folder_of(data_dir: Path, entry: RootEntry) -> Path:
     """Return where a folder lies; links in its path are not resolved."""
     return Path(os.path.normpath(data_dir / Path(entry.path).expanduser()))
+
+
+def mirror_home(data_dir: Path, project: str, entry: RootEntry) -> Path:
+    """Return the folder that belongs to the mirror of an address, whether it is there or not."""
+    return data_dir / "mirrors" / project / (entry.label or parse(entry.url).name)
 
 
 def tree(config: AppConfig, project: str) -> DocumentTree:
@@ -286,6 +311,11 @@ def tree_of(config: AppConfig, project: str, said: ProjectFile) -> DocumentTree:
     own = [config.data_dir, config.index_dir, config.logs_dir]
     roots = []
     for entry in said.roots:
+        if entry.url:
+            label = entry.label if len(said.roots) > 1 else ""
+            files = mirror_home(config.data_dir, project, entry) / FILES
+            roots.append(Root(label, files, url=entry.url))
+            continue
         path = folder_of(config.data_dir, entry)
         label = entry.label if len(said.roots) > 1 else ""
         real = Path(os.path.realpath(path))

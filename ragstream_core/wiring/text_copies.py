@@ -23,7 +23,7 @@ DEBUG = "debug_"
 """How the names of debug logs begin, whose folder they share with the journal."""
 LOG_NAMES = ("conversation", "session-", DEBUG)
 """How the names of our files begin in a folder of logs that may hold others."""
-YOURS = ("index", "doc_raw", "projects", "models", "memory")
+YOURS = ("index", "doc_raw", "mirrors", "projects", "models", "memory")
 """Areas whose files are the user's, or were made from other texts: reported, never touched."""
 _LIVE = (CATALOG_NAME, "vectors-", ".lock")
 _BLOCK = 1 << 24

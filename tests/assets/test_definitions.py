@@ -58,6 +58,7 @@ def test_asset_graph():
         ("history/snapshot", "history/chroma_collection"),
         ("history/snapshot", "history/digest"),
         ("history/snapshot", "history/session_logs"),
+        ("remote/mirror", "documents/file_manifest"),
     ]
     assert sorted((k.asset_key.to_user_string(), k.name) for k in graph.asset_check_keys) == [
         ("documentation/test_spec", "every_referenced_requirement_exists"),
@@ -93,7 +94,7 @@ def test_partitions():
     found = {
         key.to_user_string(): graph.get(key).partitions_def for key in graph.get_all_asset_keys()
     }
-    by_project = ("documents/", "documentation/", "inspection/")
+    by_project = ("documents/", "documentation/", "inspection/", "remote/")
     projects = {key: each for key, each in found.items() if key.startswith(by_project)}
     assert {each.name for each in projects.values()} == {"project"}
     months = found["history/embeddings"]

@@ -9,8 +9,9 @@ import pytest
 
 from ragstream_core.errors import RagstreamError, Refused
 from ragstream_core.remote.address import parse
-from ragstream_core.remote.mirror import FILES, MirrorRules, mirror
+from ragstream_core.remote.mirror import MirrorRules, mirror
 from ragstream_core.remote.places import opened
+from ragstream_core.remote.state import FILES
 from tests.remote_servers import (
     PASSWORD,
     USER,
@@ -142,7 +143,7 @@ def place(kind):
 
 def rules(**more):
     limits = {"max_files": 100, "max_file_bytes": 10_000_000, "max_bytes": 100_000_000, **more}
-    return MirrorRules(lambda path: "", "all", **limits)
+    return MirrorRules(lambda paths: {}, "all", **limits)
 
 
 def mirrored(place, home, **more):

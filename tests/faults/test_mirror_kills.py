@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.remote.mirror import FILES
+from ragstream_core.remote.state import FILES
 from tests.faults.harness import DONE, EFFECTS, Child, Killer, hindered, need_strace
 from tests.lengths import by_length
 from tests.remote_servers import tree_of

@@ -67,6 +67,12 @@ def ingest(
             help="Take documents of a missing or empty folder in place for deleted.",
         ),
     ] = False,
+    sync: Annotated[
+        bool,
+        typer.Option(
+            "--sync", metavar="", help="First fetch what is new at the addresses of the projects."
+        ),
+    ] = False,
     no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
@@ -83,10 +89,14 @@ def ingest(
         raise UsageError("--verify and --rebuild exclude each other", hint="give one of them")
     if yes and not projects:
         raise UsageError("--yes needs the names of projects", hint="ragstream project list")
+    if sync and not projects:
+        raise UsageError("--sync needs the names of projects", hint="ragstream project list")
     workspace = session_of(ctx).workspace()
     how = _How(workspace, verify=verify, rebuild=rebuild, accept=yes, record=not no_record)
     wanted = _wanted(workspace, projects)
+    synced = all(_synced(workspace, name, as_json=as_json) for name in wanted) if sync else True
     results, worst = _ingest_each(how, wanted, as_json=as_json)
+    worst = max(worst, 0 if synced else 1)
     if as_json:
         emit_json(results if len(wanted) > 1 else results[0])
     elif not worst:
@@ -126,6 +136,13 @@ def status(
     print_status(rows, prompts)
     if skipped:
         print_skipped(rows)
+
+
+def _synced(workspace: Workspace, project: str, *, as_json: bool) -> bool:
+    """Fetch what is new at a project's addresses; return whether all of it is here."""
+    from ragstream_app.cli.commands.project import sync_and_note
+
+    return sync_and_note(workspace, project, quiet=as_json)
 
 
 class _How:

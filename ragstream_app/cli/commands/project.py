@@ -1,8 +1,7 @@
-"""`ragstream project add`, `list`, `remove`: documents that are read where they lie."""
+"""`ragstream project add`, `list`, `sync`, `remove`: documents in place, and from elsewhere."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ragstream_core.services.projects import ProjectState
+    from ragstream_core.wiring.workspace import Workspace
 
 ADD_EPILOG = """**Examples**
 
@@ -21,10 +21,17 @@ ragstream project add notes ~/notes
 
 ragstream project add shop ~/shop/code ~/shop/wiki --label code --label wiki
 
-ragstream project add shop ~/shop --include "*.md" --exclude drafts/ --dry-run"""
+ragstream project add shop ~/shop --include "*.md" --exclude drafts/ --dry-run
+
+ragstream project add guide s3://bucket/guide https://host/team/wiki.git#main"""
 LIST_EPILOG = """**Example**
 
 ragstream project list --json"""
+SYNC_EPILOG = """**Examples**
+
+ragstream project sync guide
+
+ragstream project sync guide --label wiki --dry-run"""
 REMOVE_EPILOG = """**Examples**
 
 ragstream project remove notes
@@ -38,10 +45,13 @@ Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")]
 def add(
     ctx: typer.Context,
     name: Name,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Folders to read.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH|URL...", help="Folders to read, addresses to fetch from."),
+    ],
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABEL", help="What a folder is called; once a PATH, in their order."),
+        typer.Option(metavar="LABEL", help="What each is called; once a PATH, in their order."),
     ] = None,
     include: Annotated[
         list[str] | None,
@@ -69,6 +79,9 @@ def add(
     what is in them. .gitignore and .ragignore are respected, links are not followed. A folder
     that is missing or not mounted later keeps its documents in the index.
 
+    An address is s3://, gs://, az://, sftp://, https:// (one file, or a listing), or a git
+    repository. It is only noted: `ragstream project sync NAME` fetches it.
+
     Raises:
         UsageError: A folder, a label or a glob that cannot be used.
         Refused: Another project reads one of the folders.
@@ -91,7 +104,10 @@ def add(
     if dry_run:
         note(f"nothing was written; {done.file} would be")
     else:
-        note(f"next: ragstream ingest {name}")
+        fetched = any("://" in root.path or "@" in root.path for root in done.project.roots)
+        note(
+            f"next: ragstream project sync {name}" if fetched else f"next: ragstream ingest {name}"
+        )
 
 
 def list_(ctx: typer.Context, as_json: options.Json = False) -> None:
@@ -105,6 +121,76 @@ def list_(ctx: typer.Context, as_json: options.Json = False) -> None:
     _print(found)
     if not found:
         note("no project yet; next: ragstream project add NAME PATH")
+
+
+def sync(
+    ctx: typer.Context,
+    name: Name,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL", help="Only this address; repeatable."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", metavar="", help="Only ask what there is; fetch nothing."),
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", metavar="", help="Take a place that lists nothing for emptied."),
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Fetch what is new at the addresses of a project, and drop what is no longer there.
+
+    This is the only command that contacts them, and `ragstream ingest NAME --sync`. Interrupted,
+    it goes on where it stopped. Keys come from the environment, ~/.netrc or an SSH agent.
+
+    Raises:
+        UsageError: The project has no address, or there is no such place.
+        Refused: A place lets nobody in, lists nothing, or too much.
+        OperationFailed: It does not answer.
+        Exit: Files or addresses could not be had; the old ones stay.
+    """
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_app.output.tables import print_sync
+    from ragstream_core.services.sync_project import SyncRequest, sync_project
+
+    workspace = session_of(ctx).workspace()
+    request = SyncRequest(tuple(label or ()), empty_ok=yes, dry_run=dry_run)
+    with ingest_progress(name) as progress:
+        done = sync_project(workspace, name, request, progress=progress)
+    if as_json:
+        emit_json(done.to_json())
+    else:
+        print_sync(done)
+    if not as_json and not dry_run:
+        note(f"next: ragstream ingest {name}")
+    if not done.is_complete:
+        raise typer.Exit(1)
+
+
+def sync_and_note(workspace: Workspace, name: str, *, quiet: bool) -> bool:
+    """Sync a project before an ingest; return whether all of it is here.
+
+    Args:
+        workspace: The data root.
+        name: The project.
+        quiet: Keep standard output for JSON; what failed is noted.
+
+    Raises:
+        RagstreamError: As `sync_project`.
+    """
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_app.output.tables import print_sync
+    from ragstream_core.services.sync_project import sync_project
+
+    with ingest_progress(name) as progress:
+        done = sync_project(workspace, name, progress=progress)
+    if not quiet:
+        print_sync(done)
+    elif not done.is_complete:
+        note(f"{name}: not all of it could be fetched; ragstream project sync {name}")
+    return done.is_complete
 
 
 def remove(

@@ -73,9 +73,9 @@ class _Source:
         self.files = place.files_listed
 
 
-def rules(refuses=lambda path: "", **more):
+def rules(left_out=lambda paths: {}, **more):
     limits = {"max_files": 1000, "max_file_bytes": 10_000, "max_bytes": 100_000, **more}
-    return MirrorRules(refuses, "rules", **limits)
+    return MirrorRules(left_out, "rules", **limits)
 
 
 def mirrored(place, home, *, chosen=None, url=URL, **more):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.errors import OperationFailed, ProjectLocked, Refused
 from ragstream_core.platform.locks import FolderLock
-from ragstream_core.remote.mirror import FILES, MOST_BROKEN, STATE
+from ragstream_core.remote.mirror import MOST_BROKEN
+from ragstream_core.remote.state import FILES, STATE
 from tests.remote_servers import tree_of
 from tests.unit.remote.memory_place import URL, Dies, Place, mirrored, rules
 
@@ -147,9 +148,7 @@ def test_bytes_that_do_not_fit_the_listing_are_not_taken(longer, tmp_path):
 def test_limits_and_rules_are_said_by_name(tmp_path):
     place = Place({"a.md": b"a", "big.md": b"x" * 50, "c.mp4": b"c"})
     place.faults = {"link.md": "a symbolic link"}
-    chosen = rules(
-        lambda path: "type not supported" if path.endswith("mp4") else "", max_file_bytes=9
-    )
+    chosen = rules(lambda paths: {"c.mp4": "type not supported"}, max_file_bytes=9)
     report = mirrored(place, tmp_path, chosen=chosen)
     assert report.skipped == (
         ("big.md", "50 bytes, more than remote.max_file_mb"),
@@ -165,8 +164,8 @@ def test_limits_and_rules_are_said_by_name(tmp_path):
 def test_a_rule_that_changed_takes_files_away_and_brings_them_back(tmp_path):
     place = Place({"a.md": b"a", "b.md": b"b"}, state="commit")
     mirrored(place, tmp_path)
-    strict = rules(lambda path: "excluded" if path == "b.md" else "")
-    strict = type(strict)(strict.refuses, "others", 1000, 10_000, 100_000)
+    strict = rules(lambda paths: {"b.md": "excluded"})
+    strict = type(strict)(strict.left_out, "others", 1000, 10_000, 100_000)
     assert mirrored(place, tmp_path, chosen=strict).removed == ("b.md",)
     assert mirrored(place, tmp_path).fetched == ("b.md",)
 

@@ -12,14 +12,15 @@ from fsspec.registry import _registry
 
 from ragstream_core.errors import OperationFailed, RagstreamError, Refused, UsageError
 from ragstream_core.remote.address import parse
-from ragstream_core.remote.mirror import FILES, MirrorRules, mirror
+from ragstream_core.remote.mirror import MirrorRules, mirror
 from ragstream_core.remote.places import opened
+from ragstream_core.remote.state import FILES
 from tests.remote_servers import PASSWORD, USER, Repository, SftpServer, WebServer, tree_of
 
 
 def mirrored(url, home, **more):
     address = parse(str(url))
-    rules = MirrorRules(lambda path: "", "all", 1000, 10_000_000, 100_000_000)
+    rules = MirrorRules(lambda paths: {}, "all", 1000, 10_000_000, 100_000_000)
     with opened(address, home / "work", max_bytes=1 << 30) as source:
         return mirror(source, home, url=address.url, rules=rules, **more)
 

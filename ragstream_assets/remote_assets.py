@@ -1,0 +1,70 @@
+"""Asset `remote/mirror`: a project's documents from elsewhere, fetched only if a person asks.
+
+No sensor and no schedule materialises it, and the job of an ingest does not hold it.
+"""
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_assets.document_assets import GROUP as DOCUMENTS
+from ragstream_assets.document_assets import MIRROR_KEY, projects
+from ragstream_assets.failures import chosen, reporter, short_errors
+from ragstream_assets.previews.metadata import Metadata, table
+from ragstream_assets.resources import WorkspaceResource
+from ragstream_core.services.sync_project import ProjectSync, SyncRequest, sync_if_remote
+
+CODE_VERSION = "1"
+SHOWN = 50
+"""Rows of a table; Dagster keeps it in its event log."""
+
+
+class MirrorConfig(dg.Config):
+    """How the mirrors are brought up to date."""
+
+    empty_ok: bool = Field(
+        default=False, description="A place that lists nothing may empty its mirror."
+    )
+
+
+@dg.asset(
+    key=MIRROR_KEY, group_name=MIRROR_KEY.path[0], partitions_def=projects, kinds={"file"},
+    owners=["team:ragstream"], code_version=CODE_VERSION,
+)  # fmt: skip
+def mirror(
+    context: dg.AssetExecutionContext, config: MirrorConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """What lies at the addresses of a project's `project.yaml`, in `mirrors/<project>`.
+
+    Whole files only; nothing is removed unless a listing came to its end. A project without an
+    address has nothing to fetch, and nobody is contacted.
+    """
+    with short_errors():
+        (project,) = chosen(context)
+        request = SyncRequest(empty_ok=config.empty_ok)
+        told = reporter(context.log.info, None)
+        done = sync_if_remote(workspace.open(), project, request, progress=told)
+    return dg.MaterializeResult(metadata=sync_metadata(done))
+
+
+def sync_metadata(done: ProjectSync) -> Metadata:
+    """Return how many files were fetched, and what could not be."""
+    failed = [
+        {"path": path, "reason": reason}
+        for root in done.roots
+        for path, reason in root.report.failed
+    ]
+    failed += [{"path": url, "reason": reason} for url, reason in done.problems]
+    addresses = [{"label": root.label, "address": root.report.url} for root in done.roots]
+    return {
+        **done.totals(),
+        "complete": done.is_complete,
+        "addresses": table(addresses, "label", "address"),
+        "not_fetched": table(failed[:SHOWN], "path", "reason"),
+    }
+
+
+sync_documents = dg.define_asset_job(
+    "sync_documents",
+    selection=dg.AssetSelection.assets(MIRROR_KEY) | dg.AssetSelection.groups(DOCUMENTS),
+    description="Fetch what is new at a project's addresses, then ingest it.",
+)

@@ -1,0 +1,153 @@
+"""`ragstream project sync`: fetch what is new at the addresses of a project, if a person asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import RagstreamError, RunCommand, UsageError
+from ragstream_core.records.identity import Json
+from ragstream_core.wiring import mirrors
+
+if TYPE_CHECKING:
+    from ragstream_core.remote.mirror import MirrorReport, Progress
+    from ragstream_core.wiring.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class RootSync:
+    """What became of one address.
+
+    Attributes:
+        label: Of it.
+        report: What the mirror did.
+    """
+
+    label: str
+    report: MirrorReport
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSync:
+    """What a sync did.
+
+    Attributes:
+        project: Its name.
+        roots: Its addresses, each with what was fetched.
+        problems: (address, reason) of those that could not be mirrored; what they had stays.
+    """
+
+    project: str
+    roots: tuple[RootSync, ...]
+    problems: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every wanted file of every address is here."""
+        return not self.problems and not any(root.report.failed for root in self.roots)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream project sync --json` prints."""
+        return {
+            "project": self.project,
+            "complete": self.is_complete,
+            "roots": [{"label": root.label, **root.report.to_json()} for root in self.roots],
+            "problems": [list(row) for row in self.problems],
+        }
+
+    def totals(self) -> dict[str, int]:
+        """Return how many files were fetched, unchanged, removed, skipped and failed, and bytes."""
+        reports = [root.report for root in self.roots]
+        return {
+            "fetched": sum(len(report.fetched) for report in reports),
+            "unchanged": sum(report.unchanged for report in reports),
+            "removed": sum(len(report.removed) for report in reports),
+            "skipped": sum(len(report.skipped) for report in reports),
+            "failed": sum(len(report.failed) for report in reports),
+            "bytes": sum(report.bytes for report in reports),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """What is to be synced, and how.
+
+    Attributes:
+        labels: Only these addresses; none: all of the project.
+        empty_ok: Whether a place that lists nothing may empty its mirror.
+        dry_run: Only say what would be done; the place is asked for its listing.
+    """
+
+    labels: tuple[str, ...] = ()
+    empty_ok: bool = False
+    dry_run: bool = False
+
+
+def sync_if_remote(
+    workspace: Workspace,
+    project: str,
+    request: SyncRequest | None = None,
+    *,
+    progress: Progress | None = None,
+) -> ProjectSync:
+    """As `sync_project`, but a project without an address is complete as it is.
+
+    Raises:
+        RagstreamError: As `sync_project`.
+    """
+    if not mirrors.roots(workspace, project):
+        return ProjectSync(project, ())
+    return sync_project(workspace, project, request, progress=progress)
+
+
+def sync_project(
+    workspace: Workspace,
+    project: str,
+    request: SyncRequest | None = None,
+    *,
+    progress: Progress | None = None,
+) -> ProjectSync:
+    """Make the mirrors of a project equal to its addresses. Contacts them and nobody else.
+
+    One that fails does not stop the others; if it is the only one, its error is raised.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        request: Which addresses, and how.
+        progress: Called with (phase, files done, files in all).
+
+    Raises:
+        UnknownProject: There is no such project.
+        UsageError: It has no address, or none under that label.
+        RagstreamError: The only address could not be mirrored.
+    """
+    request = request or SyncRequest()
+    found = mirrors.roots(workspace, project)
+    if not found:
+        raise UsageError(
+            f"project {project} has no address to fetch from",
+            hint=RunCommand("project add", f"{project} URL"),
+        )
+    known = {root.label for root in found}
+    if unknown := sorted(set(request.labels) - known):
+        raise UsageError(
+            f"project {project} has no address under the label {', '.join(unknown)}",
+            hint=f"its labels: {', '.join(sorted(known))}",
+        )
+    wanted = [root for root in found if not request.labels or root.label in request.labels]
+    done: list[RootSync] = []
+    problems: list[tuple[str, str]] = []
+    for root in wanted:
+        try:
+            report = mirrors.sync_root(
+                workspace, project, root, empty_ok=request.empty_ok, dry_run=request.dry_run,
+                progress=progress,
+            )  # fmt: skip
+        except RagstreamError as error:
+            if len(wanted) == 1:
+                raise
+            problems.append((root.address.url, error.message))
+            continue
+        done.append(RootSync(root.label, report))
+    return ProjectSync(project, tuple(done), tuple(problems))

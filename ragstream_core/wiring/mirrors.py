@@ -1,0 +1,138 @@
+"""The addresses of a project, and by which rules their files are mirrored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragstream_core.ingestion.document_tree import PROJECT_FILE
+from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
+from ragstream_core.ingestion.ignore import ignored_by, not_chosen, rules_of
+from ragstream_core.ingestion.scan import IGNORE_NAMES
+from ragstream_core.remote.address import Address, parse
+from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror
+from ragstream_core.remote.places import opened
+from ragstream_core.wiring import project_files, projects
+
+if TYPE_CHECKING:
+    from ragstream_core.remote.mirror import Progress
+    from ragstream_core.wiring.project_files import ProjectFile
+    from ragstream_core.wiring.workspace import Workspace
+
+MB, GB = 1_000_000, 1_000_000_000
+
+
+class MirroredRoot(NamedTuple):
+    """One address of a project.
+
+    Attributes:
+        label: Of it.
+        address: Where the documents are.
+        home: The folder of its mirror.
+        prefix: What begins the paths of its documents: ``""`` or ``LABEL/``.
+    """
+
+    label: str
+    address: Address
+    home: Path
+    prefix: str
+
+
+def roots(workspace: Workspace, project: str) -> tuple[MirroredRoot, ...]:
+    """Return the addresses of a project; none if it has only folders.
+
+    Raises:
+        UnknownProject: There is no such project.
+        InvalidName: Not a project name.
+        UsageError: Its ``project.yaml`` cannot be used.
+    """
+    workspace.require_project(project)
+    if not projects.is_in_place(workspace.data_dir, project):
+        return ()
+    said = project_files.read(workspace.data_dir, project)
+    found = []
+    for entry in said.roots:
+        if entry.url:
+            home = project_files.mirror_home(workspace.data_dir, project, entry)
+            prefix = f"{entry.label}/" if len(said.roots) > 1 else ""
+            found.append(MirroredRoot(entry.label, parse(entry.url), home, prefix))
+    return tuple(found)
+
+
+def sync_root(
+    workspace: Workspace,
+    project: str,
+    root: MirroredRoot,
+    *,
+    empty_ok: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> MirrorReport:
+    """Make the mirror of one address equal to it.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        root: One of `roots`.
+        empty_ok: Whether a place that lists nothing may empty the mirror.
+        dry_run: Only say what would be done.
+        progress: Called with (phase, files done, files in all).
+
+    Raises:
+        RagstreamError: As `mirror` and `opened`.
+    """
+    said = project_files.read(workspace.data_dir, project)
+    rules = _rules(workspace, said, root)
+    with opened(root.address, root.home / "work", max_bytes=rules.max_bytes) as source:
+        return mirror(
+            source, root.home, url=root.address.url, rules=rules, empty_ok=empty_ok,
+            dry_run=dry_run, progress=progress,
+        )  # fmt: skip
+
+
+def _rules(workspace: Workspace, said: ProjectFile, root: MirroredRoot) -> MirrorRules:
+    settings = workspace.config.settings
+    chosen = (
+        said.include, said.exclude, tuple(settings.discovery.include),
+        tuple(settings.discovery.exclude),
+    )  # fmt: skip
+    limits = settings.remote
+    return MirrorRules(
+        _left_out(chosen, root.prefix),
+        repr((chosen, root.prefix, sorted(TYPES))),
+        limits.max_files,
+        int(limits.max_file_mb * MB),
+        int(limits.max_gb * GB),
+    )
+
+
+def _left_out(
+    chosen: tuple[Sequence[str], ...], prefix: str
+) -> Callable[[Sequence[str]], dict[str, str]]:
+    """Return what says which files an ingest would not take: they need not be fetched."""
+    include, exclude, include_all, exclude_all = chosen
+
+    def left_out(paths: Sequence[str]) -> dict[str, str]:
+        names = {f"{prefix}{encode_name(path)}": path for path in paths}
+        globs = dict(not_chosen(names, include or ("**",), ()))
+        globs.update(not_chosen(names, include_all, exclude_all))
+        excluded = (rules_of(PROJECT_FILE, exclude),) if exclude else ()
+        found = {}
+        for name, path in names.items():
+            reason = _unfit(path) or (ignored_by(name, excluded) and f"excluded by {PROJECT_FILE}")
+            if path.rpartition("/")[2] not in IGNORE_NAMES:
+                reason = reason or globs.get(name, "")
+            if reason:
+                found[path] = reason
+        return found
+
+    return left_out
+
+
+def _unfit(path: str) -> str:
+    if any(denied(part) for part in path.split("/")):
+        return "on the deny list: may hold secrets"
+    if path.rpartition("/")[2] not in IGNORE_NAMES and not file_type(path):
+        return "type not supported"
+    return ""
