@@ -39,12 +39,8 @@ THREADS = 4
 """Calls that work at once; further ones wait. More would share the same cores, and more memory."""
 EVERY_S = 0.2
 """Of many steps of one phase, so often one is told."""
-_TOOLS = {
-    "search": "search",
-    "status": "list_projects",
-    "explain": "explain",
-    "prompt": "build_prompt",
-}
+_TOOLS = {"search": "search", "explain": "explain", "prompt": "build_prompt"}
+_UNEXPECTED = "tell the user; the server's log, its stderr, has the details"
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -113,10 +109,11 @@ def error_text(error: Exception) -> str:
     if isinstance(error, ValidationError):
         faults = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
         return f"wrong arguments: {'; '.join(faults)}\nnext: call it again with these put right"
-    if not isinstance(error, (RagstreamError, OSError)):
-        _log.error("a call failed", exc_info=error)
     found = describe(error)
     advice = worded(found.advice, for_an_agent)
+    if not isinstance(error, (RagstreamError, OSError)):
+        _log.error("a call failed", exc_info=error)
+        advice = _UNEXPECTED
     return f"{found.type}: {found.message}" + (f"\nnext: {advice}" if advice else "")
 
 

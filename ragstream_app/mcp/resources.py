@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from mcp_types import (
     GetPromptResult,
@@ -75,12 +75,11 @@ def read_resource(desk: Desk, uri: str) -> TextResourceContents:
         UsageError: There is nothing under that address.
         RagstreamError: It cannot be read.
     """
-    parts = urlsplit(uri)
-    names = [unquote(name) for name in parts.path.split("/")[1:]]
-    if parts.scheme == SCHEME and parts.netloc == PROMPTS and len(names) == 1:
-        text = _prompt(desk, names[0])
-    elif parts.scheme == SCHEME and parts.netloc == PASSAGES and len(names) == 2:
-        text = _passage(desk, *names)
+    names = [unquote(name) for name in uri.removeprefix(f"{SCHEME}://").split("/")]
+    if uri.startswith(f"{SCHEME}://{PROMPTS}/") and len(names) == 2:
+        text = _prompt(desk, names[1])
+    elif uri.startswith(f"{SCHEME}://{PASSAGES}/") and len(names) == 3:
+        text = _passage(desk, *names[1:])
     else:
         known = " or ".join(template.uri_template for template in TEMPLATES)
         raise UsageError(f"there is no resource {uri[:200]!r}", hint=f"read {known}")

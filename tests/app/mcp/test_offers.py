@@ -146,7 +146,15 @@ def test_a_passage_is_a_resource_in_a_frame(space):
 
 @pytest.mark.parametrize(
     "uri",
-    ["ragstream://prompts/000000", "ragstream://nix/1", "ragstream://passages/demo", "file:///etc"],
+    [
+        "ragstream://prompts/000000",
+        "ragstream://nix/1",
+        "ragstream://passages/demo",
+        "file:///etc",
+        "ragstream://[x/",
+        "ragstream://passages/..%2f..%2fetc/x",
+        "ragstream://prompts/..%2f..%2fx",
+    ],
 )
 def test_what_is_no_resource_is_refused(space, uri):
     async def use(client):
@@ -233,6 +241,7 @@ def test_an_error_that_nobody_expected_shows_no_traceback(space, monkeypatch):
     assert result.is_error
     assert "unexpected RuntimeError: boom" in text_of(result)
     assert "File x" not in text_of(result)
+    assert "next: tell the user" in text_of(result)
 
 
 def test_a_server_of_one_project_shows_nothing_of_the_others(space):

@@ -248,6 +248,34 @@ def test_a_bad_line_is_answered_and_the_next_one_works(root, bad):
     assert len(answers[2]["result"]["tools"]) == 5
 
 
+HOSTILE = [
+    "[" * 1_000_000,
+    line(3, "tools/call", {"name": "search", "arguments": "x"}),
+    line(4, "tools/call", {"name": 5}),
+    '{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": [1]}',
+    '{"jsonrpc": "2.0", "id": %s, "method": "ping"}' % ("9" * 5000),
+    '{"jsonrpc": "2.0", "id": null, "method": "tools/list"}',
+    '{"jsonrpc": "2.0", "id": 6, "result": {}}',
+    '{"jsonrpc": "1.0", "id": 7, "method": "ping"}',
+    f"[{line(8, 'ping')}]",
+    line(9, "tools/call", {"name": "search", "arguments": {"query": "\ud800 x"}}),
+    line(10, "resources/read", {"uri": "ragstream://[x/"}),
+    line(11, "tools/call", {"name": "search", "arguments": {"query": "who " * 20_000}}),
+    '{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "nix"}}',
+    '{"jsonrpc": "2.0", "method": "notifications/nix", "params": {}}',
+]
+
+
+def test_after_hostile_lines_the_server_still_answers(root):
+    done = talk(root, "\n".join([HELLO, READY, *HOSTILE, line(99, "tools/list"), ""]))
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    answers = [json.loads(row) for row in done.stdout.splitlines()]
+    (last,) = [row for row in answers if row.get("id") == 99]
+    assert len(last["result"]["tools"]) == 5
+    assert sum(row.get("id") is None for row in answers) >= 4
+
+
 def test_only_the_protocol_goes_to_stdout(root):
     calls = [line(2, "tools/call", {"name": "list_projects"}), line(3, "nix/nix"), ""]
     done = talk(root, "\n".join([HELLO, READY, *calls]))
