@@ -83,6 +83,7 @@ def _announce(made: Listening, token: str) -> None:
     """Say where it is, how to get the token, and what to try first."""
     lines = {
         "base URL": f"{made.url}/v1",
+        "MCP": f"{made.url}/mcp",
         "token": token,
         "try": f'curl -s -H "Authorization: Bearer $({token})" {made.url}/v1/models',
         "Ctrl-C": "ends it",
