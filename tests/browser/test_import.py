@@ -1,4 +1,4 @@
-"""An empty data root in a real browser: what it offers, and conversations that are imported."""
+"""An empty data root in a real browser: conversations, the handbook, and a folder come in."""
 
 import zipfile
 from urllib.parse import urlsplit
@@ -75,3 +75,21 @@ def test_a_wrong_file_is_a_message_with_the_keyboard_alone(walk, tmp_path):
     shot(walk.tab, "import-wrong-file")
     keys.press("Escape")
     dialog.wait_for(state="detached")
+
+
+def test_the_handbook_is_tried_and_a_folder_added(walk, empty, tmp_path):
+    walk.button("Try the handbook").click()
+    walk.sees("generation 1")
+    walk.idle()
+    shot(walk.tab, "first-handbook")
+    assert "long-questions.md" in walk.press("Run all")  # the question is there already
+    (tmp_path / "kites").mkdir()
+    (tmp_path / "kites" / "kites.md").write_text("# Kites\n\nA kite needs a tail in wind.\n")
+    folder = walk.box("Folder on this machine (optional)")
+    walk.opens(walk.button("New project"), folder).fill(str(tmp_path / "kites"))
+    folder.press("Tab")
+    walk.button("Create").click()
+    walk.sees("1 documents, read in place")
+    walk.sees("kites · files: 1")
+    shot(walk.tab, "first-folder")
+    assert not (empty.data / "doc_raw" / "kites").exists()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels import projects
+from ragstream_app.page.panels import notices, projects
 from ragstream_app.page.panels.conversation import imports
-from ragstream_app.page.panels.shared import PROJECTS_KEY, workspace
+from ragstream_app.page.panels.notices import Notice
+from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, workspace
+
+PLACE = "first steps"
+FOLDER_KEY = "first_folder"
 
 
 def show() -> None:
@@ -20,30 +26,83 @@ def show() -> None:
         st.info("Choose a project in the sidebar; the prompt reads what it holds.")
     elif raw:
         names = ", ".join(map(literal, raw))
-        st.info(f"Not ingested yet: {names}. Press **Ingest Folder** in the sidebar.")
+        if any(map(projects.is_running, raw)):
+            st.info(f"Being ingested: {names}. Then ask a question and press **Run all**.")
+        else:
+            st.info(f"Not ingested yet: {names}. Press **Ingest Folder** in the sidebar.")
 
 
 def _offers() -> None:
-    """Draw the ways to begin."""
+    """Draw the three ways to begin."""
     st.text(
         "RAGstream turns your question into one prompt with the evidence from your documents and "
         "past conversations: short, cited and explained. There is nothing to ask yet; begin here."
     )
     with st.container(key="first_steps"):
-        documents, conversations = st.columns(2, gap="small", border=True)
-    with documents:
-        st.subheader("Bring documents", anchor=False)
-        st.text(
-            "In the sidebar, New project makes a project and Upload fills it. Or put documents "
-            "into doc_raw/PROJECT below the data folder."
-        )
-    with conversations:
-        st.subheader("Import conversations", anchor=False)
-        st.text(
-            "Exports of ChatGPT, Claude.ai and Gemini, and the session logs of Claude Code and "
-            "Codex. You see what would come before anything is added."
-        )
-        st.button(
-            "Import conversations", key="first import", on_click=imports.open_dialog,
-            width="stretch",
-        )  # fmt: skip
+        columns = st.columns(3, gap="small", border=True)
+    for column, draw in zip(columns, (_handbook, _folder, _conversations), strict=True):
+        with column:
+            draw()
+    notices.show(PLACE)
+
+
+def _handbook() -> None:
+    st.subheader("Try the handbook", anchor=False)
+    st.text("RAGstream's own handbook as a first project, with a question to ask it.")
+    st.button(
+        "Try the handbook",
+        key="first handbook",
+        type="primary",
+        on_click=notices.attempt,
+        args=(PLACE, _on_handbook),
+        width="stretch",
+    )
+
+
+def _folder() -> None:
+    st.subheader("Add a folder", anchor=False)
+    st.text_input(
+        "Folder on this machine",
+        key=FOLDER_KEY,
+        placeholder="~/notes: read in place, nothing is copied",
+        label_visibility="collapsed",
+    )
+    st.button(
+        "Add folder",
+        key="first folder",
+        on_click=notices.attempt,
+        args=(PLACE, _on_folder),
+        width="stretch",
+        help="To upload documents instead, make a project in the sidebar.",
+    )
+
+
+def _conversations() -> None:
+    st.subheader("Import conversations", anchor=False)
+    st.text("From ChatGPT, Claude.ai, Gemini, Claude Code or Codex; looked at first.")
+    st.button(
+        "Import conversations", key="first import", on_click=imports.open_dialog, width="stretch"
+    )
+
+
+def _on_handbook() -> Notice:
+    """Put the handbook into the data root, choose it, ingest it, and write a question."""
+    from ragstream_core.services.sample_project import PROJECT, QUESTION, plan_sample, put_sample
+
+    plan = plan_sample(workspace().data_dir)
+    put_sample(replace(plan, changed=()))  # what a person wrote stays
+    projects.choose(PROJECT)
+    st.session_state[PROMPT_KEY] = st.session_state.get(PROMPT_KEY) or QUESTION
+    projects.start_ingest(PROJECT)
+    return Notice()
+
+
+def _on_folder() -> Notice:
+    """Make a project of the folder and ingest it."""
+    from ragstream_core.errors import UsageError
+
+    folder = (st.session_state.get(FOLDER_KEY) or "").strip()
+    if not folder:
+        raise UsageError("no folder given", hint="type the path of a folder on this machine")
+    projects.add_folder(folder)
+    return Notice()

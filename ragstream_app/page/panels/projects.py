@@ -17,10 +17,12 @@ from ragstream_app.page.panels.shared import (
     workspace,
 )
 from ragstream_app.session import describe
+from ragstream_core.conversations.importers.reader import expanded
 from ragstream_core.ingestion.file_types import TYPES
 from ragstream_core.wiring import ingestion
 
 NEW_KEY = "new_project"
+FOLDER_KEY = "new_project_folder"
 PROBLEM_KEY = "project_problem"
 SAVED_KEY = "uploads_saved"
 TARGET_KEY = "upload_target"
@@ -49,20 +51,14 @@ def show() -> None:
         names,
         key=PROJECTS_KEY,
         placeholder="Choose projects to read",
-        help="The prompt reads these. A project is a folder below doc_raw.",
+        help="The prompt reads these. A project is a folder below doc_raw, or folders of your own "
+        "that are read in place.",
     )
     for name in st.session_state[PROJECTS_KEY]:
         one_project(name, alone=len(st.session_state[PROJECTS_KEY]) == 1)
     make, fill = st.columns(2, gap="small")
-    with make.popover("New project", width="stretch", help="Creates a folder below doc_raw."):
-        st.text_input("Name", key=NEW_KEY, placeholder="for example my-notes")
-        st.button(
-            "Create",
-            key="create project",
-            on_click=_create,
-            width="stretch",
-            help="1 to 64 letters, digits, dots, hyphens or underscores.",
-        )
+    with make.popover("New project", width="stretch", help="Of uploads, or of a folder."):
+        _maker()
     with fill.popover("Upload", width="stretch", disabled=not names, help="Adds documents."):
         if names:
             uploader()
@@ -73,6 +69,30 @@ def show() -> None:
         show_problem(problem)
     for line in st.session_state.get(SAVED_KEY, []):
         st.text(line)
+
+
+def _maker() -> None:
+    """Draw what makes a project: an empty one to upload into, or one of a folder."""
+    st.text_input(
+        "Name",
+        key=NEW_KEY,
+        placeholder="for example my-notes",
+        help="1 to 64 letters, digits, dots, hyphens or underscores.",
+    )
+    st.text_input(
+        "Folder on this machine (optional)",
+        key=FOLDER_KEY,
+        placeholder="for example ~/notes",
+        help="Its documents are read where they lie; nothing is copied or written there. Without "
+        "a folder the project is empty, and Upload fills it.",
+    )
+    st.button(
+        "Create",
+        key="create project",
+        on_click=_create,
+        width="stretch",
+        help="Makes the project; with a folder it is ingested at once.",
+    )
 
 
 def one_project(name: str, *, alone: bool) -> None:
@@ -97,7 +117,7 @@ def one_project(name: str, *, alone: bool) -> None:
         width="stretch",
         type="secondary" if is_ingested(name) else "primary",
         help=f"Brings the index of {literal(name)} up to date with its folder.",
-        on_click=_ingest,
+        on_click=start_ingest,
         args=(name,),
     )
     if job is not None:
@@ -135,6 +155,12 @@ def is_ingested(name: str) -> bool:
         return bool(status(name)["generation"])
     except Exception:  # said by `state_of`
         return True
+
+
+def is_running(name: str) -> bool:
+    """Whether an ingest of a project is at work."""
+    job = ingests().of(name)
+    return job is not None and job.running
 
 
 def result(job: IngestJob) -> None:
@@ -187,11 +213,41 @@ def _upload(project: str, key: str) -> None:
     state[SAVED_KEY] = lines
     state["uploader"] += 1  # an empty uploader; else they would be saved once more
     if saved:
-        _ingest(project)
+        start_ingest(project)
 
 
-def _ingest(project: str) -> None:
+def start_ingest(project: str) -> None:
+    """Bring the index of a project up to date, in the background."""
     ingests().start(workspace(), project)
+
+
+def choose(name: str) -> None:
+    """Let the prompt read a project from the next drawing of the page on."""
+    chosen = st.session_state.get(PROJECTS_KEY, [])
+    st.session_state[PROJECTS_KEY] = [*(n for n in chosen if n != name), name]
+
+
+def add_folder(folder: str, name: str = "") -> None:
+    """Make a project of a folder that stays where it is, and start its ingest.
+
+    Args:
+        folder: Its path; ``~`` is the home of this user.
+        name: Of the project; empty: the folder's own.
+
+    Raises:
+        RagstreamError: There is no such folder, or it cannot be a project.
+        OSError: Disk full, permission denied.
+    """
+    from ragstream_core.services.projects import AddRequest, add, label_of
+
+    path = expanded(folder)
+    made = add(workspace(), name or label_of(path.absolute()), AddRequest([path]))
+    choose(made.project.name)
+    (root,) = made.project.roots[-1:]
+    left_out = f", {made.left_out:,} other files left out" if made.left_out else ""
+    documents = f"{root.path}: {root.documents:,} documents, read in place{left_out}"
+    st.session_state[SAVED_KEY] = [documents, *made.notes]
+    start_ingest(made.project.name)
 
 
 def _create() -> None:
@@ -199,13 +255,16 @@ def _create() -> None:
 
     state = st.session_state
     state[PROBLEM_KEY] = None
+    name, folder = state[NEW_KEY].strip(), (state.get(FOLDER_KEY) or "").strip()
     try:
-        name = create_project(workspace(), state[NEW_KEY].strip())
+        if folder:
+            add_folder(folder, name)
+        else:
+            choose(create_project(workspace(), name))
     except Exception as error:  # the page's error boundary
         state[PROBLEM_KEY] = describe(error)
         return
-    state[PROJECTS_KEY] = [*state[PROJECTS_KEY], name]
-    state[NEW_KEY] = ""
+    state[NEW_KEY] = state[FOLDER_KEY] = ""
 
 
 def _settle(name: str, job: IngestJob | None) -> None:

@@ -11,7 +11,7 @@ from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import open_workspace
-from tests.app.page_driver import ask, click, control, desk, open_page, run, said
+from tests.app.page_driver import ask, button, click, control, desk, open_page, run, said
 
 
 def waited(page, project="manual"):
@@ -195,6 +195,58 @@ def test_a_new_project_is_made_chosen_and_filled(environment):
     assert (environment / "doc_raw" / "notes" / "uploads" / "Kite-notes.md").read_bytes() == text
     click(ask(page, "When does a kite need a tail?"), "Run all")
     assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
+
+
+def test_an_empty_data_root_offers_the_handbook(environment, run):
+    page = open_page()
+    click(page, "Try the handbook")
+    waited(page, "handbook")
+    assert not page.error and "There is nothing to ask yet" not in said(page)
+    assert page.session_state.projects == ["handbook"]
+    assert (environment / "doc_raw" / "handbook" / "the-page.md").is_file()
+    click(page, "Run all")  # the question is there already
+    assert "long question" in desk(page).last.prompt.extras.super_prompt
+    assert run("demo", "--dry-run", "--json")[0] == 0
+
+
+@pytest.mark.parametrize("place", ["first", "sidebar"])
+def test_a_folder_is_added_and_read_in_place(environment, tmp_path, place):
+    folder = tmp_path / "my kites"
+    folder.mkdir()
+    (folder / "kites.md").write_text("# Kites\n\nA kite needs a tail in strong wind.\n")
+    before = sorted(folder.iterdir())
+    page = open_page()
+    if place == "first":
+        control(page, "text_input", "Folder on this machine").set_value("")
+        click(page, "Add folder")
+        assert "no folder given" in page.error[0].value
+        folders = [t for t in page.text_input if t.label == "Folder on this machine"]
+        folders[0].set_value(str(folder))
+        click(page, "Add folder")
+        name = "my-kites"
+    else:
+        name = "kites"
+        control(page, "text_input", "Name").set_value(name)
+        control(page, "text_input", "Folder on this machine (opt").set_value(str(folder))
+        click(page, "Create")
+    waited(page, name)
+    assert not page.error and page.session_state.projects == [name]
+    assert f"{folder}: 1 documents, read in place" in said(page)
+    assert sorted(folder.iterdir()) == before and not (environment / "doc_raw" / name).exists()
+    click(ask(page, "When does a kite need a tail?"), "Run all")
+    assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
+
+
+@pytest.mark.parametrize("given", ["/no/such/folder", "{data}", "{file}"])
+def test_a_folder_that_cannot_be_a_project_is_said(environment, tmp_path, given):
+    environment.mkdir(exist_ok=True)
+    (tmp_path / "a.md").write_text("A.")
+    page = open_page()
+    folders = [t for t in page.text_input if t.label == "Folder on this machine"]
+    folders[0].set_value(given.format(data=environment, file=tmp_path / "a.md"))
+    click(page, "Add folder")
+    assert len(page.error) == 1 and "Next:" in page.error[0].value
+    assert not page.session_state.projects and button(page, "Add folder")
 
 
 def test_uploads_replace_nothing_and_a_refused_one_stops_none(page, indexed):
