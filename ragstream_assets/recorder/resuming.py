@@ -14,6 +14,7 @@ from ragstream_core.prompts.inputs import CONVERSATION, PromptRequest, begin
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.prompt_inputs import PromptInputs
+from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, diffs_in
 from ragstream_core.wiring.stages import run_prompt
@@ -115,7 +116,7 @@ def _request(inputs: PromptInputs) -> PromptRequest:
         lock=inputs.lock,
         settings={
             f"{section}.{name}": value
-            for section, values in inputs.settings.items()
+            for section, values in ChainSettings.completed(inputs.settings).items()
             for name, value in values.items()
         },
         session=inputs.history.session,

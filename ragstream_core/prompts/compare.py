@@ -12,6 +12,7 @@ from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.json_form import fields_of
 from ragstream_core.records.prompt_inputs import PromptInputs
+from ragstream_core.settings import ChainSettings
 
 if TYPE_CHECKING:
     from ragstream_core.records.identity import Json
@@ -165,6 +166,8 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Changes:
 def differing(before: PromptInputs, after: PromptInputs) -> dict[str, list[str]]:
     """Return the groups of inputs that differ, each with what differs, for people."""
     old, new = before.to_json(), after.to_json()
+    for side in (old, new):
+        side["settings"] = ChainSettings.completed(side["settings"])
     found = {
         group: [line for name in fields for line in _details(name, old[name], new[name])]
         for group, fields in GROUPS.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -106,6 +107,15 @@ class ChainSettings(Section):
         for section, key, default in _CAME_LATER:
             if found[section][key] == default:
                 del found[section][key]
+        return found
+
+    @staticmethod
+    def completed(pinned: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return pinned settings with what `pinned` leaves out."""
+        found = {section: dict(values) for section, values in pinned.items()}
+        for section, key, default in _CAME_LATER:
+            if section in found:
+                found[section].setdefault(key, default)
         return found
 
 

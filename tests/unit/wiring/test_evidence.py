@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragstream_core.prompts.compare import differing
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.why_not import why_not
@@ -67,4 +68,6 @@ def test_the_default_leaves_keys_as_they_were(space):
     assert ChainSettings.model_validate(default.settings) == space.config.chain()
     full = ChainSettings().pinned()
     assert full == {**ChainSettings().model_dump(), "retrieval": full["retrieval"]}
-    assert {**full["retrieval"], "evidence": "full"} == ChainSettings().model_dump()["retrieval"]
+    assert ChainSettings.completed(full) == ChainSettings().model_dump()
+    (said,) = differing(default, tight)["settings"]
+    assert said == "retrieval.evidence: full → tight"
