@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ragstream_core.answers.citations import Citation
 
 SOURCES = "Sources:"
+MOST_CHARS = 200_000
+"""Of a question: no budget holds more, and to find that out takes a worker minutes."""
 _SOURCES = re.compile(rf"\n\n{SOURCES}\n(?:- [^\n]*(?:\n|\Z))+\Z")
 
 
@@ -45,21 +47,21 @@ def asked_in(messages: Sequence[Message]) -> Asked:
         messages: At least one.
 
     Raises:
-        ApiError: The last one that is no system message is not the user's, or it is empty.
+        ApiError: The last one that is no system message is not the user's, it is empty, or no
+            prompt can hold it.
     """
     said = [message for message in messages if message.role in ("user", "assistant")]
     if not said or said[-1].role != "user":
         whose = "the assistant's" if said else "a system message"
-        raise ApiError(
-            400,
-            f"messages: the last one is {whose}; the question is the last one, of the user",
-            code="invalid_value",
-            param="messages",
-        )
+        raise _wrong(f"the last one is {whose}; the question is the last one, of the user")
     question = said[-1].words
     if not question.strip():
-        raise ApiError(
-            400, "messages: the last one is empty", code="invalid_value", param="messages"
+        raise _wrong("the last one is empty")
+    if len(question) > MOST_CHARS:
+        raise _wrong(
+            f"the question has {len(question):,} characters, at most {MOST_CHARS:,}: put long "
+            "texts into the project, as files",
+            "context_length_exceeded",
         )
     system = "\n".join(m.words.strip() for m in messages if m.role in ("system", "developer"))
     system = system.strip()
@@ -69,6 +71,10 @@ def asked_in(messages: Sequence[Message]) -> Asked:
         )
         return Asked(question, _pairs(said[:-1]), "", (warning,))
     return Asked(question, _pairs(said[:-1]), system)
+
+
+def _wrong(what: str, code: str = "invalid_value") -> ApiError:
+    return ApiError(400, f"messages: {what}", code=code, param="messages")
 
 
 def sources_text(citations: Sequence[Citation]) -> str:

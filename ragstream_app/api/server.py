@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +16,8 @@ from ragstream_core.config import AppConfig, quiet_environment
 from ragstream_core.errors import Refused, RunCommand
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from starlette.types import ASGIApp
 
     from ragstream_core.wiring.workspace import Workspace
@@ -44,8 +48,14 @@ class Listening:
 
         Raises:
             KeyboardInterrupt: Ctrl-C ended it.
+            SystemExit: SIGTERM did, in the main thread; what waits to be written is written.
         """
         import uvicorn
+
+        from ragstream_assets.recorder.writer import AT_EXIT_S, writer
+
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _unwind)
 
         config = uvicorn.Config(
             self.app,
@@ -55,7 +65,19 @@ class Listening:
             ws="none",
             timeout_graceful_shutdown=GRACE_S,
         )
-        uvicorn.Server(config).run(sockets=[self.socket])
+        try:
+            uvicorn.Server(config).run(sockets=[self.socket])
+        finally:
+            writer.flush(AT_EXIT_S)
+
+
+def _unwind(number: int, _: FrameType | None) -> None:
+    """Unwind, so that the recorder's last runs are written; uvicorn raises the signal again.
+
+    Raises:
+        SystemExit: Always.
+    """
+    raise SystemExit(128 + number)
 
 
 def listen(workspace: Workspace, *, port: int, projects: Sequence[str] = ()) -> Listening:

@@ -49,6 +49,7 @@ def test_what_is_no_json_object(alone, path, body):
     ({"messages": [{"role": "system", "content": "x"}]}, "messages", "a system message"),
     ({"messages": [{"role": "user"}]}, "messages", "empty"),
     ({"messages": [{"role": "user", "content": " \n"}]}, "messages", "empty"),
+    ({"messages": [{"role": "user", "content": "x " * 500_000}]}, "messages", "1,000,000"),
     ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages.0.content.0.type", "images"),
     ({"messages": [{"role": "user", "content": 3}]}, "messages.0.content", "string"),
     ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role", ""),
