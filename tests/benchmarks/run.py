@@ -56,6 +56,7 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     bench_snapshot.report,
     "bench_conversation",
     "bench_chat",
+    "bench_serve",
     bench_facts.report,
     bench_starts.report,
     "bench_prompt",

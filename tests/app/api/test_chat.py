@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -240,6 +241,18 @@ def test_a_prompt_is_a_run_of_dagster_also_if_the_server_ends_at_once(root, tmp_
         assert all(run.is_success for run in instance.get_runs())
     finally:
         drop_instances()
+
+
+def test_sixteen_clients_at_once_all_get_their_own_answer(served, model):
+    def ask(n):
+        found = served.chat(f"{QUESTION} Case {n}.", model=f"{NAME}{':short' * (n % 2)}")
+        return found.status_code, found.json()["model"], found.json()["ragstream"]["prompt_key"]
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(ask, range(32)))
+    assert [status for status, _, _ in found] == [200] * 32
+    assert [name for _, name, _ in found] == [NAME, f"{NAME}:short"] * 16
+    assert len({key for _, _, key in found}) == 32
 
 
 def test_events_are_json_whatever_the_model_says(served, model):
