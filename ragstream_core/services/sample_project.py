@@ -120,6 +120,7 @@ def _is_occupied(data_dir: Path) -> bool:
         return False
     ours = {Path(folder) for folder in FOLDERS}
     parents = {folder.parent for folder in ours}
+    made = {Path("models")}  # made again whenever it is missing
     tops = {path.relative_to(data_dir) for path in data_dir.iterdir()}
     inside = {path.relative_to(data_dir) for p in parents for path in (data_dir / p).glob("*")}
-    return bool((tops - parents) | (inside - ours))
+    return bool((tops - parents - made) | (inside - ours))

@@ -55,6 +55,7 @@ def ensure_onnx(models_dir: Path, *, notice: Notice | None = None) -> Path:
     """
     folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
     if not is_intact(folder):
+        weights.find_default(models_dir)  # before anything is written
         with export_lock(folder):
             if not is_intact(folder):  # another process may have made it while we waited
                 _export_into(folder, notice=notice)
