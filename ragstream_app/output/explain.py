@@ -14,9 +14,9 @@ from ragstream_app.session import note
 from ragstream_core.prompts.compare import Changes
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile, TracedTurn
+from ragstream_core.prompts.verdicts import TOKENS
 from ragstream_core.records import STAGES
 from ragstream_core.records.identity import shown_name
-from ragstream_core.services.why_not import TOKENS
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.compare import OutputChanges
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.recorded import Asking
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.prompts.traced import Trace
+    from ragstream_core.prompts.verdicts import Lack, WhyNot
     from ragstream_core.records import Decision
     from ragstream_core.retrieval.list_ranks import ListRank
     from ragstream_core.services.diff_prompts import PromptDiff
     from ragstream_core.services.explain import Ancestor, Explanation
     from ragstream_core.services.verify_prompt import ShownFiles
     from ragstream_core.services.what_if import Compared, LeaveOneOut
-    from ragstream_core.services.why_not import Lack, WhyNot
 
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"

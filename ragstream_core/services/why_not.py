@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragstream_core.agents.a4_condenser import EVIDENCE_ENDS
 from ragstream_core.agents.context.evidence_end import ENOUGH
@@ -24,8 +24,16 @@ from ragstream_core.ingestion.parsers.engines import untagged
 from ragstream_core.prompts.explain import Way, named, ways
 from ragstream_core.prompts.inputs import settings_at
 from ragstream_core.prompts.trail import latest_view, pieces_of
+from ragstream_core.prompts.verdicts import (
+    COSINE,
+    SCORE,
+    SHARE,
+    TOKENS,
+    Lack,
+    Verdict,
+    WhyNot,
+)
 from ragstream_core.records import Decision
-from ragstream_core.records.json_form import json_of
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import ingestion, prompt_inputs, saved_prompts, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
@@ -38,7 +46,6 @@ if TYPE_CHECKING:
     from ragstream_core.ports import IndexView, TokenCounter
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
-    from ragstream_core.records.identity import Json
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.retrieval.list_ranks import ListRank
     from ragstream_core.settings import ChainSettings
@@ -46,93 +53,8 @@ if TYPE_CHECKING:
 
 
 OVER_BUDGET = "over_budget"
-SCORE, COSINE, SHARE, TOKENS = "score", "cosine", "share of the best candidate", "tokens"
 EVIDENCE = "share of the evidence"
 _DIGITS = 6
-
-
-class Lack(NamedTuple):
-    """What a candidate lacks.
-
-    Attributes:
-        distance: How much, above 0.
-        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, `EVIDENCE`, ``entailment`` or
-            ``relevance``.
-    """
-
-    distance: float
-    measure: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Where a chunk, or a file without chunks, ended, and why.
-
-    Attributes:
-        chunk_id: The chunk; "" for a whole file.
-        project: Its project.
-        path: Its file.
-        kept: Whether it is in the prompt.
-        stage: That decided last.
-        rule: That decided there.
-        reason: One sentence for people.
-        lack: What it lacks to go on: `Lack`, or of a signal's list; None where no number decides.
-        places: In the lists of retrieval, if it was searched for.
-    """
-
-    chunk_id: str
-    project: str
-    path: str
-    kept: bool
-    stage: str
-    rule: str
-    reason: str
-    lack: Lack | None = None
-    places: Sequence[ListRank] = ()
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as `ragstream why-not --json` writes it."""
-        return {
-            "chunk_id": self.chunk_id,
-            "project": self.project,
-            "path": self.path,
-            "kept": self.kept,
-            "stage": self.stage,
-            "rule": self.rule,
-            "reason": self.reason,
-            "distance": self.lack.distance if self.lack else None,
-            "measure": self.lack.measure if self.lack else "",
-            "places": [{**json_of(place), "distance": place.distance} for place in self.places],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class WhyNot:
-    """Why a chunk, or every chunk of a file, is not in a prompt.
-
-    Attributes:
-        prompt_key: Of the prompt.
-        target: As it was named.
-        note: What could not be recomputed, or "".
-        pieces: The texts of the query pieces, q1 first.
-        verdicts: One a chunk, or one of the whole file.
-    """
-
-    prompt_key: str
-    target: str
-    note: str
-    pieces: Sequence[str]
-    verdicts: Sequence[Verdict]
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream why-not --json` prints."""
-        return {
-            "prompt_key": self.prompt_key,
-            "target": self.target,
-            "note": self.note,
-            "pieces": list(self.pieces),
-            "verdicts": [verdict.to_json() for verdict in self.verdicts],
-        }
 
 
 def missing(settings: ChainSettings, step: Decision, ways: Iterable[Way]) -> Lack | None:
