@@ -110,6 +110,8 @@ def install(
     command = _command(session, workspace.config, only)
     entry = known.entry(command)
     path = (file or clients.usual_file(client)).absolute()
+    if not workspace.projects():
+        note(f"there are no projects under {workspace.data_dir.absolute()} yet; is it the one?")
     _tell_of_environment(workspace.config)
     if not write:
         typer.echo(clients.snippet(known, name, entry), nl=False)

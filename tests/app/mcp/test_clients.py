@@ -210,6 +210,13 @@ def test_the_configuration_in_use_is_named_and_the_environment_told_of(here, cap
     assert "retrieval.depth" in said.err
 
 
+def test_a_data_root_without_projects_is_told_of(here, capsys):
+    assert main(["--data", str(here / "nix"), "mcp", "install", "cursor"]) == 0
+    assert f"no projects under {here / 'nix'}" in capsys.readouterr().err
+    assert install("cursor") == 0
+    assert "no projects" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["nix"], ["cursor", "--name", "a b"], ["cursor", "-p", "nix"]])
 def test_wrong_words_are_refused(here, capsys, words):
     assert install(*words) == 2
