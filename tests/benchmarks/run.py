@@ -24,6 +24,7 @@ from tests.benchmarks import (
     bench_faithfulness,
     bench_history_commit,
     bench_journal,
+    bench_mirror,
     bench_model_share,
     bench_near_equal,
     bench_noop_ingest,
@@ -45,6 +46,7 @@ PEERS_START, PEERS_END = "<!-- peers -->", "<!-- /peers -->"
 SECTIONS: tuple[Callable[[], str] | str, ...] = (
     bench_noop_ingest.report,
     bench_parsing.report,
+    bench_mirror.report,
     bench_cliffs.report,
     bench_model_share.report,
     bench_chroma.report,
