@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.records.identity import Json
-from ragstream_core.wiring import mirrors
 
 if TYPE_CHECKING:
     from ragstream_core.remote.mirror import MirrorReport, Progress
@@ -95,6 +94,8 @@ def sync_if_remote(
     Raises:
         RagstreamError: As `sync_project`.
     """
+    from ragstream_core.wiring import mirrors
+
     if not mirrors.roots(workspace, project):
         return ProjectSync(project, ())
     return sync_project(workspace, project, request, progress=progress)
@@ -122,6 +123,8 @@ def sync_project(
         UsageError: It has no address, or none under that label.
         RagstreamError: The only address could not be mirrored.
     """
+    from ragstream_core.wiring import mirrors
+
     request = request or SyncRequest()
     found = mirrors.roots(workspace, project)
     if not found:

@@ -23,14 +23,13 @@ from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree, R
 from ragstream_core.ingestion.file_types import encode_name
 from ragstream_core.platform.files import replace_text
 from ragstream_core.platform.locks import serialized
-from ragstream_core.remote.address import parse
-from ragstream_core.remote.state import FILES
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
     import yaml
 
     from ragstream_core.config import AppConfig
+    from ragstream_core.remote.address import Address
 
 MAX_BYTES = 1_000_000
 MAX_STARS = 8
@@ -95,7 +94,7 @@ class RootEntry(BaseModel):
     @classmethod
     def _known(cls, url: str) -> str:
         try:
-            return parse(url).url if url else ""
+            return _address(url).url if url else ""
         except RagstreamError as error:
             raise ValueError(error.message) from None
 
@@ -269,7 +268,7 @@ def labelled(content: ProjectFile, label_of: Callable[[Path], str]) -> ProjectFi
     if len(content.roots) > 1:
         return content
     (only,) = content.roots
-    label = only.label or label_of(Path(only.path or parse(only.url).name))
+    label = only.label or label_of(Path(only.path or _address(only.url).name))
     return ProjectFile(
         roots=(only.model_copy(update={"label": label}),),
         include=tuple(_below(label, glob) for glob in content.include),
@@ -288,9 +287,15 @@ def folder_of(data_dir: Path, entry: RootEntry) -> Path:
     return Path(os.path.normpath(data_dir / Path(entry.path).expanduser()))
 
 
+def _address(url: str) -> Address:
+    from ragstream_core.remote.address import parse  # not where folders are all there is
+
+    return parse(url)
+
+
 def mirror_home(data_dir: Path, project: str, entry: RootEntry) -> Path:
     """Return the folder that belongs to the mirror of an address, whether it is there or not."""
-    return data_dir / "mirrors" / project / (entry.label or parse(entry.url).name)
+    return data_dir / "mirrors" / project / (entry.label or _address(entry.url).name)
 
 
 def tree(config: AppConfig, project: str) -> DocumentTree:
@@ -313,6 +318,8 @@ def tree_of(config: AppConfig, project: str, said: ProjectFile) -> DocumentTree:
     for entry in said.roots:
         if entry.url:
             label = entry.label if len(said.roots) > 1 else ""
+            from ragstream_core.remote.state import FILES
+
             files = mirror_home(config.data_dir, project, entry) / FILES
             roots.append(Root(label, files, url=entry.url))
             continue

@@ -3,6 +3,8 @@
 import json
 import shutil
 import socket
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -207,6 +209,25 @@ def test_a_project_without_an_address_contacts_nobody(space, monkeypatch):
     assert sync_if_remote(space, "demo").is_complete
     with pytest.raises(UsageError, match="no address"):
         sync_project(space, "demo")
+
+
+def test_where_no_address_is_configured_nothing_of_it_is_loaded(tmp_path):
+    write_docs(tmp_path / "data")
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "a.md").write_text("# A page\n\nWith a sentence.\n")
+    add(hashed_workspace(tmp_path / "data"), "own", AddRequest([str(own)]))
+    code = (
+        "import ragstream_assets.definitions, sys\n"
+        "from ragstream_core import RAGstream\n"
+        f"rag = RAGstream({str(tmp_path / 'data')!r}, {{'embeddings.backend': 'hashed'}})\n"
+        "rag.ingest('demo'), rag.ingest('own'), rag.search('page', ['demo', 'own'])\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not {name for name in loaded if name.startswith("ragstream_core.remote")}
+    assert not {"fsspec", "s3fs", "paramiko", "httpx2"} & loaded
 
 
 def test_removing_the_project_and_backing_it_up_leave_the_place_alone(space, web, tmp_path):
