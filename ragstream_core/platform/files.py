@@ -162,6 +162,15 @@ def move_aside(path: Path, to: Path) -> None:
     sync_dir(to.parent)
 
 
+def rename_file(path: Path, to: Path) -> None:
+    """Rename a synced file; its new name is durable once `sync_dir` of the folder has returned.
+
+    Raises:
+        OSError: ``path`` is missing or permission is denied.
+    """
+    os.replace(path, to)
+
+
 def remove_path(path: Path) -> None:
     """Remove a file, a link or a whole folder; one that is gone is no error.
 

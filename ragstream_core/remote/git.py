@@ -12,6 +12,7 @@ import re
 import resource
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -67,7 +68,8 @@ class GitRepository:
         UsageError: git is not installed.
     """
 
-    parallel = 1
+    parallel = 4
+    """Objects are read one by one; the disk syncs several files at once."""
 
     def __init__(self, address: Address, work: Path, *, max_bytes: int) -> None:
         if shutil.which("git") is None:
@@ -77,6 +79,7 @@ class GitRepository:
         self._max_bytes = max_bytes
         self._made = False
         self._tip: tuple[str, str] | None = None
+        self._lock = threading.Lock()
         self._reader: subprocess.Popen[bytes] | None = None
 
     def revision(self) -> str:
@@ -148,6 +151,10 @@ class GitRepository:
 
     def _blob(self, sha: str) -> bytes:
         """Return an object's bytes, by a git that stays open."""
+        with self._lock:
+            return self._read(sha)
+
+    def _read(self, sha: str) -> bytes:
         if self._reader is None:
             self._reader = self._started(
                 "cat-file", "--batch", stdin=subprocess.PIPE, stderr=subprocess.DEVNULL

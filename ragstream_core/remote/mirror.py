@@ -27,7 +27,13 @@ from ragstream_core.errors import (
     TryAgain,
 )
 from ragstream_core.platform.disk import on_disk, require_space
-from ragstream_core.platform.files import make_durable_dir, move_aside, remove_path, write_blocks
+from ragstream_core.platform.files import (
+    make_durable_dir,
+    remove_path,
+    rename_file,
+    sync_dir,
+    write_blocks,
+)
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.records.identity import Json, sha256_hex
 from ragstream_core.remote.names import ancestors, sorted_out
@@ -35,6 +41,8 @@ from ragstream_core.remote.source import RemoteFile, Source, TransferBroken
 from ragstream_core.remote.state import FILES, PARTS, STATE, MirrorState, Row, load_state
 
 TRIES = 2
+NOTED_TOGETHER, NOTED_EACH_S = 32, 1.0
+"""So many files, or seconds, are between two notes of what is in its place: it costs syncs."""
 MOST_BROKEN = 3
 """So many files may break off in a row; then the place is taken for gone."""
 Progress = Callable[[str, int, int], None]
@@ -156,6 +164,8 @@ class _Mirror:
     size: int = 0
     fetched: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    placed: dict[str, Row] = field(default_factory=dict)
+    noted_at: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -215,7 +225,10 @@ class _Mirror:
         folders = set(itertools.chain.from_iterable(map(ancestors, paths)))
         in_the_way = [p for p in gone if p in folders or not set(paths).isdisjoint(ancestors(p))]
         self._remove(in_the_way)
-        self._fetch_all(fetch, parts)
+        try:
+            self._fetch_all(fetch, parts)
+        finally:
+            self._note()
         self._remove([path for path in gone if path not in in_the_way])
         remove_path(parts)
         self.state.revision = "" if self.failed else revision
@@ -298,8 +311,20 @@ class _Mirror:
         if file.mtime_ns > 0:
             os.utime(part, ns=(file.mtime_ns, file.mtime_ns))
         found = part.stat()
-        move_aside(part, target)
-        self.state.fetched(file.path, Row(file.version, found.st_size, found.st_mtime_ns))
+        rename_file(part, target)
+        self.placed[file.path] = Row(file.version, found.st_size, found.st_mtime_ns)
+        late = time.monotonic() - self.noted_at >= NOTED_EACH_S
+        if late or len(self.placed) >= NOTED_TOGETHER:
+            self._note()
+
+    def _note(self) -> None:
+        """Make the names of what was placed durable, then note them."""
+        for folder in {(self.files / path).parent for path in self.placed}:
+            sync_dir(folder)
+        if self.placed:
+            self.state.fetched(self.placed)
+        self.placed = {}
+        self.noted_at = time.monotonic()
 
     def _require_own_folders(self, path: str) -> None:
         """Refuse a path through a link or a file that somebody put into the mirror."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -57,14 +57,15 @@ class MirrorState:
         self.revision = ""
         self.write()
 
-    def fetched(self, path: str, row: Row) -> None:
-        """Note a file that is in its place.
+    def fetched(self, rows: Mapping[str, Row]) -> None:
+        """Note files that are in their places, durably.
 
         Raises:
             OSError: Disk full or failing.
         """
-        self.rows[path] = row
-        append_text(self.path, _line(path, row), create=False)
+        self.rows.update(rows)
+        text = "".join(_line(path, row) for path, row in rows.items())
+        append_text(self.path, text, create=False)
 
     def write(self) -> None:
         """Replace the file by what is known, durably.
