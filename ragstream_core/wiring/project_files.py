@@ -82,7 +82,7 @@ class RootEntry(BaseModel):
     @field_validator("path")
     @classmethod
     def _somewhere(cls, path: str) -> str:
-        if path and (not path.strip() or "\0" in path):
+        if not path.strip() or "\0" in path:
             raise ValueError("no path")
         try:
             Path(path).expanduser()
