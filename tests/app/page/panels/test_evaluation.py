@@ -32,6 +32,8 @@ def test_each_evaluation_shows_its_table(gold):
     ranks = table(measured(page, "Gold questions"))
     assert ranks[["expected", "rank"]].to_numpy().tolist() == [["guide/locks.md", 1]]
     assert "recall@10 1.000" in said(page)
+    prompts = table(measured(page, "Prompts"))
+    assert prompts["facts"].tolist() != [0] and "expected shown 1" in said(page)
     points = table(measured(page, "Threshold sweep"))
     assert len(points) == 28 and set(points["found"]) == {1}
     judged = table(measured(page, "Faithfulness"))
