@@ -111,7 +111,7 @@ def choose() -> None:
             "Most points", 10, 20_000, 5_000, 500, key=LIMIT_KEY,
             help="If there are more chunks, a sample is shown in which each file keeps its share.",
         )  # fmt: skip
-        st.number_input("Seed", 0, 2**31, 0, key=SEED_KEY, help="The same seed, the same map.")
+        st.number_input("Seed", 0, 2**31, 0, key=SEED_KEY, help="The same seed gives the same map.")
     running = (found := job()) is not None and found.running
     nothing = not (state[OF_KEY] or state.get(HISTORY_KEY))
     press.button(
@@ -185,7 +185,7 @@ def drawn(found: DrawnMap) -> None:
     )
     table.download_button(
         "CSV", lambda: _csv(result), "map.csv", "text/csv", width="stretch",
-        help="One line a point, with its whole text.",
+        help="One line for each point, with its whole text.",
     )  # fmt: skip
     if place is not None:
         passage(result, place)

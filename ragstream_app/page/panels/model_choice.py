@@ -103,7 +103,7 @@ def tell(prepared: Prepared) -> None:
     """Say what is sent, where to and at what price."""
     asked = prepared.model
     if asked is None:
-        st.text("Neither documents nor memory: no model is asked, the answer is the refusal.")
+        st.text("There is nothing to answer from: no model is asked, the answer is a refusal.")
         return
     where = (
         f"to {asked.name} at {asked.host}" if asked.host else f"to {asked.name}, in this process"

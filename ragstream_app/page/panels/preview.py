@@ -70,7 +70,7 @@ def table(what: str, rows: list[tuple[str, int]], total: int) -> None:
         total: Tokens of a full bar.
     """
     if not rows:
-        st.text(f"No {what} has a part in it.")
+        st.text(f"No {what} contributes to it.")
         return
     shown: list[dict[str, Any]] = [
         {what: name, "tokens": tokens, "share": tokens / max(total, 1)} for name, tokens in rows

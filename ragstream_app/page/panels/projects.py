@@ -57,7 +57,7 @@ def show() -> None:
     for name in st.session_state[PROJECTS_KEY]:
         one_project(name, alone=len(st.session_state[PROJECTS_KEY]) == 1)
     make, fill = st.columns(2, gap="small")
-    with make.popover("New project", width="stretch", help="Of uploads, or of a folder."):
+    with make.popover("New project", width="stretch", help="From uploads, or from a folder."):
         _maker()
     with fill.popover("Upload", width="stretch", disabled=not names, help="Adds documents."):
         if names:

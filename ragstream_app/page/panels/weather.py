@@ -118,9 +118,9 @@ def show() -> WeatherJob | None:
         city.text_input("City", key=CITY_KEY, max_chars=MAX_NAME, placeholder="for example Berlin")
         country.text_input(
             "Country", key=COUNTRY_KEY, max_chars=MAX_NAME, placeholder="any",
-            help="DE or Germany: chooses if several places have the name.",
+            help="DE or Germany; needed if several places share the name.",
         )  # fmt: skip
-        st.slider("Days", MIN_DAYS, MAX_DAYS, value=7, key=DAYS_KEY, help="Today is the first.")
+        st.slider("Days", MIN_DAYS, MAX_DAYS, value=7, key=DAYS_KEY, help="Today is the first day.")
         if retrieval.model_configured():
             st.toggle(
                 "LLM explains", key=LLM_KEY,

@@ -111,7 +111,7 @@ def show() -> None:
         st.text_input(
             "Names to mask, separated by commas",
             key=MASK_KEY,
-            help="Addresses, numbers and secrets are found without; a name in a sentence is not.",
+            help="Addresses, numbers and secrets are found anyway; a name in a sentence is not.",
         )
     st.button("What would go?", on_click=notices.attempt, args=(PLACE, _look), width="stretch")
     notices.show(PLACE)
@@ -242,7 +242,7 @@ def _reactivate() -> None:
     if any(INACTIVE in row["tags"] for row in listing().turns):
         st.button(
             "Use inactive turns again",
-            help="Those of the choice above; prompts find and show them again.",
+            help="Takes the turns chosen above; prompts find and show them again.",
             on_click=notices.attempt,
             args=(PLACE, _on_reactivate),
             width="stretch",

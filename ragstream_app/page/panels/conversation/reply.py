@@ -45,7 +45,7 @@ def show() -> None:
         _answerable(),
         key=ANSWERS_KEY,
         format_func=lambda key: f"prompt {key[:12]}" if key else "the question below",
-        help="With the prompt its question, its files with their hashes and its citations are "
+        help="If it answers a prompt, its question, files with hashes and citations are "
         "known: citations that it did not issue are named.",
     )
     tags.multiselect(

@@ -145,7 +145,7 @@ def exports() -> None:
     st.text(f"Turns {what}, verbatim. Clearing cannot reach a file that you save.")
     st.download_button(
         "JSONL", partial(_jsonl, session), f"{name}.jsonl", "application/jsonl", width="stretch",
-        on_click="ignore", help="Comes back equal by `ragstream history import`.",
+        on_click="ignore", help="`ragstream history import` brings it back unchanged.",
     )  # fmt: skip
     st.download_button(
         "Markdown", partial(_markdown, session), f"{name}.md", "text/markdown", width="stretch",
