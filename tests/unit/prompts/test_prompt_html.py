@@ -47,7 +47,8 @@ def rag(tmp_path_factory):
     write_docs(root, docs={**DOCS, EVIL_NAME: hostile, "![x](http~y).md": "# Catalog\n\nWrite."})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "http://127.0.0.1:9/v1")
-        made = RAGstream(root, {"embeddings.backend": "hashed", "rerank.backend": "none"})
+        gate = {"gate.theta": 0.1, "gate.relative": 0.3}  # more than one passage stays
+        made = RAGstream(root, {"embeddings.backend": "hashed", "rerank.backend": "none", **gate})
     made.ingest("demo")
     return made
 
