@@ -34,7 +34,7 @@ from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.edit_prompt import with_edits
 from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.models import ranking_device
-from ragstream_core.wiring.recall import recall
+from ragstream_core.wiring.prompt_reuse import recall
 from ragstream_core.wiring.workspace import Workspace
 
 UNKEPT = "ragstream prompt … --no-persist runs it without a trace"

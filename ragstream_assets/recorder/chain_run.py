@@ -16,7 +16,7 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.edit_prompt import put_edits
 from ragstream_core.wiring.journal import require_uncleared
-from ragstream_core.wiring.recall import Recalled
+from ragstream_core.wiring.prompt_reuse import Recalled
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import stages_of
 from ragstream_core.wiring.workspace import Workspace

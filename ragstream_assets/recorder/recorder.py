@@ -34,7 +34,7 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.recall import recall
+from ragstream_core.wiring.prompt_reuse import recall
 from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
 WAIT_S = 60.0

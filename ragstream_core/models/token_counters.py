@@ -23,14 +23,14 @@ from ragstream_core.platform import extras
 from ragstream_core.platform.files import known_sha256
 from ragstream_core.ports import TokenCounter
 from ragstream_core.settings.prompts import PromptConfig
-from ragstream_core.text.tokenizer import ModelTokenizer
-from ragstream_core.text.tokens import (
+from ragstream_core.text.token_estimates import (
     COSTS,
     DEFAULT_ENCODING,
     VERSION,
     HeuristicTokenCounter,
     ScriptTokenCounter,
 )
+from ragstream_core.text.tokenizer import ModelTokenizer
 
 _HOME = "https://openaipublic.blob.core.windows.net/encodings"
 
@@ -89,7 +89,7 @@ TOKEN_FILES = {
         ),
     )
 }  # fmt: skip
-"""By name; the tables of `text.tokens` have the same names."""
+"""By name; the tables of `text.token_estimates` have the same names."""
 
 
 def token_folder(models_dir: Path) -> Path:

@@ -28,7 +28,7 @@ from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
 from ragstream_core.records.json_form import Json
 from ragstream_core.records.stage_results import Edit
-from ragstream_core.text.tokens import ScriptTokenCounter
+from ragstream_core.text.token_estimates import ScriptTokenCounter
 
 SHAPE: Mapping[str, tuple[str, ...]] = {
     "intent": INTENTS,

@@ -18,7 +18,7 @@ from ragstream_core.prompts.prompt_html import prompt_html
 from ragstream_core.records.json_form import json_of
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.ingestion import changed_files
-from ragstream_core.wiring.recall import recall
+from ragstream_core.wiring.prompt_reuse import recall
 from ragstream_core.wiring.token_budget import estimate
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ragstream_core.prompts.replay import environment
 from ragstream_core.prompts.store import make_record
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.wiring import prompt_inputs, recall
+from ragstream_core.wiring import prompt_inputs, prompt_reuse
 from ragstream_core.wiring.file_sources import RecordedAnswers, diffs_in
 from ragstream_core.wiring.journal import require_uncleared
 
@@ -67,7 +67,7 @@ def save_prompt(
         return replace(record, prompt_key="")
     require_uncleared(workspace, inputs)
     try:
-        return recall.kept(workspace, prompt, record, passed or {})
+        return prompt_reuse.kept(workspace, prompt, record, passed or {})
     except FileNotFoundError:
         require_uncleared(workspace, inputs)  # a clearing took the folder while it was written
         raise

@@ -20,7 +20,7 @@ from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.s_ctx import SCtx
 from ragstream_core.records.stage_results import QueryPiece
 from ragstream_core.text.terms import terms
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from tests.properties.test_stages import CASES, condensed
 from tests.unit.agents.test_condense import GATE, kept
 

@@ -30,7 +30,7 @@ from ragstream_core.prompts.reparse import (
     text_tokens,
 )
 from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
-from ragstream_core.text.tokens import ScriptTokenCounter
+from ragstream_core.text.token_estimates import ScriptTokenCounter
 
 COUNTER = ScriptTokenCounter()
 ASKS = [

@@ -25,7 +25,7 @@ from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.records import Chunk, SuperPrompt, evolve, from_json, to_json
 from ragstream_core.records.stage_results import Scores
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 COUNTER = HeuristicTokenCounter()
 OVERHEAD = 80

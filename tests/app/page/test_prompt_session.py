@@ -23,7 +23,7 @@ from ragstream_core.prompts.edits import HEADERS, PLACES, SHAPE, value_of
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.text.tokens import ScriptTokenCounter
+from ragstream_core.text.token_estimates import ScriptTokenCounter
 from ragstream_core.wiring import stages
 from ragstream_core.wiring.answering import prepare
 from ragstream_core.wiring.workspace import open_workspace
@@ -92,16 +92,16 @@ def test_an_emptied_text_comes_back_with_a_message(finished):
 @pytest.fixture
 def full_disk(monkeypatch):
     """Lets nothing be kept while it is on."""
-    from ragstream_core.wiring import recall
+    from ragstream_core.wiring import prompt_reuse
 
-    real, on = recall.kept, []
+    real, on = prompt_reuse.kept, []
 
     def kept(workspace, *given):
         if on:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(workspace.data_dir))
         return real(workspace, *given)
 
-    monkeypatch.setattr(recall, "kept", kept)
+    monkeypatch.setattr(prompt_reuse, "kept", kept)
     return on
 
 

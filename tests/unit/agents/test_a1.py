@@ -11,7 +11,7 @@ from ragstream_core.agents.a1_file_injector import FileInjector, candidates
 from ragstream_core.errors import UsageError
 from ragstream_core.records import SuperPrompt, to_json
 from ragstream_core.records.stage_results import Pool
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 FILES = {
     "src/app.py": b"def run():\n    return 1\n",

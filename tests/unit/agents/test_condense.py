@@ -18,7 +18,7 @@ from ragstream_core.records.s_ctx import Fact, SCtx
 from ragstream_core.records.stage_results import Scores
 from ragstream_core.text.sentences import blocks, is_filler
 from ragstream_core.text.terms import terms
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 GATE = """## The gate
 The similarity gate drops a candidate whose best cosine is below theta. It runs after the reranker.

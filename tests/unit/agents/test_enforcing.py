@@ -12,7 +12,7 @@ from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import BudgetExceeded
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.s_ctx import Fact, OpenIssue
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from tests.unit.agents.test_condense import GATE, INDEX, NEWER, OTHER, kept
 
 COUNTER = HeuristicTokenCounter()

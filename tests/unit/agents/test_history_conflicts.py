@@ -10,7 +10,7 @@ from ragstream_core.agents.history_conflicts import against_files, superseded
 from ragstream_core.prompts.render import number_lines
 from ragstream_core.records import Chunk, Extras, SuperPrompt
 from ragstream_core.records.extras import entry_from
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 CODE = "def retry(times):\n    for attempt in range(times):\n        call_the_server(attempt)\n"
 FILE = {"path": "retry.py", "home": ["demo", "retry.py"], "text": CODE, "sha256": "a" * 64}

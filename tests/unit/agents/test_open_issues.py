@@ -15,7 +15,7 @@ from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.records import Chunk
 from ragstream_core.records.extras import entry_from
 from ragstream_core.text.terms import terms
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from tests.unit.agents.test_condense import GATE, INDEX, kept, texts_of
 
 COUNTER = HeuristicTokenCounter()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.settings import ChainSettings
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from tests.unit.agents.test_condense import GATE, INDEX, NEWER, OTHER, kept
 

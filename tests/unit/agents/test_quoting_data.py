@@ -12,7 +12,7 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import quotes_of, readable
 from ragstream_core.records import Chunk, Extras, SuperPrompt
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 COUNTER = HeuristicTokenCounter()
 KEYS = st.text("bcdfghjk", min_size=2, max_size=5)

@@ -8,7 +8,7 @@ from ragstream_core.errors import FenceBroken
 from ragstream_core.prompts.blocks import Layout
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import InjectedFile
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 HIDDEN = "\u200b"
 

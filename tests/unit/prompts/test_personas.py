@@ -15,7 +15,7 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.records.s_ctx import SCtx
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt

@@ -18,7 +18,7 @@ from ragstream_core.prompts.render import (
 )
 from ragstream_core.records import Chunk, Extras, SuperPrompt
 from ragstream_core.records.s_ctx import SCtx
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 BODY = {
     "system": "SYS", "role": "ROLE", "tone": "TONE", "depth": "DEPTH", "audience": "AUD",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.retrieval.context import ContextLimits, Passage, context_parts
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 COUNTER = HeuristicTokenCounter()
 HEAD = re.compile(r"\[source: [^\n]*#\d+ \| score: -?\d\.\d{3}\]")

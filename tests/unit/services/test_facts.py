@@ -18,7 +18,7 @@ from ragstream_core.services import history_transfer
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from ragstream_core.wiring import fact_finder, models, remembered_facts_files
 from ragstream_core.wiring.after_turn import after_turn
 from ragstream_core.wiring.journal import append_turn, journal, tag

@@ -14,7 +14,7 @@ from ragstream_core.prompts.inputs import DIGEST, PromptRequest
 from ragstream_core.prompts.parser import owners
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from ragstream_core.wiring import digest
 from ragstream_core.wiring.journal import append_turn, journal, show, tag
 from ragstream_core.wiring.memory_files import memory_dir

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.text.tokens import COSTS, ScriptTokenCounter, features
+from ragstream_core.text.token_estimates import COSTS, ScriptTokenCounter, features
 
 HERE = Path(__file__).parent
 COUNTED = json.loads((HERE / "token_texts.json").read_text(encoding="utf-8"))

@@ -26,7 +26,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.prompt_retention import gc
 from ragstream_core.wiring import models, stages
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.recall import recall
+from ragstream_core.wiring.prompt_reuse import recall
 from ragstream_core.wiring.saved_prompts import save_prompt
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
 from tests.workspaces import docs_of, hashed_workspace, write_docs
