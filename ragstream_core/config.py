@@ -1,4 +1,4 @@
-"""Settings, read once: defaults < ragstream.yaml < environment, .env < task < explicit.
+"""Settings, read once: defaults < .ragstream < ragstream.yaml < environment < task < explicit.
 
 The only module that reads the environment, and the one that switches off every telemetry.
 """
@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
+from ragstream_core.platform import data_root
 from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
 from ragstream_core.settings.layers import (
     Layer,
@@ -82,7 +83,8 @@ class AppConfig(BaseModel):
 
         Args:
             config_path: A YAML or JSON file; default: ``$RAGSTREAM_CONFIG``, else
-                ``ragstream.yaml`` in the working directory if there is one.
+                ``ragstream.yaml`` in the working directory if there is one, else the one beside
+                the ``.ragstream`` that was found from there up.
             task: Name of a task profile; empty for none.
             explicit: Dotted key → value, the strongest layer (command line, run config).
 
@@ -90,11 +92,15 @@ class AppConfig(BaseModel):
             UnknownSetting: An unknown key (the nearest one is named), a bad value, an unknown
                 task, an unreadable file.
         """
-        path = config_path or default_config_path()
+        found = _found_root(explicit or {})
+        path = config_path or default_config_path(found)
         origin_of = path.name if path else CONFIG_NAME
         layer = dict(file_layer(path))
         tasks = {**shipped_tasks(), **checked_tasks(layer.pop("tasks", {}), path)}
+        base: tuple[tuple[str, Layer], ...]
         base = (origin_of, layer), ("environment", _env_layer())
+        if found is not None:
+            base = ((str(found), {"paths": {"data_dir": str(found)}}), *base)
         return cls._merged(base, tasks, task=task, explicit=dict(explicit or {}))
 
     @classmethod
@@ -270,10 +276,31 @@ def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSett
     )
 
 
-def default_config_path() -> Path | None:
-    """Return the configuration file that is taken if none is named; None if there is none."""
+def default_config_path(root: Path | None = None) -> Path | None:
+    """Return the configuration file that is taken if none is named; None if there is none.
+
+    Args:
+        root: A ``.ragstream`` that was found: the file beside it is taken if there is none here.
+    """
     path = Path(os.environ.get("RAGSTREAM_CONFIG", CONFIG_NAME))
-    return path if path.is_file() or "RAGSTREAM_CONFIG" in os.environ else None
+    if path.is_file() or "RAGSTREAM_CONFIG" in os.environ:
+        return path
+    beside = root.parent / CONFIG_NAME if root is not None else path
+    return beside if beside.is_file() else None
+
+
+def _found_root(explicit: Mapping[str, Any]) -> Path | None:
+    """Return the data root beside the project that the working directory lies in, if none is set.
+
+    An environment or a command line that names a root leaves it, and the settings beside it, alone.
+    """
+    names = ("RAGSTREAM_DATA_DIR", f"{PREFIX}PATHS__DATA_DIR")
+    if "paths.data_dir" in explicit or any(name in os.environ for name in names):
+        return None
+    try:
+        return data_root.find(Path.cwd())
+    except FileNotFoundError:  # the working directory was deleted
+        return None
 
 
 @functools.cache

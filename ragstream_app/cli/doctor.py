@@ -289,7 +289,8 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
 
     root = config.data_dir
     if not root.is_dir():
-        step = f"{quoted('mkdir', '-p', root / 'doc_raw' / 'PROJECT')} and put documents there"
+        make = quoted("mkdir", "-p", root / "doc_raw" / "PROJECT")
+        step = f"ragstream init, or {make} and put documents there"
         yield Check("data root", "fail", f"{root} does not exist", step)
         return
     if not os.access(root, os.W_OK | os.X_OK):
@@ -298,13 +299,33 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
     free = shutil.disk_usage(root).free
     level = "warn" if free < LOW_DISK_BYTES else "ok"
     step = "free some space; an ingest needs room for new vectors" if level == "warn" else ""
-    yield Check("data root", level, f"{root}, {free / 1e9:.1f} GB free", step)
+    origin = config.origin["paths.data_dir"]
+    chosen = "found from the working directory up" if origin == str(root) else f"set by {origin}"
+    why = "" if origin == "default" else f" ({chosen})"
+    yield Check("data root", level, f"{root}{why}, {free / 1e9:.1f} GB free", step)
+    yield from _folders_in_place(config)
     for name, reason in unfit(root):
         yield Check("projects", "warn", f"{root / 'doc_raw' / name} is not a project", reason)
     home = root / "dagster_home"
     recorded = config.settings.dagster.record == "dagster"
     state = "there" if home.is_dir() else "made by the first recorded run"
     yield Check("dagster home", "ok", f"{home} ({state if recorded else 'recording is off'})")
+
+
+def _folders_in_place(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.wiring.projects import in_place
+    from ragstream_core.wiring.workspace import Workspace
+
+    for name in in_place(config.data_dir):
+        try:
+            roots = Workspace(config).documents(name).roots
+        except RagstreamError as error:
+            yield Check("projects", "fail", error.message, error.hint)
+            continue
+        missing = [str(root.path) for root in roots if not root.path.is_dir()]
+        step = f"mount it; or ragstream project remove {name}"
+        if missing:
+            yield Check("projects", "warn", f"{', '.join(missing)} of {name} is not there", step)
 
 
 def _history(config: AppConfig) -> Iterator[Check]:

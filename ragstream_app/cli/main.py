@@ -85,6 +85,7 @@ def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: st
 _add(app, "demo", demo.demo, demo.DEMO_EPILOG)
 _add(app, "ingest", ingest.ingest, ingest.INGEST_EPILOG)
 _add(app, "status", ingest.status)
+_add(app, "init", project.init, project.INIT_EPILOG)
 _add(app, "prompt", prompt.prompt, prompt.PROMPT_EPILOG)
 _add(app, "ask", ask.ask, ask.ASK_EPILOG)
 _add(app, "chat", chat.chat, chat.CHAT_EPILOG)
@@ -187,7 +188,9 @@ def root(
     ctx: typer.Context,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The data root; default: $RAGSTREAM_DATA_DIR, else data."),
+        typer.Option(
+            metavar="DIR", help="The data root; default: $RAGSTREAM_DATA_DIR, .ragstream, data."
+        ),
     ] = None,
     config: Annotated[
         Path | None,

@@ -8,7 +8,6 @@ where it does for any project.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 State = Literal["ok", "missing", "unreadable"]
-_NOT_A_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +297,7 @@ def _content(
         {"label": label, **({"url": at.url} if isinstance(at, Address) else {"path": str(at)})}
         for label, at in zip(labels, places, strict=True)
     ]
-    old = project_files.labelled(before, label_of) if before else None
+    old = project_files.labelled(before) if before else None
     try:
         return ProjectFile(
             roots=(*(old.roots if old else ()), *map(RootEntry.model_validate, entries)),
@@ -314,10 +312,9 @@ def _content(
         ) from None
 
 
-def label_of(path: Path | Address) -> str:
-    """Return the label of a folder that was given none: its own name, as far as that can be one."""
-    label = re.sub(r"\.{2,}", ".", _NOT_A_LABEL.sub("-", path.name)).strip("-._")[:64]
-    return label if projects.is_valid(label) else f"folder-{label}".rstrip("-")[:64]
+def label_of(place: Path | Address) -> str:
+    """Return the label of a folder or address that was given none, from its own name."""
+    return project_files.label_of(place.name)
 
 
 def _require_apart(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1_000_000
 MAX_STARS = 8
 """A glob with more wildcards could take for ever to match."""
+_NOT_A_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 _SPECIAL = re.compile(r"([\\*?\[\]! #])")
 _HEAD = "# Folders that RAGstream reads in place. Nothing is ever written there.\n"
 
@@ -256,19 +257,21 @@ def exclude(data_dir: Path, project: str, path: str) -> None:
         write(data_dir, project, content)
 
 
-def labelled(content: ProjectFile, label_of: Callable[[Path], str]) -> ProjectFile:
+def label_of(name: str) -> str:
+    """Return the label of a folder that was given none: its own name, as far as that can be one."""
+    label = re.sub(r"\.{2,}", ".", _NOT_A_LABEL.sub("-", name)).strip("-._")[:64]
+    return label if projects.is_valid(label) else f"folder-{label}".rstrip("-")[:64]
+
+
+def labelled(content: ProjectFile) -> ProjectFile:
     """Return the same project with a label for its only folder, so that another can join it.
 
     Globs that name a place below that folder keep their meaning: the label goes before them.
-
-    Args:
-        content: The project.
-        label_of: Gives a folder a label.
     """
     if len(content.roots) > 1:
         return content
     (only,) = content.roots
-    label = only.label or label_of(Path(only.path or _address(only.url).name))
+    label = only.label or label_of(Path(only.path or _address(only.url).name).name)
     return ProjectFile(
         roots=(only.model_copy(update={"label": label}),),
         include=tuple(_below(label, glob) for glob in content.include),

@@ -1,4 +1,4 @@
-"""`ragstream project add`, `list`, `sync`, `remove`: documents in place, and from elsewhere."""
+"""`ragstream init`, `project add`, `list`, `sync`, `remove`: documents in place or mirrored."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.session import emit_json, note, session_of
+from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,12 @@ REMOVE_EPILOG = """**Examples**
 ragstream project remove notes
 
 ragstream project remove notes --keep-index --yes"""
+
+INIT_EPILOG = """**Examples**
+
+ragstream init
+
+ragstream init ~/shop --name shop"""
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the project.")]
 Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")]
@@ -108,6 +115,43 @@ def add(
         note(
             f"next: ragstream project sync {name}" if fetched else f"next: ragstream ingest {name}"
         )
+
+
+def init(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Of your project; default: this one.")
+    ] = Path(),
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the project; default: the folder's name.")
+    ] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Make a data root, .ragstream, in the folder of a project, and read that folder in place.
+
+    Commands that run in the folder or below it then use it, as git does. Git ignores .ragstream.
+    A root that --data, $RAGSTREAM_DATA_DIR or a configuration file names goes first.
+
+    Raises:
+        UsageError: There is no such folder.
+        Refused: It has a data root already.
+    """
+    from ragstream_app.output.words import printable
+    from ragstream_core.services.init_folder import init_folder
+
+    if session_of(ctx).data is not None:
+        raise UsageError("init takes no --data", hint="name the folder instead")
+    made = init_folder(folder, name)
+    if as_json:
+        emit_json(made.to_json())
+        return
+    typer.echo(
+        printable(f"project {made.project} reads {made.folder}; all else is in {made.data_dir}")
+    )
+    typer.echo(f"left out besides what .gitignore names: {', '.join(made.exclude)}")
+    if made.above:
+        note(printable(f"commands here no longer use {made.above}"))
+    note(f"next: ragstream ingest {made.project}")
 
 
 def list_(ctx: typer.Context, as_json: options.Json = False) -> None:

@@ -125,6 +125,6 @@ def test_globs_keep_their_meaning_when_a_folder_gets_its_label():
     one = ProjectFile(
         roots=(RootEntry(path="/srv/code"),), exclude=("/a/", "b/c", "*.log", "!/a/x", "dir/")
     )
-    two = project_files.labelled(one, lambda path: path.name)
+    two = project_files.labelled(one)
     assert two.roots[0].label == "code"
     assert two.exclude == ("/code/a/", "/code/b/c", "*.log", "!/code/a/x", "dir/")

@@ -1,0 +1,80 @@
+"""`ragstream init`: a data root beside a project, which reads that project's folder in place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ragstream_core.errors import Refused, RunCommand, UsageError
+from ragstream_core.platform import data_root
+from ragstream_core.platform.files import make_private_dir, replace_text
+from ragstream_core.records.identity import Json
+from ragstream_core.wiring import project_files, projects
+from ragstream_core.wiring.project_files import ProjectFile, RootEntry
+
+EXCLUDES = (
+    "dist/", "build/", "target/", "vendor/", "coverage/", ".tox/", ".idea/", ".mypy_cache/",
+    "*.min.js", "package-lock.json", "pnpm-lock.yaml",
+)  # fmt: skip
+"""What programs make; version control, installed packages and secrets are never read anyway."""
+_IGNORE = "# Made by RAGstream: prompts, conversations and indexes are nobody else's.\n*\n"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRoot:
+    """A data root that was made.
+
+    Attributes:
+        folder: What it reads.
+        data_dir: The data root.
+        project: The name of the folder's project.
+        exclude: What is left out besides what .gitignore leaves out.
+        above: Another data root that commands found here before; empty: none.
+    """
+
+    folder: str
+    data_dir: str
+    project: str
+    exclude: tuple[str, ...]
+    above: str
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream init --json` prints."""
+        return asdict(self)
+
+
+def init_folder(folder: Path, name: str = "") -> NewRoot:
+    """Make ``FOLDER/.ragstream`` with one project: the folder itself, read in place.
+
+    The project is written last; after a kill the command can be run again.
+
+    Args:
+        folder: Of the project.
+        name: Of the project; empty: the folder's own name.
+
+    Raises:
+        UsageError: There is no such folder.
+        InvalidName: Not a project name.
+        Refused: It has a data root already.
+        OSError: Disk full, permission denied.
+    """
+    try:
+        path = folder.expanduser().resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"there is no folder {folder}: {error}", hint="check the path") from None
+    if not path.is_dir() or path == Path(path.anchor):
+        raise UsageError(f"{path} is no folder of a project", hint="name the folder that you mean")
+    project = projects.checked(name or project_files.label_of(path.name))
+    data_dir = path / data_root.FOLDER
+    if (data_dir / "projects").is_dir() and any(os.scandir(data_dir / "projects")):
+        raise Refused(
+            f"{path} has a data root already: {data_dir}",
+            hint=(RunCommand("project list"), " shows what it reads"),
+        )
+    above = data_root.find(path)
+    make_private_dir(data_dir)
+    replace_text(data_dir / ".gitignore", _IGNORE)
+    content = ProjectFile(roots=(RootEntry(label=project, path=".."),), exclude=EXCLUDES)
+    project_files.write(data_dir, project, content)
+    return NewRoot(str(path), str(data_dir), project, EXCLUDES, str(above or ""))
