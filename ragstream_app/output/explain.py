@@ -250,6 +250,8 @@ def _print_file(found: TracedFile, state: str) -> None:
     else:
         injected = ", injected" if found.kind == "file" else ""
         typer.echo(f"  file        {path}{injected}: {state}")
+    if found.location:
+        typer.echo(f"  in place    {printable(found.location)}")
     typer.echo(f"  sha256      {found.sha256}")
     if chunk:
         _print_generation(chunk)

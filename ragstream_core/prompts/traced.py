@@ -63,12 +63,14 @@ class TracedFile(Trace):
         sha256: Of its bytes then; of a change: of its text.
         moved_to: Where its bytes lie in the newest generation if the file is deleted, or ""; of a
             change None.
+        location: Where it lies on this machine, for a document that is read in place; else None.
     """
 
     project: str
     path: str
     sha256: str
     moved_to: str | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

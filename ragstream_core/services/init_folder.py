@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def init_folder(folder: Path, name: str = "") -> NewRoot:
         raise UsageError(f"{path} is no folder of a project", hint="name the folder that you mean")
     project = projects.checked(name or project_files.label_of(path.name))
     data_dir = path / data_root.FOLDER
-    if (data_dir / "projects").is_dir() and any(os.scandir(data_dir / "projects")):
+    if projects.names(data_dir):
         raise Refused(
             f"{path} has a data root already: {data_dir}",
             hint=(RunCommand("project list"), " shows what it reads"),

@@ -26,6 +26,7 @@ from ragstream_core.wiring.file_states import (
     CURRENT,
     DELETED,
     diff_now,
+    file_location,
     homes_of,
     state_now,
 )
@@ -112,7 +113,10 @@ def _file(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedFil
         now, moved = diff_now(workspace, project, path, sha256), None
     else:
         now, moved = _now(workspace, project, path, sha256)
-    return TracedFile(*cited, home["kind"], home["source"], now, project, path, sha256, moved)
+    return TracedFile(
+        *cited, home["kind"], home["source"], now, project, path, sha256, moved,
+        file_location(workspace, project, path),
+    )  # fmt: skip
 
 
 def _chunk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedChunk:
@@ -121,7 +125,7 @@ def _chunk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedCh
     pins = PromptInputs.from_json(record.inputs).pins
     now, moved = _now(workspace, home, path, sha256)
     found = TracedChunk(
-        *cited, CHUNK, path, now, home, path, sha256, moved,
+        *cited, CHUNK, path, now, home, path, sha256, moved, file_location(workspace, home, path),
         chunk_idx=idx, indexed=_indexed(workspace, home, path, sha256),
         generation=TracedGeneration(0, ""),
     )  # fmt: skip

@@ -42,6 +42,21 @@ def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str
     return CURRENT if found.startswith(sha256) else CHANGED
 
 
+def file_location(workspace: Workspace, project: str, path: str) -> str | None:
+    """Return where a document lies on this machine if it is read in place, for people; else None.
+
+    Args:
+        workspace: The data root.
+        project: Its project.
+        path: As in the index.
+    """
+    try:
+        documents = workspace.documents(project)
+        return str(documents.location(path)) if documents.in_place else None
+    except (RagstreamError, FileNotFoundError):  # the project, or the folder's label, is gone
+        return None
+
+
 def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
     """Return what has become of a file's changes since its last commit, as `state_now`.
 
