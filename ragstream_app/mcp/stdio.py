@@ -15,9 +15,11 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
 
 from ragstream_app.mcp.server import make_server
+from ragstream_assets.recorder.writer import AT_EXIT_S, writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from types import FrameType
 
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.server.lowlevel import Server
@@ -62,8 +64,20 @@ def serve(desk: Desk) -> None:
     Args:
         desk: What the calls work on.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a reader that waits for stdin hears no other end
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     anyio.run(_serve, make_server(desk))
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """End as the signal does, once the recorder's last runs are written.
+
+    Clients send it seconds after they closed stdin. To unwind is no way out: the thread that reads
+    stdin would be waited for.
+    """
+    signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
+    writer.flush(AT_EXIT_S)
+    os.kill(os.getpid(), number)
 
 
 async def _serve(server: Server) -> None:

@@ -1,6 +1,8 @@
 """`ragstream mcp` as clients start it: a child process, the SDK's client, or bare lines."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -321,6 +323,46 @@ def test_a_server_that_is_killed_in_the_middle_of_a_call_loses_nothing_that_was_
     sound(tmp_path)
 
 
+RECORDS = """
+import os, sys
+from ragstream_app.cli.main import main
+from ragstream_assets.recorder.writer import Recording, writer
+
+def write():
+    with open(sys.argv[2], "rb") as until:
+        until.read(1)
+    os.mkdir(sys.argv[3])
+    return ""
+
+writer.submit(Recording(), write)
+main(["--data", sys.argv[1], "mcp"])
+print("served", file=sys.stderr, flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("closed", [True, False], ids=["stdin closed", "stdin open"])
+def test_a_client_that_ends_the_server_by_a_signal_loses_no_run(root, tmp_path, closed, number):
+    go_on, written = tmp_path / "go on", tmp_path / "written"
+    os.mkfifo(go_on)
+    gate = os.open(go_on, os.O_RDWR)
+    process = start(root, words=["-c", RECORDS, str(root), str(go_on), str(written)])
+    say(process, HELLO, READY)
+    assert process.stdout.readline()
+    if closed:
+        process.stdin.close()
+        assert process.stderr.readline() == "served\n"
+    process.send_signal(number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.2)
+    os.write(gate, b"x")
+    assert process.wait(30) == -number
+    assert written.is_dir()
+    for one in (process.stdin, process.stdout, process.stderr):
+        one.close()
+    os.close(gate)
+
+
 def test_a_cancelled_call_is_not_answered_and_keeps_nothing(tmp_path):
     ingested_workspace(tmp_path)
     process = start(tmp_path)
@@ -336,10 +378,10 @@ def test_a_cancelled_call_is_not_answered_and_keeps_nothing(tmp_path):
     assert not list((tmp_path / "prompts").glob("*/record.json"))
 
 
-def start(root, **env):
+def start(root, words=(), **env):
     """Start a server to talk to line by line."""
     return subprocess.Popen(
-        [sys.executable, *MODULE, "--data", str(root), "mcp"],
+        [sys.executable, *(words or [*MODULE, "--data", str(root), "mcp"])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
