@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 READING = ("GET", "HEAD")
+UNFORMED = (*READING, "DELETE")
+"""No form of a web page sends these, and a script asks first; MCP ends a session by DELETE."""
 FRAME = (b"x-frame-options", b"SAMEORIGIN")
 """No other site may show our pages in a frame and have their buttons clicked there."""
 PLAIN = [
@@ -72,7 +74,7 @@ def refusal(scope: MutableMapping[str, Any], hosts: frozenset[str]) -> str:
     reading = scope["method"] in READING
     if not _fetched_by_us(scope, reading=reading):
         return "another page asked for it"
-    if not reading and not own and _media_type(scope) != "application/json":
+    if scope["method"] not in UNFORMED and not own and _media_type(scope) != "application/json":
         return "without an Origin of ours, the content is application/json"
     return _refused_path(scope["path"], query=bool(scope["query_string"]), reading=reading)
 

@@ -102,6 +102,15 @@ def test_the_same_request_with_the_token_is_answered(served):
     assert '"name":"ragstream"' in answer.text
 
 
+def test_a_client_ends_its_session_without_naming_a_content(served):
+    session = {"mcp-session-id": post(served, HELLO).headers["mcp-session-id"]}
+    own = {"Authorization": f"Bearer {served.token}", **session}
+    foreign = {**own, "Origin": "https://evil.example"}
+    assert served.request("DELETE", "/mcp", headers=foreign).status_code == 403
+    assert served.request("DELETE", "/mcp", headers=own).status_code == 200
+    assert post(served, HELLO, **session).status_code == 404
+
+
 def test_bad_bodies_are_refused_and_the_server_goes_on(served):
     assert post(served, "x" * (5 * 1024 * 1024)).status_code == 413
     own = {"Authorization": f"Bearer {served.token}", **BOTH, "Content-Type": "application/json"}
