@@ -92,7 +92,7 @@ class AppConfig(BaseModel):
             UnknownSetting: An unknown key (the nearest one is named), a bad value, an unknown
                 task, an unreadable file.
         """
-        found = _found_root(explicit or {})
+        found = found_root(explicit or {})
         path = config_path or default_config_path(found)
         origin_of = path.name if path else CONFIG_NAME
         layer = dict(file_layer(path))
@@ -289,10 +289,13 @@ def default_config_path(root: Path | None = None) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def _found_root(explicit: Mapping[str, Any]) -> Path | None:
+def found_root(explicit: Mapping[str, Any]) -> Path | None:
     """Return the data root beside the project that the working directory lies in, if none is set.
 
     An environment or a command line that names a root leaves it, and the settings beside it, alone.
+
+    Args:
+        explicit: Dotted key → value, as given to `AppConfig.load`.
     """
     names = ("RAGSTREAM_DATA_DIR", f"{PREFIX}PATHS__DATA_DIR")
     if "paths.data_dir" in explicit or any(name in os.environ for name in names):

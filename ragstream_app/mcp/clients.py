@@ -63,17 +63,18 @@ _DESKTOP = {
 }
 
 
-def usual_file(client: str) -> Path:
-    """Return the file where a client looks for servers: of this folder, or of its user.
+def usual_file(client: str, folder: Path) -> Path:
+    """Return the file where a client looks for servers: of a project, or of its user.
 
     Args:
         client: A name of `CLIENTS`.
+        folder: Of the project.
     """
-    here, home = Path.cwd(), Path.home()
+    home = Path.home()
     places = {
-        "claude-code": here / ".mcp.json",
-        "cursor": here / ".cursor" / "mcp.json",
-        "vscode": here / ".vscode" / "mcp.json",
+        "claude-code": folder / ".mcp.json",
+        "cursor": folder / ".cursor" / "mcp.json",
+        "vscode": folder / ".vscode" / "mcp.json",
         "codex": home / ".codex" / "config.toml",
         "claude-desktop": home
         / _DESKTOP.get(sys.platform, ".config/Claude")

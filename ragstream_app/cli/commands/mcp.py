@@ -36,7 +36,8 @@ ragstream mcp install claude-desktop --write
 
 ragstream mcp install codex --write --yes
 
-claude-code, cursor and vscode get a file in this folder; claude-desktop and codex that of their
+claude-code, cursor and vscode get a file in this folder, or in that of the project that
+`ragstream init` made a data root for; claude-desktop and codex that of their
 user. A file that is replaced is kept beside it as FILE.before-ragstream."""
 Projects = Annotated[
     list[str] | None,
@@ -109,7 +110,7 @@ def install(
     known = clients.CLIENTS[client]
     command = _command(session, workspace.config, only)
     entry = known.entry(command)
-    path = (file or clients.usual_file(client)).absolute()
+    path = (file or clients.usual_file(client, _folder(workspace.config))).absolute()
     if not workspace.projects():
         note(f"there are no projects under {workspace.data_dir.absolute()} yet; is it the one?")
     _tell_of_environment(workspace.config)
@@ -133,14 +134,22 @@ def install(
 
 def _command(session: Session, config: AppConfig, only: tuple[str, ...]) -> list[str]:
     """Return how a client starts the server, from whichever folder."""
-    from ragstream_core.config import default_config_path
+    from ragstream_core.config import default_config_path, found_root
 
     script = Path(sys.executable).with_name("ragstream")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "ragstream_app.cli.main"]
-    settings = session.config or default_config_path()
+    settings = session.config or default_config_path(found_root(config.explicit))
     own = ["--config", str(settings.absolute())] if settings else []
     projects = [word for project in only for word in ("--project", project)]
     return [*program, "--data", str(config.data_dir.absolute()), *own, "mcp", *projects]
+
+
+def _folder(config: AppConfig) -> Path:
+    """Return the folder of the project that `ragstream init` was run in, else this one."""
+    from ragstream_core.config import found_root
+
+    root = found_root(config.explicit)
+    return root.parent if root else Path.cwd()
 
 
 def _tell_of_environment(config: AppConfig) -> None:

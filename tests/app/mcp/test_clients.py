@@ -140,7 +140,7 @@ def test_without_write_it_is_printed_and_nothing_is_written(here, capsys, client
     entry = parsed[CLIENTS[client].section]["ragstream"]
     assert entry["args"][-5:] == ["--data", str(here / "data"), "mcp", "--project", "demo"]
     assert Path(entry["command"]).is_absolute()
-    assert str(usual_file(client)) in said.err
+    assert str(usual_file(client, here)) in said.err
     assert sorted(path.name for path in here.iterdir()) == ["data"]
 
 
@@ -149,7 +149,7 @@ def test_with_write_and_yes_the_change_is_shown_and_made_once(here, capsys, clie
     assert install(client, "--write", "--yes") == 0
     said = capsys.readouterr()
     assert "+" in said.out and "next: " in said.err
-    path = usual_file(client)
+    path = usual_file(client, here)
     made = path.read_bytes()
     assert made
     assert path.is_relative_to(here)
@@ -208,6 +208,23 @@ def test_the_configuration_in_use_is_named_and_the_environment_told_of(here, cap
     args = json.loads(said.out)["mcpServers"]["ragstream"]["args"]
     assert args[2:4] == ["--config", str(here / "ragstream.yaml")]
     assert "retrieval.depth" in said.err
+
+
+@pytest.mark.parametrize("below", [".", "src/deep"])
+def test_beside_a_project_its_folder_and_its_settings_are_meant(
+    tmp_path, capsys, monkeypatch, below
+):
+    monkeypatch.delenv("RAGSTREAM_DATA_DIR", raising=False)
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    (tmp_path / "ragstream.yaml").write_text("mcp:\n  allow_remember: true\n")
+    assert main(["init", str(tmp_path)]) == 0
+    monkeypatch.chdir(tmp_path / below)
+    assert install("vscode", "--write", "--yes") == 0
+    made = json.loads((tmp_path / ".vscode" / "mcp.json").read_text())
+    assert made["servers"]["ragstream"]["args"] == [
+        *("--data", str(tmp_path / ".ragstream")),
+        *("--config", str(tmp_path / "ragstream.yaml"), "mcp"),
+    ]
 
 
 def test_a_data_root_without_projects_is_told_of(here, capsys):
