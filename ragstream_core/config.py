@@ -62,6 +62,7 @@ class AppConfig(BaseModel):
             ``explicit``.
         base: The layers below the task: file and environment.
         explicit: Dotted key → value, as given.
+        file: The configuration file that was read; None if there is none.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -70,6 +71,7 @@ class AppConfig(BaseModel):
     origin: dict[str, str]
     base: tuple[tuple[str, Layer], ...] = Field((), repr=False)  # may hold a key in the clear
     explicit: dict[str, Any] = Field({}, repr=False)
+    file: Path | None = None
 
     @classmethod
     def load(
@@ -101,7 +103,7 @@ class AppConfig(BaseModel):
         base = (origin_of, layer), ("environment", _env_layer())
         if found is not None:
             base = ((str(found), {"paths": {"data_dir": str(found)}}), *base)
-        return cls._merged(base, tasks, task=task, explicit=dict(explicit or {}))
+        return cls._merged(base, tasks, task=task, explicit=dict(explicit or {}), file=path)
 
     @classmethod
     def _merged(
@@ -111,6 +113,7 @@ class AppConfig(BaseModel):
         *,
         task: str,
         explicit: dict[str, Any],
+        file: Path | None,
     ) -> AppConfig:
         layers = list(base)
         if task:
@@ -118,7 +121,14 @@ class AppConfig(BaseModel):
         layers.append(("explicit", nested(explicit)))
         merged, origin = _merge(layers)
         settings = _validate(merged, origin)
-        return cls(settings=settings, tasks=tasks, origin=origin, base=base, explicit=explicit)
+        return cls(
+            settings=settings,
+            tasks=tasks,
+            origin=origin,
+            base=base,
+            explicit=explicit,
+            file=file,
+        )
 
     def with_task(
         self, task: str = "", *, explicit: Mapping[str, object] | None = None
@@ -132,9 +142,8 @@ class AppConfig(BaseModel):
         Raises:
             UnknownSetting: An unknown task, key or value.
         """
-        return self._merged(
-            self.base, self.tasks, task=task, explicit={**self.explicit, **(explicit or {})}
-        )
+        given = {**self.explicit, **(explicit or {})}
+        return self._merged(self.base, self.tasks, task=task, explicit=given, file=self.file)
 
     def resolve_task(self, task_name: str) -> tuple[RetrievalConfig, PromptConfig]:
         """Return the retrieval and prompt settings of a task profile over these settings (R-096).
@@ -185,10 +194,15 @@ def set_dagster_home(data_dir: Path) -> Path:
 
 
 def child_environment(config: AppConfig) -> dict[str, str]:
-    """Return the environment of a server we start: this one, the data root, telemetry off."""
+    """Return the environment of a server we start: the same settings and data root, no telemetry.
+
+    The file is named, since one beside a ``.ragstream`` is not looked for once a root is named.
+    """
+    named = {"RAGSTREAM_CONFIG": str(config.file.absolute())} if config.file else {}
     return {
         **os.environ,
         **QUIET,
+        **named,
         "RAGSTREAM_DATA_DIR": str(config.data_dir),
         "DAGSTER_HOME": str(config.data_dir / "dagster_home"),
     }

@@ -15,7 +15,6 @@ from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_app.session import Session
     from ragstream_core.config import AppConfig
 
 MCP_HELP = """Answer coding agents and chat programs over the Model Context Protocol (MCP).
@@ -108,7 +107,7 @@ def install(
     only = tuple(dict.fromkeys(projects or ()))
     Desk(workspace, only).require()
     known = clients.CLIENTS[client]
-    command = _command(session, workspace.config, only)
+    command = _command(workspace.config, only)
     entry = known.entry(command)
     path = (file or clients.usual_file(client, _folder(workspace.config))).absolute()
     if not workspace.projects():
@@ -132,14 +131,11 @@ def install(
     note(f"written; next: {known.then}")
 
 
-def _command(session: Session, config: AppConfig, only: tuple[str, ...]) -> list[str]:
+def _command(config: AppConfig, only: tuple[str, ...]) -> list[str]:
     """Return how a client starts the server, from whichever folder."""
-    from ragstream_core.config import default_config_path, found_root
-
     script = Path(sys.executable).with_name("ragstream")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "ragstream_app.cli.main"]
-    settings = session.config or default_config_path(found_root(config.explicit))
-    own = ["--config", str(settings.absolute())] if settings else []
+    own = ["--config", str(config.file.absolute())] if config.file else []
     projects = [word for project in only for word in ("--project", project)]
     return [*program, "--data", str(config.data_dir.absolute()), *own, "mcp", *projects]
 

@@ -15,7 +15,6 @@ from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import FrameType
 
     from ragstream_app.server.access import PageAccess
@@ -110,7 +109,7 @@ def up(
     _require_free(config, door)
     servers = [*([_page(door)] if door else []), *_dagster(config, read_only=read_only)]
     servers += [_api(config)] if config.settings.api.enabled else []
-    environment = _environment(config, session.config)
+    environment = _environment(config)
     with _signals_stop(), _running(servers, environment, config) as supervisor:
         _announce(supervisor, config)
         supervisor.watch()
@@ -175,15 +174,13 @@ def _api(config: AppConfig) -> Server:
     return Server("API", [sys.executable, "-m", "ragstream_app.api.server"], url, f"{url}/health")
 
 
-def _environment(config: AppConfig, config_file: Path | None) -> dict[str, str]:
+def _environment(config: AppConfig) -> dict[str, str]:
     """Return the servers' environment: they read the same settings, the ports of this call too."""
     from ragstream_core.config import child_environment
 
     environment = child_environment(config)
     environment["RAGSTREAM_DAGSTER__PORT"] = str(config.settings.dagster.port)
     environment["RAGSTREAM_PAGE__PORT"] = str(config.settings.page.port)
-    if config_file is not None:
-        environment["RAGSTREAM_CONFIG"] = str(config_file.absolute())
     return environment
 
 

@@ -304,11 +304,13 @@ def test_everything_is_told_to_listen_on_loopback(data):
 
 
 def test_the_servers_read_the_ports_and_the_settings_of_the_call(data, tmp_path):
-    config = AppConfig.load(explicit={"dagster.port": 3999, "page.port": 8999})
-    given = up._environment(config, Path("own.yaml"))
+    own = tmp_path / "own.yaml"
+    own.write_text("retrieval:\n  top_k: 9\n")
+    config = AppConfig.load(own, explicit={"dagster.port": 3999, "page.port": 8999})
+    given = up._environment(config)
     assert (given["RAGSTREAM_DAGSTER__PORT"], given["RAGSTREAM_PAGE__PORT"]) == ("3999", "8999")
     assert given["RAGSTREAM_DATA_DIR"] == str(data)
-    assert given["RAGSTREAM_CONFIG"] == str(tmp_path / "own.yaml")
+    assert given["RAGSTREAM_CONFIG"] == str(own)
 
 
 def test_dagster_finds_the_definitions_from_any_directory(data):

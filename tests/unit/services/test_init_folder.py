@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.config import AppConfig, child_environment
 from ragstream_core.errors import InvalidName, Refused, UsageError
 from ragstream_core.index.generations import manifest_of
 from ragstream_core.platform import data_root
@@ -129,3 +130,14 @@ def test_finding_it_loads_nothing_heavy(shop):
         env={**environment, "PYTHONPATH": str(root)},
     )  # fmt: skip
     assert done.stdout.split("\n")[:2] == [str(shop / ".ragstream"), "set()"]
+
+
+def test_servers_of_a_call_from_below_read_the_settings_beside_the_root(shop, monkeypatch):
+    init_folder(shop)
+    (shop / "ragstream.yaml").write_text("retrieval:\n  top_k: 9\n")
+    monkeypatch.chdir(shop / "src")
+    environment = child_environment(AppConfig.load().with_task())
+    for name in ("RAGSTREAM_DATA_DIR", "RAGSTREAM_CONFIG"):
+        monkeypatch.setenv(name, environment[name])
+    told = AppConfig.load()
+    assert (told.data_dir, told.settings.retrieval.top_k) == (shop / ".ragstream", 9)
