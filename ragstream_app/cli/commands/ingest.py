@@ -10,7 +10,6 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import (
-    Session,
     describe,
     emit_json,
     exit_code,
@@ -22,6 +21,7 @@ from ragstream_app.session import (
 from ragstream_core.errors import RagstreamError, UnknownProject, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ragstream_core.ingestion.stats import IngestionStats
@@ -114,28 +114,64 @@ def status(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show what is indexed, what an ingest would do, and the last prompts; writes nothing."""
-    from ragstream_core.wiring import ingestion
+    """Show what is indexed, what an ingest would do, and the last prompts; writes nothing.
 
-    session: Session = session_of(ctx)
-    workspace = session.workspace()
-    rows = [ingestion.status(workspace, project) for project in _wanted(workspace, projects)]
+    A project that cannot be read is named and never hides the others.
+
+    Raises:
+        RagstreamError: The only project cannot be read.
+        Exit: One of several cannot; the code is the worst.
+    """
+    workspace = session_of(ctx).workspace()
+    rows, unusable = _states(workspace, _wanted(workspace, projects))
+    worst = max(map(exit_code, unusable.values()), default=0)
     prompts = _last_prompts(workspace.data_dir / "prompts")
     if as_json:
         emit_json(
             {
                 "data_dir": str(workspace.data_dir),
-                "projects": rows,
+                "projects": [*rows, *_errors(unusable)],
                 "prompts": prompts,
                 "not_projects": [list(row) for row in workspace.unfit_folders()],
             }
         )
-        return
-    from ragstream_app.output.tables import print_skipped, print_status
+    else:
+        from ragstream_app.output.tables import print_skipped, print_status
 
-    print_status(rows, prompts)
-    if skipped:
-        print_skipped(rows)
+        print_status(rows, prompts)
+        if skipped:
+            print_skipped(rows)
+        for project, error in unusable.items():
+            note(f"{project}:")
+            show(error)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _states(
+    workspace: Workspace, wanted: list[str]
+) -> tuple[list[dict[str, Any]], dict[str, RagstreamError]]:
+    """Return the status of each project, and why there is none of some."""
+    from ragstream_core.wiring import ingestion
+
+    rows: list[dict[str, Any]] = []
+    unusable: dict[str, RagstreamError] = {}
+    for project in wanted:
+        try:
+            rows.append(ingestion.status(workspace, project))
+        except RagstreamError as error:
+            if len(wanted) == 1:
+                raise
+            unusable[project] = error
+    return rows, unusable
+
+
+def _errors(unusable: Mapping[str, RagstreamError]) -> list[dict[str, Any]]:
+    """Return what `--json` prints of projects that cannot be read."""
+    return [
+        {"project": project, "error": describe(error).to_json()}
+        for project, error in unusable.items()
+    ]
 
 
 def _synced(workspace: Workspace, project: str, *, as_json: bool) -> bool:

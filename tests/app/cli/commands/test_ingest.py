@@ -27,3 +27,17 @@ def test_a_bad_gold_line_is_wrong_usage(data, run):
     gold.write_text("no json\n")
     code, _, err = run("ingest", "manual")
     assert code == 2 and "gold.jsonl:1: not JSON" in err
+
+
+def test_status_names_a_project_that_cannot_be_read_and_goes_on(data, run):
+    broken = data / "projects" / "shop" / "project.yaml"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("rots: []\n")
+    code, out, err = run("status")
+    assert code == 2 and "manual" in out
+    assert "shop:" in err and f"{broken}:1" in err and "project add shop PATH --replace" in err
+    code, out, _ = run("status", "--json")
+    rows = {row["project"]: row for row in json.loads(out)["projects"]}
+    assert code == 2 and rows["shop"]["error"]["type"] == "UsageError"
+    assert rows["manual"]["files"] == 0
+    assert run("status", "shop")[0] == 2
