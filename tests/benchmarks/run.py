@@ -23,6 +23,7 @@ from tests.benchmarks import (
     bench_facts,
     bench_faithfulness,
     bench_history_commit,
+    bench_in_place,
     bench_journal,
     bench_mirror,
     bench_model_share,
@@ -45,6 +46,7 @@ START, END = "<!-- retrieval -->", "<!-- /retrieval -->"
 PEERS_START, PEERS_END = "<!-- peers -->", "<!-- /peers -->"
 SECTIONS: tuple[Callable[[], str] | str, ...] = (
     bench_noop_ingest.report,
+    bench_in_place.report,
     bench_parsing.report,
     bench_mirror.report,
     bench_cliffs.report,
