@@ -236,6 +236,8 @@ def _require_name(workspace: Workspace, name: str) -> None:
 
 def _folder(workspace: Workspace, given: str | Path) -> Path:
     """Return a folder to be added, links in its path resolved."""
+    if not str(given).strip():
+        raise UsageError("a path is empty", hint="name the folder; `.` is the one you are in")
     try:
         path = Path(given).expanduser().resolve(strict=True)
         with os.scandir(path) as entries:
@@ -369,7 +371,12 @@ def _notes(
                 f"{root.path} is on another file system: while it is not mounted, its documents "
                 "stay in the index as they were"
             )
-        for folder in sorted(root.closed):
+        outermost = (
+            folder
+            for folder in root.closed
+            if not any(folder != other and folder.startswith(other) for other in root.closed)
+        )
+        for folder in sorted(outermost):
             yield f"{root.path / folder.removeprefix(root.prefix)} is left out: RAGstream's own"
     if before is not None and len(before.roots) == 1 and len(documents.roots) > 1:
         yield (

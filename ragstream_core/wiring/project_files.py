@@ -210,7 +210,10 @@ def _unusable(path: Path, line: int, why: str) -> UsageError:
     where = f"{path}:{line}" if line else str(path)
     return UsageError(
         f"{where}: {why}",
-        hint=("correct the file, or write it anew: ", RunCommand("project add", "--replace")),
+        hint=(
+            "correct the file, or write it anew: ",
+            RunCommand("project add", f"{path.parent.name} PATH --replace"),
+        ),
     )
 
 
@@ -242,16 +245,17 @@ def exclude(data_dir: Path, project: str, path: str) -> None:
     """
     glob = "/" + _SPECIAL.sub(r"\\\1", path)
     with serialized(data_dir / "projects"):
-        said = read(data_dir, project)
-        if glob in said.exclude:
+        before = read(data_dir, project)
+        if glob in before.exclude:
             return
         try:
             content = ProjectFile(
-                roots=said.roots, include=said.include, exclude=(*said.exclude, glob)
+                roots=before.roots, include=before.include, exclude=(*before.exclude, glob)
             )
         except ValidationError as error:
+            said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
             raise UsageError(
-                f"{path} cannot be named in {PROJECT_FILE}: {error.errors()[0]['msg']}",
+                f"{path!r} cannot be named in {PROJECT_FILE}: {said}",
                 hint="move the document away",
             ) from None
         write(data_dir, project, content)

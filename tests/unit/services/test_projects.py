@@ -396,3 +396,19 @@ def test_the_file_is_its_owners_alone(space, code):
     made(space, code)
     mode = project_files.path_of(space.data_dir, "shop").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
+
+
+@pytest.mark.parametrize("path", ["", " "])
+def test_an_empty_path_is_not_the_working_directory(space, code, path, monkeypatch):
+    monkeypatch.chdir(code)
+    with pytest.raises(UsageError, match="empty"):
+        made(space, path)
+    assert not space.projects()
+
+
+def test_what_is_ragstreams_own_is_named_once(code):
+    (code / "rs").mkdir()
+    done = made(hashed_workspace(code / "rs"), code)
+    assert [line for line in done.notes if "RAGstream's own" in line] == [
+        f"{code / 'rs'} is left out: RAGstream's own"
+    ]
