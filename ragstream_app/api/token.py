@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import Refused, RunCommand, RunProgram
+from ragstream_core.errors import Refused, RunCommand, RunProgram, quoted
 from ragstream_core.platform.files import create_bytes, make_private_dir, replace_bytes
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def read_token(path: Path) -> str:
         raise Refused("there is no token yet", hint=RunCommand("serve", "--show-token"))
     if path.stat().st_mode & 0o077:
         raise Refused(
-            f"others can read {path}", hint=(RunProgram(f"chmod 600 {path}"), ", and then ", _NEW)
+            f"others can read {path}",
+            hint=(RunProgram(quoted("chmod", 600, path)), ", and then ", _NEW),
         )
     text = path.read_bytes().decode("ascii", "replace").strip()
     if not text.startswith(PREFIX) or len(text) < SECRET_BYTES or not text.isprintable():

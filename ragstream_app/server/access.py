@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 from ragstream_app.server.processes import HOST
 from ragstream_assets.servers.guard import own_hosts, refuse
 from ragstream_core.config import AppConfig
-from ragstream_core.errors import Refused, UnknownSetting
+from ragstream_core.errors import Refused, UnknownSetting, quoted
 from ragstream_core.platform.files import replace_text
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def read_password(path: Path) -> Password:
     if not path.is_file():
         raise Refused("the page has no password", hint="ragstream password")
     if path.stat().st_mode & 0o077:
-        raise Refused(f"others can read {path}", hint=f"chmod 600 {path}; ragstream password")
+        raise Refused(
+            f"others can read {path}", hint=f"{quoted('chmod', 600, path)}; ragstream password"
+        )
     try:
         kind, salt, digest = path.read_text(encoding="ascii").split()
         if kind == "scrypt":

@@ -12,7 +12,7 @@ from ragstream_core.errors import Refused
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "data" / "api-token"
+    return tmp_path / "my data" / "api-token"
 
 
 def test_the_first_call_makes_it_and_the_next_ones_return_it(path):
@@ -65,7 +65,7 @@ def test_one_that_others_can_read_is_refused(path):
     path.chmod(0o640)
     with pytest.raises(Refused, match="others can read") as error:
         ensure_token(path)
-    assert "chmod 600" in error.value.hint
+    assert f"chmod 600 '{path}'" in error.value.hint
 
 
 def test_the_command_prints_it(data, run):

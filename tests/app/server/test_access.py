@@ -67,6 +67,15 @@ def test_the_network_needs_a_setting_a_password_and_a_name(data, page):
     assert "chmod 600" in open_.value.hint
 
 
+def test_the_command_that_closes_the_password_to_others_can_be_pasted(tmp_path):
+    path = tmp_path / "my data"
+    path.write_text("scrypt 00 00\n")
+    path.chmod(0o640)
+    with pytest.raises(Refused, match="others can read") as open_:
+        access.read_password(path)
+    assert open_.value.hint == f"chmod 600 '{path}'; ragstream password"
+
+
 @pytest.mark.parametrize("address", ["", "::", "notes.example", "999.1.1.1", "unix:///tmp/x"])
 def test_what_is_no_address_is_said_to_be_none(data, address):
     with pytest.raises(UnknownSetting, match="not an IPv4 address"):
