@@ -254,7 +254,7 @@ def _reranker(config: AppConfig) -> Iterator[Check]:
 
 
 def _gate(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.wiring.models import MODEL_FREE, gate_name, unmeasured_gate
+    from ragstream_core.wiring.models import MODEL_FREE, gate_name, unmeasured_gate, weights_folder
 
     settings = config.settings.gate
     name = gate_name(config, settings)
@@ -266,8 +266,12 @@ def _gate(config: AppConfig) -> Iterator[Check]:
         why = f"; {settings.model} is here, but no measurement shows that it is better"
         yield Check("gate", "ok", f"{told}{why}: ragstream eval gate PROJECT")
         return
-    absent = f"; {settings.model} is not on this machine" if settings.backend == "auto" else ""
-    yield Check("gate", "ok", f"{told}{absent}")
+    if settings.backend != "auto":
+        yield Check("gate", "ok", told)
+        return
+    here = weights_folder(config, settings.model) is not None
+    lacking = "here, but the extra 'torch' is not" if here else "not on this machine"
+    yield Check("gate", "ok", f"{told}; {settings.model} is {lacking}")
 
 
 def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:

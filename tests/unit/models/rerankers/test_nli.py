@@ -160,6 +160,13 @@ def test_without_weights_the_similarity_gate_stands_in_and_is_named(space):
     assert check.level == "ok" and f"{NLI} is not on this machine" in check.detail
 
 
+def test_weights_that_nothing_here_can_run_are_not_called_absent(space, monkeypatch):
+    build_nli(models.models_dir(space.config) / NLI)
+    monkeypatch.setattr(models.extras, "is_here", lambda extra: extra != "torch")
+    (check,) = _gate(space.config)
+    assert check.level == "ok" and f"{NLI} is here, but the extra 'torch' is not" in check.detail
+
+
 def row(kept, candidates, found=4.0):
     return {"kept_relevant": kept, "candidates": candidates, "found": found, "questions": 2.0}
 
