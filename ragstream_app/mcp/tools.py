@@ -260,7 +260,7 @@ class Explain(ToolCall):
 
         if not self.prompt_key and not self.citation:
             raise UsageError("neither a key nor a citation", hint="give `prompt_key`")
-        key = self.prompt_key or newest_with(desk.workspace, self.citation)
+        key = self.prompt_key or newest_with(desk.workspace, self.citation, wanted=desk.serves)
         found = explanation(desk.workspace, desk.kept(key).prompt_key, chunk=self.citation)
         rows = [_candidate(way) for way in found.candidates]
         texts = (row.model_dump_json() for row in rows)

@@ -5,7 +5,7 @@ Which prompts a prompt goes on from, stage by stage, and what was set otherwise 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -207,20 +207,26 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
     )
 
 
-def newest_with(workspace: Workspace, citation: str) -> str:
+def newest_with(
+    workspace: Workspace, citation: str, *, wanted: Callable[[PromptRecord], bool] | None = None
+) -> str:
     """Return the key of the newest prompt that considered a passage.
 
     Args:
         workspace: The data root.
         citation: As `explanation` takes a candidate, but for parts of a path.
+        wanted: Whether a prompt may be the one; default: each may.
 
     Raises:
+        IntegrityError: `wanted` is given, and the record of a prompt that did is damaged.
         UnknownPrompt: None of the last `RECENT_PROMPTS` did.
     """
     store = workspace.store
     for key in store.keys()[: -RECENT_PROMPTS - 1 : -1]:
         ledger = load_decisions(store.root / key) or ()
-        if named((row.chunk_id for row in candidates_of(ledger)), citation):
+        if not named((row.chunk_id for row in candidates_of(ledger)), citation):
+            continue
+        if wanted is None or wanted(store.record(key)):
             return key
     raise UnknownPrompt(
         f"none of the last {RECENT_PROMPTS} prompts considered {citation[:200]!r}",

@@ -14,6 +14,7 @@ from ragstream_app.mcp.desk import Desk
 from ragstream_app.mcp.server import make_server
 from ragstream_core.errors import Action, RunCommand, SetSetting, worded
 from ragstream_core.library import History
+from ragstream_core.services.explain import explanation
 from ragstream_core.services.ingest import ingest_project
 from tests.app.mcp.mcp_clients import text_of
 from tests.workspaces import (
@@ -249,7 +250,9 @@ def test_a_server_of_one_project_shows_nothing_of_the_others(space):
     ingest_project(space, "other")
     key = ask_and_keep(space, "When does the harbour open?", ("demo", "other"))
     own = ask_and_keep(space)
+    mixed = ask_and_keep(space, f"{QUESTION} And the harbour?", ("demo", "other"))
     desk = Desk(space, ("demo",))
+    citation = explanation(space, mixed).candidates[0].chunk_id
 
     async def use(client):
         refused = [
@@ -261,6 +264,8 @@ def test_a_server_of_one_project_shows_nothing_of_the_others(space):
             await client.read_resource(f"ragstream://prompts/{key}")
         listed = [row.name for row in (await client.list_resources()).resources]
         projects = await client.call_tool("list_projects", {})
+        why = await client.call_tool("explain", {"citation": citation})
+        assert why.structured_content["prompt_key"] == own
         return refused, listed, projects.structured_content["projects"]
 
     refused, listed, projects = asked(desk, use)
