@@ -136,5 +136,6 @@ def _next_steps(outcome: PromptOutcome) -> list[str]:
         '  ragstream prompt "…" -p handbook    a question of your own',
         "  ragstream up                        Dagster and the page, in a browser",
         "  ragstream project add NAME FOLDER   documents of your own, read where they lie",
+        "  ragstream init FOLDER               a data root of its own beside a project of yours",
         "  ragstream --install-completion      names complete with the Tab key",
     ]

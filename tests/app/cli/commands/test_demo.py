@@ -26,7 +26,7 @@ def test_an_empty_folder_gets_a_project_and_a_prompt(sample, environment, run):
     code, out, err = run("demo", "How do I turn the file lock on?")
     assert code == 0, err
     assert "HARD RULES" in out and "file lock" in out.lower()
-    assert "what to try next" in err and "ragstream up" in err
+    assert "what to try next" in err and "ragstream up" in err and "ragstream init" in err
     code, out, err = run("demo", "How do I turn the file lock on?", "--json")
     assert code == 0, err
     assert "HARD RULES" in json.loads(out)["super_prompt"]
