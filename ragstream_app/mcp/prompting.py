@@ -40,6 +40,7 @@ def build(
     from ragstream_app.prompt_runner import outcome_of
     from ragstream_assets.recorder.recorder import record_prompt
     from ragstream_core.prompts.chain import OPS
+    from ragstream_core.prompts.fences import one_line, safe_name
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.ingestion import changed_files
 
@@ -52,7 +53,7 @@ def build(
     request = PromptRequest(
         text=question, projects=(project,), settings=dict(settings or {}), task=task
     )
-    changed = changed_files(desk.workspace, request.projects)
+    changed = changed_files(desk.workspace, request.projects, shown=safe_name)
     call.progress("reading", 0, 0)
     desk.load_models()
     outcome = outcome_of(record_prompt(desk.workspace, request, observe=observe))
@@ -62,5 +63,5 @@ def build(
         super_prompt=outcome.text,
         tokens=outcome.tokens,
         from_record=bool(outcome.asked),
-        warnings=[*changed, *outcome.warnings],
+        warnings=[*changed, *map(one_line, outcome.warnings)],
     )

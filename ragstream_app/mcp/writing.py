@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ragstream_app.mcp.results import IngestResult, RememberResult
 from ragstream_app.mcp.tools import ADDS, ProjectName, ToolCall
+from ragstream_core.prompts.fences import one_line, safe_name
 
 if TYPE_CHECKING:
     from ragstream_app.mcp.calls import Call
@@ -77,5 +78,10 @@ class Ingest(ToolCall):
             files=dict(stats.files),
             passages=stats.chunks.get("live", 0),
             refused=stats.refused,
-            warnings=[*stats.warnings, *(f"{p}: {why}" for p, why in stats.skipped_reasons[:20])],
+            warnings=[*map(one_line, stats.warnings), *map(_left_out, stats.skipped_reasons[:20])],
         )
+
+
+def _left_out(row: tuple[str, str]) -> str:
+    path, why = row
+    return f"{safe_name(path)}: {one_line(why)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,8 +151,15 @@ def pending_paths(status: Mapping[str, Any]) -> list[str]:
     return sorted({path for kind in ("new", "changed", "removed") for path in pending[kind]})
 
 
-def changed_files(workspace: Workspace, projects: Sequence[str]) -> list[str]:
+def changed_files(
+    workspace: Workspace, projects: Sequence[str], *, shown: Callable[[str], str] = str
+) -> list[str]:
     """Return one sentence a project with documents that changed since its last ingest.
+
+    Args:
+        workspace: The data root.
+        projects: Their names.
+        shown: How the name of a file is written.
 
     Raises:
         UnknownProject: There is no such folder.
@@ -161,7 +168,7 @@ def changed_files(workspace: Workspace, projects: Sequence[str]) -> list[str]:
     for project in projects:
         pending = pending_paths(status(workspace, project))
         if pending:
-            names = ", ".join(pending[:_NAMES_SHOWN])
+            names = ", ".join(map(shown, pending[:_NAMES_SHOWN]))
             more = " …" if len(pending) > _NAMES_SHOWN else ""
             changed = f"{len(pending)} file(s) changed since the last ingest"
             found.append(f"{project}: {changed}: {names}{more}")
