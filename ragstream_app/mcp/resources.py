@@ -125,10 +125,12 @@ def get_prompt(desk: Desk, call: Call, name: str, arguments: dict[str, str]) -> 
     """Return the Super-Prompt of a question by a task profile; it is kept like any other.
 
     Raises:
-        UsageError: No such prompt, no question, or an argument that it does not take.
+        UsageError: No such prompt, no question, one that is too long, or an argument that it does
+            not take.
         RagstreamError: As `ragstream_app.mcp.prompting.build`.
     """
     from ragstream_app.mcp.prompting import build
+    from ragstream_app.mcp.tools import MOST_CHARS
 
     known = [prompt.name for prompt in list_prompts(desk)]
     if name not in known:
@@ -137,6 +139,11 @@ def get_prompt(desk: Desk, call: Call, name: str, arguments: dict[str, str]) -> 
     if unknown or not arguments.get("question"):
         what = f"no argument {unknown[0][:80]!r}" if unknown else "no question"
         raise UsageError(what, hint="give `question`, and `project` if you want")
+    if len(arguments["question"]) > MOST_CHARS:
+        raise UsageError(
+            f"a question of {len(arguments['question']):,} characters",
+            hint=f"at most {MOST_CHARS:,}; long texts belong into the project, as files",
+        )
     project = desk.project(arguments.get("project", ""))
     made = build(
         desk, call, arguments["question"], project, task="" if name == ANY_PROFILE else name

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 ProjectName = Annotated[
     str, Field(max_length=64, description="May be left out if there is only one.")
 ]
-Question = Annotated[str, Field(min_length=1, max_length=100_000)]
+MOST_CHARS = 100_000
+"""Of a question: to find out that no budget holds more takes minutes."""
+Question = Annotated[str, Field(min_length=1, max_length=MOST_CHARS)]
 CitationText = Annotated[
     str,
     Field(

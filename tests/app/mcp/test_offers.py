@@ -173,6 +173,8 @@ def test_each_task_profile_is_a_prompt(space):
             await client.get_prompt("short", {})
         with pytest.raises(MCPError, match="nix"):
             await client.get_prompt("nix", {"question": QUESTION})
+        with pytest.raises(MCPError, match="at most 100,000"):
+            await client.get_prompt("short", {"question": "x" * 100_001})
         return names, made
 
     names, made = asked(space, use)
