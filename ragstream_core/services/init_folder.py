@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -55,13 +56,16 @@ def init_folder(folder: Path, name: str = "") -> NewRoot:
     Raises:
         UsageError: There is no such folder.
         InvalidName: Not a project name.
-        Refused: It has a data root already.
+        Refused: It has a data root already, or something else has that name.
         OSError: Disk full, permission denied.
     """
     try:
         path = folder.expanduser().resolve(strict=True)
+    except FileNotFoundError:
+        raise UsageError(f"there is no folder {folder}", hint="check the path") from None
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"there is no folder {folder}: {error}", hint="check the path") from None
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{folder} cannot be read: {why}", hint="check the path") from None
     if not path.is_dir() or path == Path(path.anchor):
         raise UsageError(f"{path} is no folder of a project", hint="name the folder that you mean")
     project = projects.checked(name or project_files.label_of(path.name))
@@ -71,6 +75,8 @@ def init_folder(folder: Path, name: str = "") -> NewRoot:
             f"{path} has a data root already: {data_dir}",
             hint=(RunCommand("project list"), " shows what it reads"),
         )
+    if os.path.lexists(data_dir) and not data_dir.is_dir():
+        raise Refused(f"{data_dir} is there and is no folder", hint="move it away, then run again")
     above = data_root.find(path)
     make_private_dir(data_dir)
     replace_text(data_dir / ".gitignore", _IGNORE)

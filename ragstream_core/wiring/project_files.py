@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
@@ -263,7 +264,8 @@ def exclude(data_dir: Path, project: str, path: str) -> None:
 
 def label_of(name: str) -> str:
     """Return the label of a folder that was given none: its own name, as far as that can be one."""
-    label = re.sub(r"\.{2,}", ".", _NOT_A_LABEL.sub("-", name)).strip("-._")[:64]
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    label = re.sub(r"\.{2,}", ".", _NOT_A_LABEL.sub("-", plain)).strip("-._")[:64]
     return label if projects.is_valid(label) else f"folder-{label}".rstrip("-")[:64]
 
 

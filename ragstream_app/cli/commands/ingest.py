@@ -18,7 +18,7 @@ from ragstream_app.session import (
     session_of,
     show,
 )
-from ragstream_core.errors import RagstreamError, UnknownProject, UsageError
+from ragstream_core.errors import RagstreamError, RunCommand, UnknownProject, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -280,7 +280,11 @@ def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
         folder = workspace.data_dir / "doc_raw"
         raise UnknownProject(
             "; ".join([f"there is no project under {folder}", *unfit_lines(workspace)]),
-            hint=f"put documents into {folder}/PROJECT/, or name another root with --data DIR",
+            hint=(
+                RunCommand("project add", "NAME PATH"),
+                f" reads a folder where it is; or put documents into {folder}/PROJECT/, "
+                "or name another root with --data DIR",
+            ),
         )
     if not projects:
         for line in unfit_lines(workspace):

@@ -141,3 +141,18 @@ def test_servers_of_a_call_from_below_read_the_settings_beside_the_root(shop, mo
         monkeypatch.setenv(name, environment[name])
     told = AppConfig.load()
     assert (told.data_dir, told.settings.retrieval.top_k) == (shop / ".ragstream", 9)
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to(path.parent / "nix")])
+def test_something_else_of_that_name_is_named_and_stays(shop, make):
+    make(shop / ".ragstream")
+    with pytest.raises(Refused, match="is no folder") as refused:
+        init_folder(shop)
+    assert "move it away" in refused.value.hint
+    assert not (shop / "nix").exists()
+
+
+def test_a_folder_that_is_missing_is_named_once(tmp_path):
+    with pytest.raises(UsageError) as refused:
+        init_folder(tmp_path / "nix")
+    assert refused.value.message == f"there is no folder {tmp_path / 'nix'}"

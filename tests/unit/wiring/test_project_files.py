@@ -128,3 +128,11 @@ def test_globs_keep_their_meaning_when_a_folder_gets_its_label():
     two = project_files.labelled(one)
     assert two.roots[0].label == "code"
     assert two.exclude == ("/code/a/", "/code/b/c", "*.log", "!/code/a/x", "dir/")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("Ünï ço", "Uni-co"), ("U\u0308n", "Un"), ("資料", "folder"), ("a..b", "a.b")],
+)
+def test_a_label_keeps_what_it_can_of_the_folders_name(name, label):
+    assert project_files.label_of(name) == label
