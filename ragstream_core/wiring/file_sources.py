@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ragstream_core.agents.a1_file_injector import forced_paths
+from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.config import overlay
@@ -113,6 +113,32 @@ def injectable(workspace: Workspace, project: str) -> list[str]:
     found = workspace.documents(project).scan()
     other = [path for path, reason in found.refused if reason == "type not supported"]
     return sorted([*found.files, *other])
+
+
+def named_files(
+    workspace: Workspace, token: str, names: Sequence[str], projects: Sequence[str]
+) -> list[str]:
+    """Return what a forced name means; if it fits nothing, folders that are away are named.
+
+    Args:
+        workspace: The data root.
+        token: As written, POSIX.
+        names: What it may mean.
+        projects: Whose files these are.
+
+    Raises:
+        UsageError: It fits no file, or several.
+    """
+    try:
+        return forced_paths(token, names)
+    except UsageError as error:
+        trees = [workspace.documents(project) for project in projects]
+        away = [
+            f"{root.shown}: {why}" for tree in trees for root, why in tree.absent(tree.missing())
+        ]
+        if not away or candidates(token, names):
+            raise
+        raise UsageError(error.message, hint=f"it may lie in {'; '.join(away)}") from None
 
 
 def ingested_hashes(workspace: Workspace, pin: Pin, paths: Collection[str]) -> dict[str, str]:
@@ -257,7 +283,9 @@ def pinned_diffs(
         for path in injectable(workspace, project)
     }
     tokens = [token.replace("\\", "/").removeprefix("./") for token in wanted]
-    names = dict.fromkeys(name for token in tokens for name in forced_paths(token, list(homes)))
+    names = dict.fromkeys(
+        name for token in tokens for name in named_files(workspace, token, list(homes), projects)
+    )
     return {f"{PREFIX}{'/'.join(homes[name])}": diff_of(workspace, *homes[name]) for name in names}
 
 

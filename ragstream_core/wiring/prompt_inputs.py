@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ragstream_core.agents.a1_file_injector import candidates, forced_paths
+from ragstream_core.agents.a1_file_injector import candidates
 from ragstream_core.agents.headers import default_alias_text
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.conversations.given import pinned_text
@@ -34,7 +34,12 @@ from ragstream_core.wiring import (
     remembered_facts_files,
 )
 from ragstream_core.wiring.digest import digest_text
-from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, injectable
+from ragstream_core.wiring.file_sources import (
+    RecordedAnswers,
+    RecordedFiles,
+    injectable,
+    named_files,
+)
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of_settings, within_window
 
@@ -247,7 +252,7 @@ def _names(
         for path in injectable(workspace, project)
     }
     for token in forced:
-        forced_paths(token, list(shown))  # refuses before anything is recorded
+        named_files(workspace, token, list(shown), projects)  # refuses before anything is recorded
     found = {shown[name] for token in tokens for name in candidates(token, list(shown))}
     return tuple(sorted(found))
 

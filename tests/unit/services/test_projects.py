@@ -412,3 +412,17 @@ def test_what_is_ragstreams_own_is_named_once(code):
     assert [line for line in done.notes if "RAGstream's own" in line] == [
         f"{code / 'rs'} is left out: RAGstream's own"
     ]
+
+
+def test_a_named_file_of_a_missing_folder_is_no_slip_of_the_pen(space, code, wiki):
+    made(space, code, wiki)
+    names = file_sources.injectable(space, "shop")
+    assert file_sources.named_files(space, "c.md", names, ["shop"]) == ["wiki/c.md"]
+    wiki.rename(wiki.with_name("away"))
+    names = file_sources.injectable(space, "shop")
+    with pytest.raises(UsageError, match="wiki/c.md") as refused:
+        file_sources.named_files(space, "wiki/c.md", names, ["shop"])
+    assert f"{wiki}: {MISSING}" in refused.value.hint
+    with pytest.raises(UsageError, match="wiki/c.md") as refused:
+        file_sources.pinned_diffs(space, ["wiki/c.md"], ["shop"])
+    assert f"{wiki}: {MISSING}" in refused.value.hint
