@@ -110,8 +110,8 @@ def test_a_name_is_no_option_and_no_pathspec(space, tmp_path):
     for name in ("--output=leak.md", "[s]ettings.md"):
         (docs / name).write_text("two\n")
     for name in ("--output=leak.md", "[s]ettings.md"):
-        assert "+two" in file_sources.diff_of(docs, "demo", name)
-        assert "theta" not in file_sources.diff_of(docs, "demo", name)
+        assert "+two" in file_sources.diff_of(space, "demo", name)
+        assert "theta" not in file_sources.diff_of(space, "demo", name)
     assert not (docs / "leak.md").exists()
 
 
@@ -126,7 +126,7 @@ def test_no_tool_of_the_repository_is_run(space, tmp_path):
     git(docs, "config", "core.fsmonitor", str(tool))
     git(docs, "config", "diff.external", str(tool))
     touched.unlink(missing_ok=True)
-    assert "+  theta: 0.4" in file_sources.diff_of(docs, "demo", "settings.yaml")
+    assert "+  theta: 0.4" in file_sources.diff_of(space, "demo", "settings.yaml")
     assert not touched.exists()
 
 
