@@ -30,7 +30,7 @@ Projects = Annotated[
         "--project",
         metavar="PROJECT",
         autocompletion=project_names,
-        help="A project to read; repeatable.",
+        help="A project to read; repeatable. None: the only one.",
     ),
 ]
 Files = Annotated[
@@ -220,6 +220,14 @@ def read_text(text: str) -> str:
     if sys.stdin.isatty():
         note("type the prompt; end it with Ctrl-D")
     return sys.stdin.buffer.read().decode("utf-8-sig", "replace")  # a mark of its encoding goes
+
+
+def read_projects(workspace: Workspace, named: list[str] | None) -> tuple[str, ...]:
+    """Return the projects to read, without doubles: those named, else the only one there is."""
+    if named:
+        return tuple(dict.fromkeys(named))
+    known = workspace.projects()
+    return tuple(known) if len(known) == 1 else ()
 
 
 def setting_values(assignments: list[str] | None) -> dict[str, str]:

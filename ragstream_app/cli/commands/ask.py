@@ -65,9 +65,10 @@ def ask(
     settings = options.setting_values(assignments)
     settings |= {"history.persist": "false"} if no_persist else {}
     settings = ({"prompt.model_target": model} if model else {}) | settings
+    workspace = session_of(ctx).workspace(explicit={"provider.model": model} if model else None)
     request = PromptRequest(
         text=options.read_text(text),
-        projects=tuple(dict.fromkeys(projects or [])),
+        projects=options.read_projects(workspace, projects),
         files=tuple(files or []),
         diffs=tuple(diffs or []),
         off=tuple(off or []),
@@ -77,7 +78,6 @@ def ask(
         as_of=as_of,
         session=session,
     )
-    workspace = session_of(ctx).workspace(explicit={"provider.model": model} if model else None)
     changed = options.stale_documents(workspace, request, stale)
     workspace = _with_model(workspace)
     recorded = is_recorded(workspace, wanted=not no_record)

@@ -121,7 +121,7 @@ def chat(
     }
     given = {name: str(value) for name, value in flags.items() if value is not None}
     chosen = ChatOptions(
-        projects=tuple(dict.fromkeys(projects or [])),
+        projects=options.read_projects(space, projects),
         files=tuple(files or []),
         off=tuple(off or []),
         lock=lock,

@@ -64,9 +64,10 @@ def prompt(
     settings = options.setting_values(assignments)
     settings |= {"history.persist": "false"} if no_persist else {}
     settings |= {"prompt.model_target": model_target} if model_target else {}
+    workspace = session_of(ctx).workspace()
     request = PromptRequest(
         text=options.read_text(text),
-        projects=tuple(dict.fromkeys(projects or [])),
+        projects=options.read_projects(workspace, projects),
         files=tuple(files or []),
         diffs=tuple(diffs or []),
         off=(*(off or []), *(without or [])),
@@ -77,7 +78,6 @@ def prompt(
         session=session,
     )
     op = last_op(through)
-    workspace = session_of(ctx).workspace()
     changed = options.stale_documents(workspace, request, stale)
     expected = announced(workspace, request)
     recorded = is_recorded(workspace, wanted=not no_record)
@@ -117,8 +117,8 @@ def search(
     from ragstream_core.services.search import search as ranked
 
     require_search(text, k)
-    named = require_projects(projects or ())
     workspace = session_of(ctx).workspace(task=task, explicit=options.setting_values(assignments))
+    named = require_projects(options.read_projects(workspace, projects))
     if context:
         from ragstream_app.output.inspect import print_context
 

@@ -27,7 +27,6 @@ CASES = [
     (["status", "nobody"], 2, "nobody", "known: manual"),
     (["prompt", "", "-p", "manual"], 2, "empty", "ragstream prompt"),
     (["prompt", "  …  ", "-p", "manual"], 2, "empty", "ragstream prompt"),
-    (["prompt", QUESTION], 2, "project", "-p PROJECT"),
     (["prompt", QUESTION, "-p", "nobody"], 2, "nobody", "doc_raw"),
     (["prompt", QUESTION, "-p", "manual", "--set", "retrieval.topk=3"], 2, "retrieval.topk",
      "retrieval.top_k"),
@@ -68,6 +67,17 @@ def test_message_names_thing_and_next_step(indexed, run, words, code, named, hin
     assert set(error) == {"type", "message", "hint"}
     assert named in error["message"] and hint in error["hint"]
     assert snapshot(indexed) == before
+
+
+def test_the_only_project_is_read_and_of_several_one_must_be_named(indexed, run):
+    code, found, _ = run("search", "locks", "--json")
+    assert code == 0 and json.loads(found)
+    assert run("prompt", QUESTION, "--no-record")[0] == 0
+    other = indexed / "doc_raw" / "other"
+    other.mkdir()
+    for words in (["prompt", QUESTION], ["search", "locks"], ["ask", QUESTION]):
+        code, _, err = run(*words)
+        assert code == 2 and "no project given" in err and "-p PROJECT" in err
 
 
 def test_a_wrong_setting_in_the_environment_is_named(data, run, monkeypatch):
