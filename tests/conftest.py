@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import settings
 
 from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
@@ -24,6 +25,9 @@ from tests.model_server import serving
 
 # Two child processes an ingest would double the time of the tests; those of the collection ask.
 os.environ.setdefault("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
+# How long an example takes says how busy the machine is, and nothing about a law.
+settings.register_profile("ragstream", deadline=None)
+settings.load_profile("ragstream")
 LONGEST = ("browser", "faults", "assets", "app", "docs", "properties", "contracts")
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 1 << 30

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_app.api.errors import ApiError, response_of
 from ragstream_app.api.token import is_token
-from ragstream_assets.servers.guard import refusal, refuse, unframed
+from ragstream_assets.servers.guard import READING, refusal, refuse, unframed
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,6 +19,8 @@ HEALTH = "/health"
 OPENAPI = "/openapi.json"
 OPEN = (HEALTH, OPENAPI)
 """Paths that need no token: they say nothing of the data root."""
+BODILESS = (*READING, "DELETE")
+"""An MCP client ends its session by DELETE, which no form of a web page sends."""
 NO_TOKEN = (
     "no token: send the header `Authorization: Bearer TOKEN`; `ragstream serve --show-token` "
     "prints the token"
@@ -52,7 +54,7 @@ class Door:
             await self.app(scope, receive, unframed(send))
 
     def _error(self, scope: Scope) -> ApiError | None:
-        if reason := refusal(scope, self.hosts):
+        if reason := refusal(scope, self.hosts, BODILESS):
             return ApiError(403, f"refused: {reason}", code="refused")
         if scope["path"] in OPEN:
             return None

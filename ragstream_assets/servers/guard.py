@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 READING = ("GET", "HEAD")
-UNFORMED = (*READING, "DELETE")
-"""No form of a web page sends these, and a script asks first; MCP ends a session by DELETE."""
 FRAME = (b"x-frame-options", b"SAMEORIGIN")
 """No other site may show our pages in a frame and have their buttons clicked there."""
 PLAIN = [
@@ -56,12 +54,15 @@ class Guard:
             await self.app(scope, receive, unframed(send))
 
 
-def refusal(scope: MutableMapping[str, Any], hosts: frozenset[str]) -> str:
+def refusal(
+    scope: MutableMapping[str, Any], hosts: frozenset[str], bodiless: Iterable[str] = READING
+) -> str:
     """Return why a request is refused, empty where it is not.
 
     Args:
         scope: Of an HTTP request or a WebSocket.
         hosts: The values of a Host header that are accepted.
+        bodiless: Methods that need no type of content.
     """
     host, origin = _only(scope, b"host").lower(), _only(scope, b"origin")
     if host not in hosts:
@@ -74,7 +75,7 @@ def refusal(scope: MutableMapping[str, Any], hosts: frozenset[str]) -> str:
     reading = scope["method"] in READING
     if not _fetched_by_us(scope, reading=reading):
         return "another page asked for it"
-    if scope["method"] not in UNFORMED and not own and _media_type(scope) != "application/json":
+    if scope["method"] not in bodiless and not own and _media_type(scope) != "application/json":
         return "without an Origin of ours, the content is application/json"
     return _refused_path(scope["path"], query=bool(scope["query_string"]), reading=reading)
 

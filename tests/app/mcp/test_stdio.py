@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -219,6 +220,27 @@ def talk(root, lines, words=()):
     )
 
 
+def answers_to(root, lines, last):
+    """Send lines, and close stdin once the answer with the number `last` is there.
+
+    Returns all answers in their order. What is under way when stdin is closed ends unanswered.
+    """
+    answers = []
+    with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(
+        [sys.executable, *MODULE, "--data", str(root), "mcp"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment(),
+    ) as server:  # fmt: skip
+        server.stdin.write("\n".join([*lines, ""]))
+        server.stdin.flush()
+        while (answer := server.stdout.readline()) and json.loads(answer).get("id") != last:
+            answers.append(json.loads(answer))
+        server.stdin.close()
+        assert server.wait(60) == 0
+        errors.seek(0)
+        assert "Traceback" not in errors.read()
+    return [*answers, json.loads(answer)]
+
+
 def line(number, method, params=None):
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}})
 
@@ -242,9 +264,8 @@ READY = '{"jsonrpc": "2.0", "method": "notifications/initialized"}'
 )
 def test_a_bad_line_is_answered_and_the_next_one_works(root, bad):
     bad = bad.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    done = talk(root, "\n".join([HELLO, READY, bad, line(2, "tools/list"), ""]))
-    assert done.returncode == 0, done.stderr
-    answers = {row.get("id"): row for row in map(json.loads, done.stdout.splitlines())}
+    done = answers_to(root, [HELLO, READY, bad, line(2, "tools/list")], last=2)
+    answers = {row.get("id"): row for row in done}
     assert answers[None]["error"]["code"] == PARSE_ERROR
     assert "4 MiB" in answers[None]["error"]["message"]
     assert len(answers[2]["result"]["tools"]) == 5
@@ -269,22 +290,16 @@ HOSTILE = [
 
 
 def test_after_hostile_lines_the_server_still_answers(root):
-    done = talk(root, "\n".join([HELLO, READY, *HOSTILE, line(99, "tools/list"), ""]))
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
-    answers = [json.loads(row) for row in done.stdout.splitlines()]
-    (last,) = [row for row in answers if row.get("id") == 99]
-    assert len(last["result"]["tools"]) == 5
+    answers = answers_to(root, [HELLO, READY, *HOSTILE, line(99, "tools/list")], last=99)
+    assert len(answers[-1]["result"]["tools"]) == 5
     assert sum(row.get("id") is None for row in answers) >= 4
 
 
 def test_only_the_protocol_goes_to_stdout(root):
-    calls = [line(2, "tools/call", {"name": "list_projects"}), line(3, "nix/nix"), ""]
-    done = talk(root, "\n".join([HELLO, READY, *calls]))
-    rows = {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
-    assert rows[3]["error"]["code"] == METHOD_NOT_FOUND
-    assert {row["jsonrpc"] for row in rows.values()} == {"2.0"}
-    assert "Traceback" not in done.stderr
+    calls = [line(2, "tools/call", {"name": "list_projects"}), line(3, "nix/nix")]
+    answers = answers_to(root, [HELLO, READY, *calls], last=3)
+    assert answers[-1]["error"]["code"] == METHOD_NOT_FOUND
+    assert {row["jsonrpc"] for row in answers} == {"2.0"}
 
 
 def test_a_client_that_dies_in_the_middle_of_a_call_leaves_nothing_half_done(tmp_path):

@@ -27,7 +27,7 @@ def test_names_of_one_letter_are_projects(root):
     assert projects.names(root) == ["a", "default", "notes", "pg"]
     projects.require(root, "a")
     (only,) = projects.copied(root, "a").roots
-    assert only == ("", root / "doc_raw" / "a", frozenset())
+    assert only == ("", root / "doc_raw" / "a", frozenset(), "")
 
 
 def test_a_folder_that_cannot_be_a_project_is_told_with_its_reason(root):

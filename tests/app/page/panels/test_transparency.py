@@ -7,7 +7,7 @@ import pytest
 
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.ingests import IngestJobs
-from ragstream_app.page.panels import preview, prompt, transparency
+from ragstream_app.page.panels import first_steps, preview, prompt, transparency
 from ragstream_app.page.prompt_session import PromptSession
 from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_core.prompts.chain import BUTTONS, OPS
@@ -251,7 +251,7 @@ def test_a_press_that_ends_while_the_page_is_drawn_is_shown(page, slow, monkeypa
         go.set()
         assert job.wait(60)
 
-    monkeypatch.setattr(prompt, "welcome", ends_here)
+    monkeypatch.setattr(first_steps, "show", ends_here)
     run(page)
     assert QUESTION in area(page, "Super-Prompt").value
     assert not any(b.disabled for b in pressed(page))
@@ -265,7 +265,7 @@ def test_texts_that_were_never_drawn_do_not_pile_up(page, monkeypatch):
             st.session_state["shown"] = object()
             prompt.take_in_press()
 
-    monkeypatch.setattr(prompt, "welcome", another_text)
+    monkeypatch.setattr(first_steps, "show", another_text)
     click(ask(page), BUTTONS[0])
     run(page)
     names = [name for name in page.session_state if name.startswith("super_prompt ")]
