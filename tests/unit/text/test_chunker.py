@@ -114,7 +114,8 @@ def test_time_grows_with_the_length_and_not_with_its_square(unit):
         return time.process_time() - begin
 
     seconds(1000)
-    assert seconds(40_000) < 0.25 + 10 * seconds(10_000)
+    # a busy machine may slow one of the two down; a square shows itself each time
+    assert any(seconds(40_000) < 0.25 + 10 * seconds(10_000) for _ in range(3))
 
 
 def test_a_long_line_without_spaces_goes_through_the_tokenizer_in_parts(monkeypatch):

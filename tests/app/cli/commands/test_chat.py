@@ -314,6 +314,7 @@ def test_quit_ends_the_chat_and_later_lines_are_not_read(indexed, server, piped)
               ("-p", "manual", "--session", "../x"), ("-p", "manual", "--task", "nosuch")]
 )  # fmt: skip
 def test_what_no_question_could_be_asked_with_is_refused_at_once(indexed, run, words):
+    (indexed / "doc_raw" / "other").mkdir()  # of several projects one must be named
     code, out, err = run("chat", *words)
     assert code == 2 and out == "" and "error: " in err and "next: " in err
 
