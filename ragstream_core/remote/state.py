@@ -75,6 +75,8 @@ class MirrorState:
         """
         head = json.dumps({"format": FORMAT, "url": self.url, "revision": self.revision})
         lines = (_line(path, row) for path, row in sorted(self.rows.items()))
+        for left in self.path.parent.glob(f".{self.path.name}.*.tmp"):
+            left.unlink(missing_ok=True)  # of a write that was killed; the folder is locked
         replace_text(self.path, f"{head}\n{''.join(lines)}")
 
     def holds(self, folder: Path, path: str, version: str) -> bool:
