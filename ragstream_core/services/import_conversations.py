@@ -22,6 +22,7 @@ from ragstream_core.conversations.importers.exchange import (
     Conversation,
     exchanges,
     iso_time,
+    not_kept,
     session_of,
     turn_of,
 )
@@ -344,7 +345,8 @@ class _Import:
             self.refused[turn.session_id] += 1
 
     def _turns(self, found: Conversation) -> Iterator[tuple[str, Turn]]:
-        for exchange in exchanges(found):
+        for whole in exchanges(found):
+            exchange = not_kept(found, whole, lambda id_: id_digest(id_) in self.known)
             turn = turn_of(found, exchange, now=self.now)
             if not (turn.user_text + turn.assistant_text).strip():
                 continue

@@ -59,3 +59,43 @@ def test_an_import_killed_at_random_moments_is_finished_by_the_next(
             f"{n}?" for n in range(CHATS)
         )
     print(f"\n{killer.line()}")
+
+
+@pytest.mark.sweep
+def test_answers_that_go_on_between_kills_come_once(tmp_path, small_batches):
+    killer = Killer(95)
+    for n in range(KILLS):
+        root, logs = tmp_path / f"data{n}", tmp_path / f"logs{n}"
+        rows = {chat: _long_answer(chat) for chat in range(CHATS)}
+        for day, count in enumerate((2, 3, 4)):
+            for chat, lines in rows.items():
+                exports.write_jsonl(logs / f"{chat}.jsonl", lines[:count])
+            at = NOW + dt.timedelta(days=2 * day)
+
+            def run(root=root, logs=logs, at=at):
+                space = open_workspace(root, explicit={"paths.agent_logs": str(logs)})
+                importing.follow_logs(space, now=at)
+
+            killer.strike(Child(run, tmp_path / "said"))
+            if day == 2:
+                last = Child(run, tmp_path / "said")
+                last.go()
+                assert last.wait() == DONE, last.words()
+        said = " ".join(f"{turn.user_text} {turn.assistant_text}" for turn in turns(root)).split()
+        assert sorted(said) == sorted(
+            f"{chat}{word}" for chat in rows for word in ("?", "a", "b", "c")
+        )
+    print(f"\n{killer.line()}")
+
+
+def _long_answer(chat):
+    rows = exports.claude_code(
+        exports.user(f"{chat}?"),
+        exports.agent(exports.words(f"{chat}a"), stop=None),
+        exports.agent(exports.words(f"{chat}b"), stop=None),
+        exports.agent(exports.words(f"{chat}c")),
+    )
+    for row in rows:
+        row["uuid"] = f"{chat}{row['uuid']}"
+        row["parentUuid"] = row["parentUuid"] and f"{chat}{row['parentUuid']}"
+    return rows

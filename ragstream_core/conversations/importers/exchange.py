@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragstream_core.conversations.journal.records import Turn, uuid7
@@ -218,21 +218,19 @@ def turn_of(conversation: Conversation, exchange: Exchange, *, now: dt.datetime)
         now: Time of an exchange without one, with a zone.
     """
     parts = exchange.answer
-    ids = [exchange.question.id if exchange.question else "", *(part.id for part in parts)]
-    origin = "\x00".join([conversation.format, *ids] if any(ids) else [conversation.id])
     when = exchange.timestamp
     model = next((part.model for part in parts if part.model), "")
     told = {
         "format": conversation.format,
         "conversation": conversation.id,
         "title": conversation.title,
-        "message": ids[0],
+        "message": exchange.question.id if exchange.question else "",
         "model": model,
         "project": conversation.project,
         "branch": "" if exchange.is_current else "other",
     }
     return Turn(
-        uuid7(_ms(when), hashlib.sha256(origin.encode("utf-8", "surrogatepass")).digest()[:10]),
+        turn_ids(conversation, exchange)[-1],
         session_of(conversation),
         when or now.isoformat(),
         _text([exchange.question] if exchange.question else []),
@@ -244,6 +242,50 @@ def turn_of(conversation: Conversation, exchange: Exchange, *, now: dt.datetime)
     )
 
 
+def turn_ids(conversation: Conversation, exchange: Exchange) -> list[str]:
+    """Return the ids of an exchange as it grew, message by message; the last one is that of all.
+
+    Args:
+        conversation: Where it stands.
+        exchange: One of `exchanges`, or what is left of one.
+    """
+    grown = hashlib.sha256(_utf8(conversation.format))
+    alone = hashlib.sha256(_utf8(conversation.id))
+    found: list[str] = []
+    when, named = "", False
+    for part in (exchange.question, *exchange.answer):
+        grown.update(b"\x00" + _utf8(part.id if part else ""))
+        if part is not None:
+            when, named = when or part.timestamp, named or bool(part.id)
+            found.append(uuid7(_ms(when), (grown if named else alone).digest()[:10]))
+    return found
+
+
+def not_kept(
+    conversation: Conversation, exchange: Exchange, is_kept: Callable[[str], bool]
+) -> Exchange:
+    """Return what is to be kept of an exchange of which a beginning may have been kept before.
+
+    An answer that was taken unfinished and then went on adds what it went on with, without the
+    question: what is kept never changes, and nothing comes twice.
+
+    Args:
+        conversation: Where it stands.
+        exchange: One of `exchanges`.
+        is_kept: Whether there is a turn of that id.
+
+    Returns:
+        The exchange if no beginning of it is kept; its last part if all of it is.
+    """
+    while not is_kept((ids := turn_ids(conversation, exchange))[-1]):
+        kept = next((at for at in reversed(range(len(ids))) if is_kept(ids[at])), None)
+        if kept is None:
+            break
+        answered = kept if exchange.question else kept + 1
+        exchange = replace(exchange, question=None, answer=exchange.answer[answered:])
+    return exchange
+
+
 def session_of(conversation: Conversation) -> str:
     """Return the name under which a conversation is kept: format, first day and digits of its id.
 
@@ -251,7 +293,7 @@ def session_of(conversation: Conversation) -> str:
     """
     times = [message.timestamp for message in conversation.messages if message.timestamp]
     day = min(times, default="")[:10].replace("-", "")
-    digest = hashlib.sha256(conversation.id.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(_utf8(conversation.id)).hexdigest()
     return "-".join(filter(None, [conversation.format, day, digest[:_ID_LETTERS]]))
 
 
@@ -277,6 +319,10 @@ def _ms(timestamp: str) -> int:
         return max(0, int(dt.datetime.fromisoformat(timestamp).timestamp() * 1000))
     except (ValueError, OverflowError):
         return 0
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _text(messages: Iterable[Message]) -> str:

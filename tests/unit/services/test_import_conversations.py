@@ -253,6 +253,40 @@ def test_an_unfinished_answer_is_taken_after_a_day_of_silence(following, logs):
     assert follow_logs(following, now=at + dt.timedelta(hours=25)).added == 1
 
 
+def test_an_answer_that_went_on_after_a_day_adds_what_it_went_on_with(following, logs):
+    rows = exports.claude_code(
+        exports.user("Long?"), exports.agent(exports.words("First."), stop=None),
+        exports.agent(exports.words("Second."), stop=None), exports.agent(exports.words("Last.")),
+    )  # fmt: skip
+    at = dt.datetime.fromisoformat(rows[-1]["timestamp"])
+    for days, count in enumerate((1, 2, 3, 4, 4), 1):
+        path = exports.write_jsonl(logs / "u.jsonl", rows[:count])
+        os.utime(path, (at.timestamp(), at.timestamp()))
+        follow_logs(following, now=at + dt.timedelta(days=2 * days))
+    assert [(t.user_text, t.assistant_text, t.status) for t in turns(following)] == [
+        ("Long?", "", "partial"), ("", "First.", "partial"), ("", "Second.", "partial"),
+        ("", "Last.", "complete"),
+    ]  # fmt: skip
+    assert len({t.session_id for t in turns(following)}) == 1
+    again = import_conversations(following, path, now=at + dt.timedelta(days=20))
+    assert (again.added, again.existing) == (0, 1)
+
+
+def test_of_a_cleared_answer_that_went_on_only_the_rest_comes(following, logs):
+    rows = exports.claude_code(
+        exports.user("Long?"), exports.agent(exports.words("First."), stop=None),
+        exports.agent(exports.words("Last.")),
+    )  # fmt: skip
+    at = dt.datetime.fromisoformat(rows[-1]["timestamp"])
+    path = exports.write_jsonl(logs / "u.jsonl", rows[:2])
+    os.utime(path, (at.timestamp(), at.timestamp()))
+    (row,) = follow_logs(following, now=at + dt.timedelta(days=2)).conversations
+    clear(following, Choice(row.session))
+    exports.write_jsonl(logs / "u.jsonl", rows)
+    follow_logs(following, now=at + dt.timedelta(days=3))
+    assert [(t.user_text, t.assistant_text) for t in turns(following)] == [("", "Last.")]
+
+
 def test_two_imports_at_once_add_each_turn_once(following, logs, tmp_path):
     path = session(logs, 40)
     with ThreadPoolExecutor(4) as pool:

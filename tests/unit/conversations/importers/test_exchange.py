@@ -13,6 +13,7 @@ from ragstream_core.conversations.importers.exchange import (
     Message,
     exchanges,
     iso_time,
+    not_kept,
     session_of,
     turn_of,
 )
@@ -64,6 +65,48 @@ def test_a_longer_export_keeps_the_ids_of_what_is_finished(roles, cut):
     whole = {turn_of(talk(*messages), e, now=NOW).id for e in exchanges(talk(*messages))}
     part = talk(*messages[:cut])
     assert {turn_of(part, e, now=NOW).id for e in exchanges(part) if e.is_finished} <= whole
+
+
+def taken(conversation: Conversation, kept: dict[str, list[str]], most: int) -> None:
+    """Keep up to so many new turns of a conversation: id → ids of the messages in it."""
+    for whole in exchanges(conversation):
+        part = not_kept(conversation, whole, kept.__contains__)
+        id_ = turn_of(conversation, part, now=NOW).id
+        if id_ not in kept and most > 0:
+            most -= 1
+            asked = [part.question] if part.question else []
+            kept[id_] = [message.id for message in (*asked, *part.answer)]
+
+
+@st.composite
+def looks(draw):
+    """At which message each look at a growing conversation ends, and how many turns it keeps."""
+    cuts = sorted(draw(st.lists(st.integers(0, 12), max_size=4)))
+    return [(cut, draw(st.integers(0, 3))) for cut in cuts]
+
+
+LINES = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.booleans()), max_size=12)
+
+
+@given(LINES, looks())
+def test_each_message_comes_once_however_often_a_conversation_was_taken_unfinished(lines, looks):
+    messages = [
+        Message(str(n), str(n - 1), role, f"t{n}", finished=ends and role == "assistant")
+        for n, (role, ends) in enumerate(lines)
+    ]
+    kept: dict[str, list[str]] = {}
+    for cut, most in [*looks, (len(messages), 99)]:  # a look that breaks off keeps a first part
+        taken(talk(*messages[:cut]), kept, most)
+    assert sorted(map(int, sum(kept.values(), []))) == list(range(len(messages)))
+
+
+@given(graphs(), looks())
+def test_of_branches_that_grew_no_message_is_lost(messages, looks):
+    kept: dict[str, list[str]] = {}
+    for cut, most in [*looks, (len(messages), 99)]:
+        taken(talk(*messages[:cut]), kept, most)
+    written = {message.id for message in messages if message.role != "none"}
+    assert set(sum(kept.values(), [])) == written
 
 
 def test_an_edited_question_and_an_answer_asked_for_again_are_branches():
