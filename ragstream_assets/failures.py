@@ -11,7 +11,7 @@ import dagster as dg
 
 from ragstream_assets.run_outcomes import outcome
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.wiring.workspace import IngestProgress
+from ragstream_core.ports import PhaseProgress
 
 
 def failure(said: str, next_: str = "") -> dg.Failure:
@@ -70,7 +70,7 @@ def short_errors(run_id: str = "") -> Iterator[None]:
 LOG_EVERY_S = 10.0
 
 
-def reporter(log: Callable[[str], object], also: IngestProgress | None) -> IngestProgress:
+def reporter(log: Callable[[str], object], also: PhaseProgress | None) -> PhaseProgress:
     """Return a progress callback; a log line is an event on disk, so there are few of them.
 
     Args:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.prompt_inputs import PromptInputs
-    from ragstream_core.wiring.workspace import IngestProgress
 
 KEPT_RUNS = 16
 
@@ -45,7 +45,7 @@ class RunOutcome:
     before: "SuperPrompt | None" = None
     passed: "dict[str, SuperPrompt]" = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    progress: "IngestProgress | None" = None
+    progress: "PhaseProgress | None" = None
     stats: "IngestionStats | None" = None
     ingested_at: float = 0.0
     record: "PromptRecord | None" = None

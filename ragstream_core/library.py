@@ -19,8 +19,9 @@ from ragstream_core.wiring.workspace import Workspace, open_workspace
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer
     from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.prompts.replay import ReplayVerdict
-    from ragstream_core.services.build_prompt import Progress, Prompt
+    from ragstream_core.services.build_prompt import Prompt
     from ragstream_core.services.explain import Explanation
     from ragstream_core.services.search import SearchResult
     from ragstream_core.services.turns import HistoryTurn
@@ -191,7 +192,7 @@ class RAGstream:
         *,
         verify: bool = False,
         rebuild: bool = False,
-        progress: Progress | None = None,
+        progress: PhaseProgress | None = None,
     ) -> IngestionStats:
         """Bring a project's index up to date with its folder.
 
@@ -242,7 +243,7 @@ class RAGstream:
         *,
         through: str = OPS[-1],
         fresh: bool = False,
-        progress: Progress | None = None,
+        progress: PhaseProgress | None = None,
         **options: Unpack[PromptOptions],
     ) -> Prompt:
         """Turn a question into a Super-Prompt: evidence, files and rules, cited, within a budget.
@@ -277,7 +278,7 @@ class RAGstream:
         allow_secrets: bool = False,
         show: Callable[[str], object] | None = None,
         fresh: bool = False,
-        progress: Progress | None = None,
+        progress: PhaseProgress | None = None,
         **options: Unpack[PromptOptions],
     ) -> Answer:
         """Answer a question from documents; citations are checked, and the turn is kept.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) while a long operation runs; never more than a few times a second."""
+PhaseProgress = Callable[[str, int, int], None]
+"""Called with (phase, done, total); a total of 0 is not known. What it raises ends the work."""
 
 
 class TokenCounter(Protocol):

@@ -13,8 +13,9 @@ from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.services.clear_history import ClearReport
-    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
 ERASE, INACTIVE, VECTORS, ANONYMISE = "erase", "inactive", "vectors", "anonymise"
 _DONE = {
@@ -71,7 +72,7 @@ class Way:
         choice: Choice,
         *,
         dry_run: bool,
-        progress: IngestProgress | None = None,
+        progress: PhaseProgress | None = None,
     ) -> ClearReport:
         """Do it, or only say what would happen.
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ragstream_app.output.words import duration
 from ragstream_app.session import console, note
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import PhaseProgress
 
 QUIET_S = 10.0
 """Seconds between two lines where stderr is not a terminal."""
@@ -23,11 +27,9 @@ AFTER_COMMIT = {
 
 _UNITS = {"read": "files", "embed": "chunks"}
 
-IngestProgress = Callable[[str, int, int], None]
-
 
 @contextmanager
-def ingest_progress(project: str) -> Iterator[IngestProgress]:
+def ingest_progress(project: str) -> Iterator[PhaseProgress]:
     """Yield a callback (phase, done, total) that draws on stderr."""
     with _bar(project) if sys.stderr.isatty() else _lines(project) as report:
         yield report
@@ -77,7 +79,7 @@ class ReportRate:
 
 
 @contextmanager
-def _lines(project: str) -> Iterator[IngestProgress]:
+def _lines(project: str) -> Iterator[PhaseProgress]:
     """Say where it is every `QUIET_S`, also in a phase that reports nothing while it lasts."""
     pace, ended = ReportRate(), threading.Event()
     line = ""
@@ -101,7 +103,7 @@ def _lines(project: str) -> Iterator[IngestProgress]:
 
 
 @contextmanager
-def _bar(project: str) -> Iterator[IngestProgress]:
+def _bar(project: str) -> Iterator[PhaseProgress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -28,6 +28,7 @@ from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.answers.answer import Answer
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.chain import OPS, last_op
 from ragstream_core.prompts.inputs import PromptRequest, begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
@@ -35,7 +36,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.prompt_reuse import recall
-from ragstream_core.wiring.workspace import IngestProgress, Workspace
+from ragstream_core.wiring.workspace import Workspace
 
 WAIT_S = 60.0
 """How long an ingest waits for another run of this process before it goes unrecorded."""
@@ -49,7 +50,7 @@ def record_ingest(
     verify: bool = False,
     rebuild: bool = False,
     accept_missing: bool = False,
-    progress: IngestProgress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> tuple[IngestionStats, str]:
     """Ingest a project as a Dagster run; return what it did and the run, empty if there is none.
 

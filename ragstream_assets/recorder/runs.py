@@ -15,10 +15,12 @@ from ragstream_assets.instance import drop_instances, instance_of
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
 from ragstream_assets.recorder.writer import Recording, brief
 from ragstream_assets.run_outcomes import RunOutcome
-from ragstream_core.wiring.workspace import IngestProgress, Workspace
+from ragstream_core.ports import PhaseProgress
+from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
     from dagster import DagsterEvent
+
 
 MakeConfig = Callable[[], Mapping[str, Mapping[str, Any]]]
 """Makes the config by op; called when the run is made, since it may write to disk."""
@@ -62,7 +64,7 @@ def _read(fd: int) -> bytes:
     return b""
 
 
-def stopping(progress: IngestProgress | None, interrupted: Callable[[], bool]) -> IngestProgress:
+def stopping(progress: PhaseProgress | None, interrupted: Callable[[], bool]) -> PhaseProgress:
     """Return a progress callback that stops the work after a signal which something swallowed.
 
     An exception raised by a handler is lost where it hits a destructor or a weak reference.

@@ -30,14 +30,14 @@ from ragstream_core.index import history_turns
 from ragstream_core.index.history_catalog import commit_turns, lacking, open_history_catalog
 from ragstream_core.index.history_turns import Mark, TurnRow
 from ragstream_core.index.rows import ChunkRow
-from ragstream_core.ingestion.staging import PhaseProgress, Stager
+from ragstream_core.ingestion.staging import Stager
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.index.catalog import Catalog
-    from ragstream_core.ports import Embedder
+    from ragstream_core.ports import Embedder, PhaseProgress
 
 
 @dataclass(slots=True)

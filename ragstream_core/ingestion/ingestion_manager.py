@@ -24,13 +24,13 @@ from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
 from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder
-from ragstream_core.ingestion.staging import PhaseProgress, Stager, chunked
+from ragstream_core.ingestion.staging import Stager, chunked
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
 from ragstream_core.records.identity import digest_of
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import Embedder
+    from ragstream_core.ports import Embedder, PhaseProgress
     from ragstream_core.text.chunker import Chunker
 
 

@@ -17,13 +17,10 @@ from ragstream_core.records.identity import chunk_id, sha256_hex
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.ingestion.loader import Document
-    from ragstream_core.ports import Embedder
+    from ragstream_core.ports import Embedder, PhaseProgress
     from ragstream_core.text.chunker import Chunker
 
 BATCH_TEXTS = 256
-
-PhaseProgress = Callable[[str, int, int], None]
-"""Called with (phase, done, total); total is 0 if it is not known, and may be an estimate."""
 
 
 def chunked(document: Document, chunker: Chunker) -> tuple[list[ChunkRow], dict[str, str]]:

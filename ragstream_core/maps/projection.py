@@ -14,7 +14,6 @@ import io
 import re
 import sys
 import tempfile
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, OperationFailed
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ragstream_core.ports import F32
+    from ragstream_core.ports import F32, Progress
 
     F64 = NDArray[np.float64]
 
@@ -39,8 +38,6 @@ REDUCED = 50
 """Dimensions that t-SNE looks at; the others of 384 hold little but noise, and cost time."""
 _ITERATION = re.compile(r"Iteration (\d+):")
 _STEP = re.compile(r"step (\d+) (\d+)")
-StepsProgress = Callable[[int, int], None]
-"""Called with (steps done, steps in all); what it raises ends the projection."""
 
 
 def pca(vectors: F32, dimensions: int = 2) -> F64:
@@ -72,7 +69,7 @@ def usable_perplexity(asked: float, rows: int) -> float:
 
 
 def project_vectors(
-    vectors: F32, *, method: str, seed: int, perplexity: float, told: StepsProgress | None = None
+    vectors: F32, *, method: str, seed: int, perplexity: float, told: Progress | None = None
 ) -> F64:
     """Lay vectors out in the plane.
 
@@ -96,7 +93,7 @@ def project_vectors(
     return points.round(DIGITS) + 0.0  # no -0.0
 
 
-def _tsne(vectors: F32, seed: int, perplexity: float, told: StepsProgress | None) -> F64:
+def _tsne(vectors: F32, seed: int, perplexity: float, told: Progress | None) -> F64:
     import numpy as np
 
     last = "it wrote nothing"

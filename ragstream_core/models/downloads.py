@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import (
     FreeSpace,
@@ -22,7 +22,7 @@ from ragstream_core.errors import (
     RunCommand,
     WeightsMismatch,
 )
-from ragstream_core.models.hub import BytesProgress, Hub, HubFile, HubModel
+from ragstream_core.models.hub import Hub, HubFile, HubModel
 from ragstream_core.models.token_counters import TokenFile, token_folder
 from ragstream_core.platform.files import (
     exchange_dirs,
@@ -33,6 +33,9 @@ from ragstream_core.platform.files import (
     replace_text,
 )
 from ragstream_core.platform.locks import FolderLock
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import Progress
 
 STAMP = ".pulled"
 SPARE_BYTES = 200_000_000
@@ -93,7 +96,7 @@ def verify_pulled(folder: Path) -> int:
 
 
 def pull_model(
-    hub: Hub, model: HubModel, models_dir: Path, *, told: BytesProgress | None = None
+    hub: Hub, model: HubModel, models_dir: Path, *, told: Progress | None = None
 ) -> Path:
     """Fetch a model into ``<models>/<organisation>/<model>`` and return that folder.
 
@@ -130,9 +133,7 @@ def pull_model(
     return place
 
 
-def pull_token_file(
-    file: TokenFile, models_dir: Path, *, told: BytesProgress | None = None
-) -> Path:
+def pull_token_file(file: TokenFile, models_dir: Path, *, told: Progress | None = None) -> Path:
     """Fetch one of tiktoken's token files from its publisher and return its path.
 
     Args:
@@ -156,7 +157,7 @@ def pull_token_file(
     return folder / file.file_name
 
 
-def _from(done: int, total: int, told: BytesProgress | None) -> Callable[[int], None]:
+def _from(done: int, total: int, told: Progress | None) -> Callable[[int], None]:
     return lambda now: told(done + now, total) if told else None
 
 

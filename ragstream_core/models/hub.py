@@ -41,8 +41,6 @@ _TAKEN = re.compile(
 )
 _ONNX = re.compile(r"[\w.-]+\.onnx")
 _PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5", ".msgpack")
-BytesProgress = Callable[[int, int], None]
-"""Called with (bytes so far, bytes in all) of everything that is fetched."""
 
 
 @dataclass(frozen=True, slots=True)

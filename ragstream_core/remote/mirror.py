@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import (
     AddOption,
@@ -40,13 +41,14 @@ from ragstream_core.remote.names import ancestors, sorted_out
 from ragstream_core.remote.source import RemoteFile, Source, TransferBroken
 from ragstream_core.remote.state import FILES, PARTS, STATE, MirrorState, Row, load_state
 
+if TYPE_CHECKING:
+    from ragstream_core.ports import PhaseProgress
+
 TRIES = 2
 NOTED_TOGETHER, NOTED_EACH_S = 32, 1.0
 """So many files, or seconds, are between two notes of what is in its place: it costs syncs."""
 MOST_BROKEN = 3
 """So many files may break off in a row; then the place is taken for gone."""
-Progress = Callable[[str, int, int], None]
-"""Called with (phase, files done, files in all; 0: not known)."""
 Reasons = tuple[tuple[str, str], ...]
 
 
@@ -123,7 +125,7 @@ def mirror(
     rules: MirrorRules,
     empty_ok: bool = False,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> MirrorReport:
     """Make a mirror equal to its place.
 
@@ -159,7 +161,7 @@ class _Mirror:
     source: Source
     home: Path
     state: MirrorState
-    told: Progress
+    told: PhaseProgress
     max_file_bytes: int = 0
     size: int = 0
     fetched: list[str] = field(default_factory=list)

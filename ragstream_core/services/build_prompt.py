@@ -6,7 +6,7 @@ What is kept is what the command line keeps, under the same key; there is no Dag
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,11 @@ from ragstream_core.wiring.prompt_reuse import recall
 from ragstream_core.wiring.token_budget import estimate
 
 if TYPE_CHECKING:
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
-Progress = Callable[[str, int, int], None]
-"""Called with (what is done now, how much is done, how much there is; 0: not known)."""
 _KEY_DIGITS = 12
 
 
@@ -100,7 +99,7 @@ def build_prompt(
     through: str = OPS[-1],
     fresh: bool = False,
     now: dt.datetime | None = None,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> Prompt:
     """Return the prompt of a request; a whole one is kept.
 
@@ -146,7 +145,7 @@ class _Steps:
 
 
 def _through(
-    workspace: Workspace, inputs: PromptInputs, last: str, progress: Progress | None
+    workspace: Workspace, inputs: PromptInputs, last: str, progress: PhaseProgress | None
 ) -> tuple[SuperPrompt, _Steps]:
     from ragstream_core.wiring.stages import stages_of
 

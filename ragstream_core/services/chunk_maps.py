@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,10 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring.index_views import hidden_ids, open_views
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import IndexView
+    from ragstream_core.ports import IndexView, PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 
-Progress = Callable[[str, int, int], None]
-"""Called with (phase, done, total); what it raises ends the work."""
 LIMIT, PERPLEXITY = 5_000, 30.0
 _BLOCK = 500
 
@@ -73,7 +71,9 @@ def state(workspace: Workspace, request: MapRequest) -> str:
     return digest_of([seen, sorted(hidden_ids(workspace, views)), numbers])
 
 
-def draw(workspace: Workspace, request: MapRequest, progress: Progress | None = None) -> ChunkMap:
+def draw(
+    workspace: Workspace, request: MapRequest, progress: PhaseProgress | None = None
+) -> ChunkMap:
     """Lay the chunks out in the plane.
 
     Args:

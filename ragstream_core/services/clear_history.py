@@ -41,8 +41,9 @@ from ragstream_core.wiring.journal import Written, completed, history_dir, journ
 if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
     from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.records.identity import Json
-    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
 UNREACHABLE = (
     "backups, archives and exports that you made, and copies on other machines",
@@ -108,7 +109,7 @@ def clear(
     archive: bool = False,
     instead: Sequence[Written] = (),
     dry_run: bool = False,
-    progress: IngestProgress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> ClearReport:
     """Clear conversations; also finishes what an earlier clearing was killed at.
 
@@ -266,7 +267,7 @@ def anonymise(
     *,
     mask: Sequence[str] = (),
     dry_run: bool = False,
-    progress: IngestProgress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> ClearReport:
     """Put anonymous copies of turns in their place, and erase the turns as `clear` does.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Position
     from ragstream_core.index.history_turns import TurnCount
     from ragstream_core.index.snapshot import SnapshotReport
-    from ragstream_core.ingestion.staging import PhaseProgress
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 SAMPLE = 5

@@ -11,7 +11,7 @@ import datetime as dt
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -45,6 +45,7 @@ from ragstream_core.wiring.journal import (
 )
 
 if TYPE_CHECKING:
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 BATCH = 500
@@ -52,8 +53,6 @@ BATCH = 500
 LOCK_WAIT_S = 10.0
 MOST_FIRST = 16 << 20
 """Characters of a first line that is looked at."""
-Progress = Callable[[str, int, int], None]
-"""Called with ``bytes``, how many are read, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ def import_conversations(
     form: str = "",
     project: str = "",
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
     now: dt.datetime | None = None,
 ) -> ConversationImport:
     """Append the turns of an export that are not in the journal yet.
@@ -258,7 +257,7 @@ def _imported(
     run: _Import,
     files: Sequence[reader.ExportFile],
     form: str = "",
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> ConversationImport:
     """Read files and keep their new turns."""
     total, read = sum(file.size for file in files), 0

@@ -12,7 +12,8 @@ from ragstream_core.wiring import chroma_collections, ingestion
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.ingestion.stats import IngestionStats
-    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+    from ragstream_core.ports import PhaseProgress
+    from ragstream_core.wiring.workspace import Workspace
 
 
 def ingest_project(
@@ -22,7 +23,7 @@ def ingest_project(
     verify: bool = False,
     rebuild: bool = False,
     accept_missing: bool = False,
-    progress: IngestProgress | None = None,
+    progress: PhaseProgress | None = None,
     provenance: dict[str, str] | None = None,
     collection: bool = True,
 ) -> IngestionStats:
@@ -79,7 +80,7 @@ def ingest_project(
 
 
 def _manager(
-    workspace: Workspace, project: str, progress: IngestProgress | None
+    workspace: Workspace, project: str, progress: PhaseProgress | None
 ) -> IngestionManager:
     """Return what ingests a project; loads its model."""
     from ragstream_core.ingestion.ingestion_manager import IngestionManager

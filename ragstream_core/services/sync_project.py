@@ -9,7 +9,8 @@ from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.records.identity import Json
 
 if TYPE_CHECKING:
-    from ragstream_core.remote.mirror import MirrorReport, Progress
+    from ragstream_core.ports import PhaseProgress
+    from ragstream_core.remote.mirror import MirrorReport
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -87,7 +88,7 @@ def sync_if_remote(
     project: str,
     request: SyncRequest | None = None,
     *,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> ProjectSync:
     """As `sync_project`, but a project without an address is complete as it is.
 
@@ -106,7 +107,7 @@ def sync_project(
     project: str,
     request: SyncRequest | None = None,
     *,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> ProjectSync:
     """Make the mirrors of a project equal to its addresses. Contacts them and nobody else.
 

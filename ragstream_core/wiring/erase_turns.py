@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.index.erase import Tombstone
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.erasure import ErasureReport
-    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
 TOMBSTONE, ASIDE = "~cleared", "~aside"
 """Of turns that are cleared; and of those that only leave the index: their prompts stay."""
@@ -60,7 +61,7 @@ WAIT_S = 60.0
 def finish(
     workspace: Workspace,
     choice: Choice | None = None,
-    progress: IngestProgress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> ErasureReport:
     """Finish every clearing that was begun, also by another process; nothing to do is quick.
 

@@ -16,9 +16,9 @@ from ragstream_core.errors import OperationFailed, RunCommand, TryAgain
 from ragstream_core.index.erase import Tombstone
 
 if TYPE_CHECKING:
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.text.fingerprints import TextFingerprints
     from ragstream_core.wiring.text_copies import CopyEraser
-    from ragstream_core.wiring.workspace import IngestProgress
 
 PHASES = ("index", "copies", "journal", "texts", "search")
 ROUNDS = 3
@@ -84,7 +84,7 @@ class ErasureReport:
     warnings: list[str] = field(default_factory=list)
 
 
-def erase(subject: Subject, progress: IngestProgress | None = None) -> ErasureReport:
+def erase(subject: Subject, progress: PhaseProgress | None = None) -> ErasureReport:
     """Erase a subject from every place, and search all files for what is left.
 
     Args:

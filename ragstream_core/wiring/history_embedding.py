@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.conversations.journal.records import Position
     from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
-    from ragstream_core.ingestion.staging import PhaseProgress
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 

@@ -16,7 +16,7 @@ from ragstream_core.remote.places import opened
 from ragstream_core.wiring import project_files, projects
 
 if TYPE_CHECKING:
-    from ragstream_core.remote.mirror import Progress
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.project_files import ProjectFile
     from ragstream_core.wiring.workspace import Workspace
 
@@ -67,7 +67,7 @@ def sync_root(
     *,
     empty_ok: bool = False,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> MirrorReport:
     """Make the mirror of one address equal to it.
 

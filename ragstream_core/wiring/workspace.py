@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +12,6 @@ from ragstream_core.wiring import projects as wiring_projects
 if TYPE_CHECKING:
     from ragstream_core.ingestion.document_tree import DocumentTree
     from ragstream_core.prompts.store import PromptStore
-
-IngestProgress = Callable[[str, int, int], None]
-"""Called with (phase, done, total)."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ragstream_core.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
-    from ragstream_core.models.hub import BytesProgress
+    from ragstream_core.ports import Progress
 
 
 def _embedder(config: AppConfig) -> str:
@@ -89,7 +89,7 @@ def _ask(what: str, yes: bool) -> None:
         raise Refused("nothing was fetched")
 
 
-def _shown(name: str) -> BytesProgress:
+def _shown(name: str) -> Progress:
     """Return what shows on a terminal how far a transfer is, at each tenth."""
     seen = [-1]
 
