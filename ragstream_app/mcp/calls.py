@@ -39,7 +39,9 @@ THREADS = 4
 """Calls that work at once; further ones wait. More would share the same cores, and more memory."""
 EVERY_S = 0.2
 """Of many steps of one phase, so often one is told."""
-_TOOLS = {"search": "search", "explain": "explain", "prompt": "build_prompt"}
+_TOOLS = {
+    "search": "search", "explain": "explain", "prompt": "build_prompt", "why-not": "explain"
+}  # fmt: skip
 _UNEXPECTED = "tell the user; the server's log, its stderr, has the details"
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -109,12 +111,18 @@ def error_text(error: Exception) -> str:
     if isinstance(error, ValidationError):
         faults = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
         return f"wrong arguments: {'; '.join(faults)}\nnext: call it again with these put right"
+    if isinstance(error, (RagstreamError, OSError)):
+        return f"{describe(error).type}: {told(error)}"
+    _log.error("a call failed", exc_info=error)
+    found = describe(error)
+    return f"{found.type}: {found.message}\nnext: {_UNEXPECTED}"
+
+
+def told(error: RagstreamError | OSError) -> str:
+    """Return what went wrong and, on a line of its own, what an agent can do about it."""
     found = describe(error)
     advice = worded(found.advice, for_an_agent)
-    if not isinstance(error, (RagstreamError, OSError)):
-        _log.error("a call failed", exc_info=error)
-        advice = _UNEXPECTED
-    return f"{found.type}: {found.message}" + (f"\nnext: {advice}" if advice else "")
+    return found.message + (f"\nnext: {advice}" if advice else "")
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
@@ -129,12 +137,8 @@ def for_an_agent(action: Action, *, alone: bool) -> str:
         alone: Whether it is the whole advice.
     """
     match action:
-        case RunCommand(verb, _) if verb in _TOOLS:
-            tool = f"the tool `{_TOOLS[verb]}`"
-            return f"call {tool}" if alone else tool
         case RunCommand() | RunProgram():
-            line = on_the_command_line(action, alone=False)
-            return f"ask the user to run {line}" if alone else line
+            return _instead_of(action, alone=alone)
         case AddOption(option):
             return f"ask the user to run it with {option}"
         case SetSetting(name, value):
@@ -155,3 +159,15 @@ def for_an_agent(action: Action, *, alone: bool) -> str:
             return "call the tool again"
         case _:
             assert_never(action)
+
+
+def _instead_of(action: RunCommand | RunProgram, *, alone: bool) -> str:
+    """Return the tool that does what a command does, or how to speak of the command."""
+    verb = action.verb if isinstance(action, RunCommand) else ""
+    if verb in _TOOLS:
+        tool = f"the tool `{_TOOLS[verb]}`"
+        return f"call {tool}" if alone else tool
+    if action == RunCommand("status"):
+        return "read the list of resources" if alone else "the list of resources"
+    line = on_the_command_line(action, alone=False)
+    return f"ask the user to run {line}" if alone else f"the user's command {line}"

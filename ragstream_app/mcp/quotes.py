@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.prompts.fences import Source, frame, make_nonce
+from ragstream_core.prompts.fences import PREFIX, Source, frame, make_nonce, one_line
 from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex
 from ragstream_core.text.sentences import sentence_spans
 from ragstream_core.text.terms import terms
@@ -97,6 +97,11 @@ def framed(quotes: Iterable[Quote]) -> list[str]:
         )
         for number, quote in enumerate(given, 1)
     ]
+
+
+def quoted_heading(heading: str) -> str:
+    """Return a document's heading behind the bar of quoted lines; empty for none."""
+    return f"{PREFIX}{one_line(heading)}" if heading.strip() else ""
 
 
 def within(texts: Iterable[str], budget_tokens: int, counter: TokenCounter) -> int:

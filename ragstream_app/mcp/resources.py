@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 SCHEME, PROMPTS, PASSAGES = "ragstream", "prompts", "passages"
 MARKDOWN = "text/markdown"
 LISTED = 20
-"""So many of the newest Super-Prompts are listed; older ones are read by their key."""
+"""Super-Prompts on one page of the list."""
+LOOKED_AT = 1_000
+"""Of so many one page is made; a page may be short while more follow."""
 TITLE_CHARS = 80
 ANY_PROFILE = "answer"
 """The prompt without a task profile."""
@@ -48,11 +50,27 @@ TEMPLATES = [
 ]
 
 
-def list_resources(desk: Desk) -> list[Resource]:
-    """Return the newest kept Super-Prompts."""
-    store = desk.workspace.store
+def list_resources(desk: Desk, cursor: str = "") -> tuple[list[Resource], str]:
+    """Return a page of the kept Super-Prompts, the newest first, and where the next one begins.
+
+    Args:
+        desk: Those that quote other projects than it serves are left out.
+        cursor: As returned with the page before; empty: the first page.
+
+    Returns:
+        The page, and the cursor of the next one; empty if there is none.
+
+    Raises:
+        UsageError: The cursor is of no page, or what it names has been cleared.
+    """
+    keys = desk.workspace.store.keys()[::-1]
+    if cursor and cursor not in keys:
+        raise UsageError(f"no page begins at {cursor[:80]!r}", hint="list from the beginning")
+    later = keys[keys.index(cursor) + 1 :] if cursor else keys
     rows: list[Resource] = []
-    for key in store.keys()[: -LISTED - 1 : -1]:
+    last = ""
+    for key in later[:LOOKED_AT]:
+        last = key
         try:
             question = one_line(str(desk.kept(key).inputs["text"]))
         except RagstreamError:  # damaged, cleared just now, or of another project
@@ -65,7 +83,9 @@ def list_resources(desk: Desk) -> list[Resource]:
                 mime_type=MARKDOWN,
             )
         )
-    return rows
+        if len(rows) == LISTED:
+            break
+    return rows, last if later and last != later[-1] else ""
 
 
 def read_resource(desk: Desk, uri: str) -> TextResourceContents:
@@ -136,7 +156,7 @@ def get_prompt(desk: Desk, call: Call, name: str, arguments: dict[str, str]) -> 
     if name not in known:
         raise UsageError(f"there is no prompt {name[:80]!r}", hint=f"one of: {', '.join(known)}")
     unknown = sorted(arguments.keys() - {"question", "project"})
-    if unknown or not arguments.get("question"):
+    if unknown or not arguments.get("question", "").strip():
         what = f"no argument {unknown[0][:80]!r}" if unknown else "no question"
         raise UsageError(what, hint="give `question`, and `project` if you want")
     if len(arguments["question"]) > MOST_CHARS:

@@ -15,6 +15,9 @@ Citation = Annotated[
 File = Annotated[
     str, Field(description="Path in the project; unusual characters are percent-encoded.")
 ]
+Heading = Annotated[
+    str, Field(description="The document's heading above it, quoted; empty for none.")
+]
 Framed = Annotated[str, Field(description=f"Untrusted text in a frame. {READING_RULE}")]
 
 
@@ -36,7 +39,7 @@ class FoundPassage(BaseModel):
     citation: Citation
     project: str
     file: File
-    heading: str = Field(description="The heading above it; empty for none.")
+    heading: Heading
     score: float = Field(description="Higher is better; comparable within one search only.")
     whole: bool = Field(description="Whether `quote` is all of the passage.")
     quote: Framed
@@ -53,9 +56,8 @@ class SearchResult(Result):
         """Return the passages, each below its citation."""
         parts = [
             f"{p.citation} score {p.score:.3f}, project {p.project}, {p.file}"
-            + (f", under {p.heading!r}" if p.heading else "")
             + ("" if p.whole else ", shortened")
-            + f"\n{p.quote}"
+            + f"{_under(p.heading)}\n{p.quote}"
             for p in self.passages
         ]
         return "\n\n".join([*parts, self.note])
@@ -67,7 +69,7 @@ class WholePassage(BaseModel):
     citation: Citation
     cited: bool = Field(description="Whether it is the one asked for, and no neighbour.")
     file: File
-    heading: str = Field(description="The heading above it; empty for none.")
+    heading: Heading
     page: int = Field(description="Page of the file, from 1; 0 for files without pages.")
     quote: Framed
 
@@ -86,8 +88,7 @@ class PassageResult(Result):
         parts = [
             f"{p.citation}{' (asked for)' if p.cited else ''} project {self.project}, {p.file}"
             + (f", page {p.page}" if p.page else "")
-            + (f", under {p.heading!r}" if p.heading else "")
-            + f"\n{p.quote}"
+            + f"{_under(p.heading)}\n{p.quote}"
             for p in self.passages
         ]
         return "\n\n".join([*parts, self.note])
@@ -103,7 +104,9 @@ class PromptResult(Result):
     )
     tokens: int
     from_record: bool = Field(description="Whether it was asked for before, and nothing changed.")
-    warnings: list[str]
+    warnings: list[str] = Field(
+        description="For the user, whose commands they name; empty if all is well."
+    )
 
     def as_text(self) -> str:
         """Return the Super-Prompt alone."""
@@ -156,11 +159,18 @@ class Project(BaseModel):
     """A project."""
 
     name: str
-    indexed: bool = Field(description="Whether it can be searched.")
-    files: int = Field(description="Documents in the index.")
-    passages: int
-    changed: int = Field(description="Files that are new, changed or gone since the last ingest.")
-    updated: str = Field(description="When it was last ingested, ISO 8601; empty for never.")
+    indexed: bool = Field(default=False, description="Whether it can be searched.")
+    files: int = Field(default=0, description="Documents in the index.")
+    passages: int = 0
+    changed: int = Field(
+        default=0, description="Files that are new, changed or gone since the last ingest."
+    )
+    updated: str = Field(
+        default="", description="When it was last ingested, ISO 8601; empty for never."
+    )
+    problem: str = Field(
+        default="", description="Why nothing is known of it, and what to do; empty if it is sound."
+    )
 
 
 class ProjectsResult(Result):
@@ -170,12 +180,7 @@ class ProjectsResult(Result):
 
     def as_text(self) -> str:
         """Return one line a project."""
-        rows = [
-            f"{p.name}: "
-            + (f"{p.files} files, {p.passages} passages" if p.indexed else "not ingested yet")
-            + (f", {p.changed} files changed since the last ingest" if p.changed else "")
-            for p in self.projects
-        ]
+        rows = [f"{p.name}: {p.problem or _how_much(p)}" for p in self.projects]
         return "\n".join(rows) or "no projects yet; ask the user to run `ragstream ingest`"
 
 
@@ -184,10 +189,20 @@ class RememberResult(Result):
 
     turn_id: str
     session: str = Field(description="Name it in the next call to continue this conversation.")
+    secrets: list[str] = Field(
+        description="Kinds of secrets that it seems to hold; tell the user of them."
+    )
 
     def as_text(self) -> str:
-        """Return one line."""
-        return f"kept as turn {self.turn_id} of session {self.session}"
+        """Return one line, and what it seems to hold that it should not."""
+        kept = f"kept as turn {self.turn_id} of session {self.session}"
+        if not self.secrets:
+            return kept
+        undo = f"ragstream history clear --session {self.session}"
+        return (
+            f"{kept}\nit seems to hold a secret ({', '.join(self.secrets)}): tell the user, who "
+            f"can take the session out again with `{undo}`"
+        )
 
 
 class IngestResult(Result):
@@ -207,3 +222,14 @@ class IngestResult(Result):
         done = f"refused: {self.refused}" if self.refused else f"generation {self.generation}"
         first = f"{self.project}: {done}, {counts or 'no files'}, {self.passages} passages"
         return "\n".join([first, *self.warnings])
+
+
+def _under(heading: str) -> str:
+    return f", under the heading\n{heading}" if heading else ""
+
+
+def _how_much(project: Project) -> str:
+    changed = f", {project.changed} files changed since the last ingest" if project.changed else ""
+    if not project.indexed:
+        return f"not ingested yet{changed}"
+    return f"{project.files} files, {project.passages} passages{changed}"

@@ -119,9 +119,10 @@ class Handlers:
     async def list_resources(
         self, ctx: ServerRequestContext, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        """Return the newest Super-Prompts."""
-        found = await self._asked(lambda: resources.list_resources(self._desk))
-        return ListResourcesResult(resources=found)
+        """Return a page of the kept Super-Prompts, the newest first."""
+        cursor = (params.cursor if params else None) or ""
+        found, following = await self._asked(lambda: resources.list_resources(self._desk, cursor))
+        return ListResourcesResult(resources=found, next_cursor=following or None)
 
     async def read_resource(
         self, ctx: ServerRequestContext, params: ReadResourceRequestParams

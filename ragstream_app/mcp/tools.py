@@ -11,9 +11,17 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from mcp_types import Tool, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ragstream_app.mcp.quotes import READING_RULE, Quote, framed, short_id, within
+from ragstream_app.mcp.calls import told
+from ragstream_app.mcp.quotes import (
+    READING_RULE,
+    Quote,
+    framed,
+    quoted_heading,
+    short_id,
+    within,
+)
 from ragstream_app.mcp.results import (
     Candidate,
     ExplainResult,
@@ -26,7 +34,7 @@ from ragstream_app.mcp.results import (
     SearchResult,
     WholePassage,
 )
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.fences import one_line, safe_name
 from ragstream_core.records.identity import shown_name
@@ -41,7 +49,15 @@ ProjectName = Annotated[
 ]
 MOST_CHARS = 100_000
 """Of a question: to find out that no budget holds more takes minutes."""
-Question = Annotated[str, Field(min_length=1, max_length=MOST_CHARS)]
+
+
+def _with_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank; write at least one word")
+    return text
+
+
+Question = Annotated[str, Field(min_length=1, max_length=MOST_CHARS), AfterValidator(_with_words)]
 CitationText = Annotated[
     str,
     Field(
@@ -124,7 +140,7 @@ class Search(ToolCall):
                 citation=answer_marker(hit.source, short_id(hit.chunk_id)),
                 project=hit.project,
                 file=safe_name(hit.source),
-                heading=one_line(hit.heading),
+                heading=quoted_heading(hit.heading),
                 score=round(hit.score, 6),
                 whole=quote is short,
                 quote=text,
@@ -177,7 +193,7 @@ class OpenPassage(ToolCall):
                 citation=answer_marker(found[at].chunk.source, short_id(found[at].chunk.id)),
                 cited=found[at].cited,
                 file=safe_name(found[at].chunk.source),
-                heading=one_line(str(found[at].chunk.meta["heading"])),
+                heading=quoted_heading(str(found[at].chunk.meta["heading"])),
                 page=int(found[at].chunk.meta["page_number"]),
                 quote=texts[at],
             )
@@ -287,22 +303,25 @@ class ListProjects(ToolCall):
 
     def run(self, desk: Desk, call: Call) -> ProjectsResult:
         """Look at each folder and each index."""
-        from ragstream_core.wiring import ingestion
+        return ProjectsResult(projects=[_project(desk, name) for name in desk.projects()])
 
-        rows = [ingestion.status(desk.workspace, name) for name in desk.projects()]
-        return ProjectsResult(
-            projects=[
-                Project(
-                    name=row["project"],
-                    indexed=bool(row["generation"]),
-                    files=row["files"],
-                    passages=row["chunks"],
-                    changed=sum(map(len, row["pending"].values())),
-                    updated=row["created"],
-                )
-                for row in rows
-            ]
-        )
+
+def _project(desk: Desk, name: str) -> Project:
+    """Return how a project is; one that cannot be read says why, and hides no other."""
+    from ragstream_core.wiring import ingestion
+
+    try:
+        row = ingestion.status(desk.workspace, name)
+    except RagstreamError as error:
+        return Project(name=name, problem=one_line(told(error)))
+    return Project(
+        name=name,
+        indexed=bool(row["generation"]),
+        files=row["files"],
+        passages=row["chunks"],
+        changed=sum(map(len, row["pending"].values())),
+        updated=row["created"],
+    )
 
 
 def _candidate(way: Way) -> Candidate:

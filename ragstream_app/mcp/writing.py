@@ -39,6 +39,7 @@ class Remember(ToolCall):
 
     def run(self, desk: Desk, call: Call) -> RememberResult:
         """Append it to the journal; it is on the disk when this returns."""
+        from ragstream_core.ingestion.secrets import find_secrets
         from ragstream_core.library import History
 
         projects = [desk.project(self.project)] if self.project or desk.only else []
@@ -49,7 +50,8 @@ class Remember(ToolCall):
             projects=projects,
             answers=desk.kept(self.prompt_key).prompt_key if self.prompt_key else "",
         )
-        return RememberResult(turn_id=kept.id, session=kept.session)
+        secrets = {f.kind for text in (self.user, self.assistant) for f in find_secrets(text)}
+        return RememberResult(turn_id=kept.id, session=kept.session, secrets=sorted(secrets))
 
 
 class Ingest(ToolCall):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -41,6 +42,7 @@ LEDGER = {
 }  # fmt: skip
 """Columns of the kept ledger and their types; the parts of a score are JSON."""
 MIN_PREFIX = 6
+_WHOLE = re.compile(r"[0-9a-f]{64}")
 _LAST = (RunCommand("status"), " lists the last prompts")
 _GONE = (
     "a prompt goes when words in it are forgotten or cleared, and after retention.prompt_days days "
@@ -264,6 +266,8 @@ class PromptStore:
         Raises:
             UnknownPrompt: No prompt, or several, under that key.
         """
+        if _WHOLE.fullmatch(key) and (self.root / key / RECORD_NAME).is_file():
+            return key
         if len(key) < MIN_PREFIX:
             raise UnknownPrompt(
                 f"{key!r} is not a key: give its first {MIN_PREFIX} digits, or more", hint=_LAST

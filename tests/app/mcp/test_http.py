@@ -4,11 +4,12 @@ import asyncio
 import json
 
 import anyio
+import httpx
 import pytest
 
 from tests.app.mcp.mcp_clients import http_client
 from tests.app.serving import serving
-from tests.workspaces import QUESTION, ingested_workspace
+from tests.workspaces import QUESTION, ingested_workspace, write_docs
 
 SETTINGS = {"embeddings__backend": "hashed", "dagster__record": "none"}
 HELLO = {
@@ -151,3 +152,67 @@ def test_a_client_that_goes_in_the_middle_of_a_call_harms_nobody(served):
             return await session.call_tool("search", {"query": QUESTION})
 
     assert not asyncio.run(use()).is_error
+
+
+@pytest.fixture
+def writable(tmp_path):
+    """A server whose project has so many new files that their ingest is seen at work."""
+    root = tmp_path / "data"
+    ingested_workspace(root)
+    docs = {
+        f"n{n}.md": f"# Note {n}\n\nZebra {n} is striped.\n\n## More\n\nOf {n}.\n"
+        for n in range(1500)
+    }
+    write_docs(root, docs=docs)
+    with serving(root, "--data", str(root), mcp__allow_ingest="true", **SETTINGS) as server:
+        yield server
+
+
+async def changed_files(session):
+    found = await session.call_tool("list_projects", {})
+    return found.structured_content["projects"][0]["changed"]
+
+
+def test_a_client_that_cancels_ends_the_work(writable):
+    async def use():
+        async with http_client(writable) as session, anyio.create_task_group() as group:
+
+            async def progress(done, total, text):
+                if done > 1:
+                    group.cancel_scope.cancel()
+
+            await session.call_tool("ingest", {}, progress_callback=progress)
+            pytest.fail("it was not cancelled")
+        async with http_client(writable) as session:
+            assert await changed_files(session) == 1500
+            done = await session.call_tool("ingest", {})
+            return done.structured_content["files"]["new"], await changed_files(session)
+
+    assert asyncio.run(use()) == (1500, 0)
+    assert "Traceback" not in writable.log.read_text()
+
+
+def test_a_notice_of_cancelling_ends_the_work_of_an_older_client(writable):
+    own = {**BOTH, "Authorization": f"Bearer {writable.token}"}
+    own["mcp-session-id"] = post(writable, HELLO).headers["mcp-session-id"]
+    post(writable, {"jsonrpc": "2.0", "method": "notifications/initialized"}, **own)
+    ask = {"name": "ingest", "arguments": {}, "_meta": {"progressToken": 1}}
+    body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": ask}
+    gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+    said = []
+    with httpx.stream(
+        "POST", f"{writable.url}/mcp", json=body, headers=own, timeout=60, trust_env=False
+    ) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data: {"):
+                said.append(json.loads(line.removeprefix("data: ")))
+                if len(said) == 2:
+                    assert post(writable, gone, **own).status_code == 202
+    assert not [row for row in said if "result" in row]
+    listed = {
+        "jsonrpc": "2.0",
+        "id": 8,
+        "method": "tools/call",
+        "params": {"name": "list_projects"},
+    }
+    assert '"changed":1500' in post(writable, listed, **own).text.replace(" ", "")
