@@ -22,6 +22,7 @@ from ragstream_core.text.chunk_profiles import chunk_profile
 from ragstream_core.text.chunker import Chunker
 from tests.lengths import FULL
 from tests.model_server import serving
+from tests.processes import serving_threads
 
 # Two child processes an ingest would double the time of the tests; those of the collection ask.
 os.environ.setdefault("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
@@ -62,6 +63,14 @@ def pytest_collection_modifyitems(items):
         if folder(item) == "browser":
             item.add_marker("slow")
     items.sort(key=lambda item: places.get(folder(item), len(LONGEST)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def servers_end():
+    """No server of a module outlives it: with its socket closed, its thread takes a core."""
+    before = serving_threads()
+    yield
+    assert not serving_threads() - before, "a server was closed and not shut down"
 
 
 class CountingEmbedder:

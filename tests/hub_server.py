@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import unquote, urlsplit
+
+from tests.processes import LoopbackServer
 
 COMMIT = "c0ffee" + "0" * 34
 
 
-class HubServer(ThreadingHTTPServer):
+class HubServer(LoopbackServer):
     """A hub with one model.
 
     Attributes:
@@ -25,10 +26,8 @@ class HubServer(ThreadingHTTPServer):
         seen: (path, range) of every request.
     """
 
-    daemon_threads = True
-
     def __init__(self, files: dict[str, bytes]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.files = files
         self.listed: dict[str, dict] = {}
         self.extra: list[dict] = []
@@ -39,14 +38,6 @@ class HubServer(ThreadingHTTPServer):
         self.status = 0
         self.answer: Callable[[str], bytes] | None = None
         self.seen: list[tuple[str, str]] = []
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-    def handle_error(self, request, client_address):
-        pass  # a client that went away is part of the test
 
     def row(self, name: str) -> dict:
         data = self.files[name]

@@ -9,17 +9,19 @@ import stat
 import subprocess
 import threading
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 import paramiko
 
+from tests.processes import LoopbackServer
+
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 USER, PASSWORD = "reader", "correct horse"
 
 
-class WebServer(ThreadingHTTPServer):
+class WebServer(LoopbackServer):
     """Serves files from memory, well or badly, as a test tells it to.
 
     Attributes:
@@ -33,21 +35,11 @@ class WebServer(ThreadingHTTPServer):
         login: User and password that it wants; None: nobody is asked.
     """
 
-    daemon_threads = True
-
     def __init__(self, files=()):
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.files = dict(files)
         self.times, self.redirect, self.status, self.cut = {}, {}, {}, {}
         self.changing, self.seen, self.login = set(), [], None
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-    def handle_error(self, request, client_address):
-        pass  # a client that went away is part of the test
 
     def put(self, files, folder="/docs", listing="SHA256SUMS"):
         """Serve files below a folder with a listing of them; return the listing's address."""

@@ -14,11 +14,9 @@ from tests.workspaces import DOCS, hashed_workspace, write_docs
 
 @pytest.fixture
 def web():
-    server = WebServer()
-    server.address = server.put({path: text.encode() for path, text in DOCS.items()})
-    yield server
-    server.shutdown()
-    server.server_close()
+    with WebServer() as server:
+        server.address = server.put({path: text.encode() for path, text in DOCS.items()})
+        yield server
 
 
 def test_the_job_fetches_and_ingests(tmp_path, home, web):

@@ -69,7 +69,6 @@ def report(files: int = FILES) -> str:
                 shutil.rmtree(folder_of, ignore_errors=True)
             for what, call in calls.items():
                 best[what] = min(best.get(what, (1e9, 1e9)), spent(call))
-        web.shutdown()
         web.server_close()
     whole = best["git clone --depth=1"]
     rows = [

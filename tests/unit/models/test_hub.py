@@ -52,7 +52,6 @@ FILES = {
 def server():
     with HubServer(dict(FILES)) as made:
         yield made
-        made.shutdown()
 
 
 @pytest.fixture

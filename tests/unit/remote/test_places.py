@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import paramiko
 import pytest
@@ -15,6 +14,7 @@ from ragstream_core.remote.address import parse
 from ragstream_core.remote.mirror import MirrorRules, mirror
 from ragstream_core.remote.places import opened
 from ragstream_core.remote.state import FILES
+from tests.processes import LoopbackServer
 from tests.remote_servers import PASSWORD, USER, Repository, SftpServer, WebServer, tree_of
 
 
@@ -27,10 +27,8 @@ def mirrored(url, home, **more):
 
 @pytest.fixture
 def web():
-    server = WebServer()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with WebServer() as server:
+        yield server
 
 
 def test_one_file_of_a_web_server(web, tmp_path):
@@ -59,7 +57,6 @@ def test_a_redirect_on_the_host_is_followed_and_to_another_one_is_not(web, tmp_p
     web.redirect = {"/a.md": "/a.md"}
     with pytest.raises(Refused, match="redirects"):
         mirrored(f"{web.url}/a.md", tmp_path / "loop")
-    other.shutdown()
     other.server_close()
 
 
@@ -364,15 +361,12 @@ def test_a_git_server_that_is_away_is_one_line_and_asks_nothing(url, tmp_path):
     assert "\n" not in raised.value.message and raised.value.hint
 
 
-class Pages(ThreadingHTTPServer):
+class Pages(LoopbackServer):
     """An S3 server whose listing has two pages, the second as a test wants it."""
 
-    daemon_threads = True
-
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), _Page)
+        super().__init__(_Page)
         self.second = "whole"
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -420,7 +414,6 @@ def pages(monkeypatch):
                         "AWS_DEFAULT_REGION": "eu-west-1"}.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     yield server
-    server.shutdown()
     server.server_close()
 
 

@@ -26,11 +26,9 @@ FILES = {path: text.encode() for path, text in DOCS.items()}
 
 @pytest.fixture
 def web():
-    server = WebServer()
-    server.address = server.put(FILES)
-    yield server
-    server.shutdown()
-    server.server_close()
+    with WebServer() as server:
+        server.address = server.put(FILES)
+        yield server
 
 
 @pytest.fixture

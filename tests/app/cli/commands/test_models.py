@@ -3,13 +3,13 @@
 import json
 import shutil
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from ragstream_core.models.embedders import weights
 from tests.hub_server import HubServer
+from tests.processes import LoopbackServer
 from tests.unit.models.embedders.test_fastembed import SOURCE, tiny_export
 from tests.unit.models.embedders.test_prefixes import BGE
 from tests.unit.models.rerankers.test_cross_encoder import build
@@ -30,13 +30,10 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def names(monkeypatch, data):
     """The models that the endpoint has."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with LoopbackServer(Handler) as server:
         server.names = ["nomic-embed-text:latest", "llama3.2:latest", "b\x1b[31m"]
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/v1"
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", url)
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", f"{server.url}/v1")
         yield server.names
-        server.shutdown()
 
 
 @pytest.fixture
@@ -119,7 +116,6 @@ def hub(data, monkeypatch, tmp_path):
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setenv("RAGSTREAM_RERANK__MODEL", "acme/tiny")
         yield server
-        server.shutdown()
 
 
 def test_a_pulled_cross_encoder_is_the_one_that_ranks(names, hub, run, indexed, monkeypatch):

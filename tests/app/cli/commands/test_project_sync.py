@@ -11,11 +11,9 @@ from tests.workspaces import DOCS
 
 @pytest.fixture
 def web():
-    server = WebServer()
-    server.address = server.put({path: text.encode() for path, text in DOCS.items()})
-    yield server
-    server.shutdown()
-    server.server_close()
+    with WebServer() as server:
+        server.address = server.put({path: text.encode() for path, text in DOCS.items()})
+        yield server
 
 
 @pytest.fixture
