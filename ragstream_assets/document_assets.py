@@ -40,7 +40,7 @@ from ragstream_core.wiring.workspace import Workspace
 GROUP = "documents"
 INGEST_JOB = "ingest_documents"
 MIRROR_KEY = dg.AssetKey(["remote", "mirror"])
-"""What comes from elsewhere; no ingest materialises it."""
+"""What comes from elsewhere. No asset depends on it: Dagster would ask for it before each ingest."""
 INGEST_OPS = ("ingest", "documents__chroma_collection")
 """Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
@@ -65,7 +65,7 @@ FILE_MANIFEST = asset_spec(
     "Which documents of the project there are, and what became of each: new, updated, touched, "
     "unchanged, deleted, or skipped and why. A file counts as changed when its bytes did.",
     "file",
-).merge_attributes(deps=[MIRROR_KEY])
+)
 CHUNKS = asset_spec(
     (GROUP, "chunks"),
     "The pieces that the files were cut into, with their spans and headings. Equal texts are one.",

@@ -14,6 +14,12 @@ from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.services.sync_project import ProjectSync, SyncRequest, sync_if_remote
 
 CODE_VERSION = "1"
+FIRST = {"dagster/priority": "1"}
+"""One process runs one step at a time, the highest priority first: the mirror before the ingest.
+
+A dependency would say the same, and Dagster's pages would ask every project whether it may be
+ingested without a mirror, also those that have no address.
+"""
 SHOWN = 50
 """Rows of a table; Dagster keeps it in its event log."""
 
@@ -28,7 +34,7 @@ class MirrorConfig(dg.Config):
 
 @dg.asset(
     key=MIRROR_KEY, group_name=MIRROR_KEY.path[0], partitions_def=projects, kinds={"file"},
-    owners=["team:ragstream"], code_version=CODE_VERSION,
+    owners=["team:ragstream"], code_version=CODE_VERSION, op_tags=FIRST,
 )  # fmt: skip
 def mirror(
     context: dg.AssetExecutionContext, config: MirrorConfig, workspace: WorkspaceResource
@@ -66,5 +72,6 @@ def sync_metadata(done: ProjectSync) -> Metadata:
 sync_documents = dg.define_asset_job(
     "sync_documents",
     selection=dg.AssetSelection.assets(MIRROR_KEY) | dg.AssetSelection.groups(DOCUMENTS),
-    description="Fetch what is new at a project's addresses, then ingest it.",
+    description="Fetch what is new at a project's addresses, then ingest what is here.",
+    executor_def=dg.in_process_executor,
 )

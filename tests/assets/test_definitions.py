@@ -58,7 +58,6 @@ def test_asset_graph():
         ("history/snapshot", "history/chroma_collection"),
         ("history/snapshot", "history/digest"),
         ("history/snapshot", "history/session_logs"),
-        ("remote/mirror", "documents/file_manifest"),
     ]
     assert sorted((k.asset_key.to_user_string(), k.name) for k in graph.asset_check_keys) == [
         ("documentation/test_spec", "every_referenced_requirement_exists"),

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.document_assets import MIRROR_KEY
+from ragstream_assets.document_assets import FILE_MANIFEST, MIRROR_KEY
 from ragstream_core.services.projects import AddRequest, add
 from tests.assets.executing import execute, shown
 from tests.remote_servers import WebServer
@@ -29,6 +29,17 @@ def test_the_job_fetches_and_ingests(tmp_path, home, web):
     assert told["bytes"] == sum(map(len, web.files.values())) - len(web.files["/docs/SHA256SUMS"])
     steps = [event.node_name for event in result.get_step_success_events()]
     assert steps.index("remote__mirror") < steps.index("ingest")
+
+
+def test_a_place_that_does_not_answer_leaves_what_was_fetched(tmp_path, home, web):
+    space = hashed_workspace(tmp_path / "data")
+    add(space, "guide", AddRequest([web.address]))
+    assert execute(space, home, job="sync_documents", project="guide").success
+    web.shutdown()
+    web.server_close()
+    result = execute(space, home, job="sync_documents", project="guide")
+    assert [event.node_name for event in result.get_step_failure_events()] == ["remote__mirror"]
+    assert shown(result, FILE_MANIFEST.key)["unchanged"] == len(DOCS)
 
 
 def test_an_ingest_and_every_sensor_leave_the_network_alone(tmp_path, home, web):

@@ -56,15 +56,8 @@ def test_materialize_and_repeat_from_the_pages(tab, site, refused):
     tab.on("websocket", lambda socket: sockets.append(socket.url))
     tab.goto(f"{site.dagster}/assets/documents/index")
     tab.get_by_role("button", name="Materialize").first.click()
-    confirm = tab.get_by_role("button", name="Confirm")
     dialog = tab.get_by_role("dialog")
-    every = dialog.get_by_text("All", exact=True)
-    while not every.is_visible():  # what lies upstream has not been materialised
-        confirm.or_(every).first.wait_for()
-        if confirm.is_visible():
-            confirm.click()
-            tab.wait_for_timeout(1500)
-    dialog.get_by_text("All", exact=True).click()
+    dialog.get_by_text("All", exact=True).click()  # at once: nothing upstream is missing
     shot(tab, "dagster-materialize")
     dialog.get_by_role("button", name="Launch 1 run").click()
     run = new_run(site, before)
