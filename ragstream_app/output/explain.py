@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ragstream_app.output.tables import MAX_SHOWN, NAME_WIDTH, print_usage
+from ragstream_app.output.tables import MAX_SHOWN, NAME_WIDTH, print_places, print_usage
 from ragstream_app.output.words import KEY_DIGITS, REPLACEMENT, printable
 from ragstream_app.session import note
 from ragstream_core.prompts.compare import Changes
@@ -58,6 +58,7 @@ def print_explanation(found: Explanation, *, detailed: bool) -> None:
     print_explained(key, found.candidates, locked=found.locked, detailed=detailed)
     if not detailed:
         _print_injected(found.files)
+    _print_locations(found, detailed=detailed)
     print_usage(found.usage)
 
 
@@ -137,6 +138,13 @@ def _print_injected(rows: Sequence[Mapping[str, str]]) -> None:
     for row in rows:
         name = printable(f"{row['project']}/{row['path']}")
         typer.echo(f"in   {row['short_id']}  ❖ {row['kind']} {name}  sha256 {row['sha256'][:12]}")
+
+
+def _print_locations(found: Explanation, *, detailed: bool) -> None:
+    """Print where the files lie that are read in place: of what is in the prompt, or was asked."""
+    shown = [way.chunk_id for way in found.candidates if way.kept or detailed]
+    shown += [] if detailed else [row["id"] for row in found.files]
+    print_places(found.locations[i] for i in shown if i in found.locations)
 
 
 def _print_line(line: Sequence[Ancestor]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ragstream_app.output.tables import print_places
 from ragstream_app.output.words import printable, shortened
 from ragstream_app.session import console as _console
 from ragstream_app.session import emit_json, note
@@ -78,6 +79,7 @@ def print_report(found: IndexReport) -> None:
     console.print(_bars([(f"{b.low:,}-{b.high:,}", b.count) for b in tokens.histogram]))
     console.print(Text("largest files", style="bold"))
     console.print(_bars([(printable(path), n) for path, n in found.largest.items()]))
+    print_places((found.locations or {}).values())
     for finding in found.findings:
         said = f"{finding.check}: {printable(finding.message)}\n  next: {finding.run}"
         console.print(Text(said, style="red"))

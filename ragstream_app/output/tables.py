@@ -258,9 +258,17 @@ def print_search(rows: Sequence[Mapping[str, Any]], least: float) -> None:
         scores = f"dense {row['dense']:.3f} · lexical {row['lexical']:.2f}"
         typer.echo(f"{rank:>3}  {row['score']:.3f}  {where}  ({scores})")
         typer.echo(f"     {one_line(str(row['snippet']))[:SNIPPET_CHARS]}")
+        if row.get("location"):
+            typer.echo(f"     in place: {printable(row['location'])}")
     if not rows:
         below = f" with a cosine of {least:g} or more (retrieval.min_score)" if least > -1 else ""
         note(f"nothing found{below}; `ragstream status` shows what is indexed")
+
+
+def print_places(places: Iterable[str]) -> None:
+    """Print where files lie that are read in place, a line each."""
+    for place in dict.fromkeys(places):
+        typer.echo(f"in place  {printable(place)}")
 
 
 def print_checks(checks: Sequence[Check]) -> None:

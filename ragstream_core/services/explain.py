@@ -6,7 +6,7 @@ Which prompts a prompt goes on from, stage by stage, and what was set otherwise 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RunCommand, UnknownPrompt, UsageError
@@ -28,6 +28,7 @@ from ragstream_core.records.identity import Json, sha256_hex, shown_name
 from ragstream_core.records.json_form import json_of
 from ragstream_core.text.markup import fold_html, table_html, visible
 from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.file_states import chunk_locations, file_locations
 from ragstream_core.wiring.llm_stages import recorded_usage
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class Explanation:
         usage: What its agents took, as `llm_usage`.
         asked: Every time that it was asked for, in order; empty where that was not noted.
         headers: What the audit decided about headers.
+        locations: Id of a candidate or file → where it lies on this machine, of those that are
+            read in place.
     """
 
     record: PromptRecord
@@ -108,6 +111,7 @@ class Explanation:
     usage: Mapping[str, Json]
     asked: Sequence[Asking] = ()
     headers: Sequence[HeaderDecision] = ()
+    locations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def locked(self) -> bool:
@@ -154,10 +158,16 @@ class Explanation:
             "goes_on_from": [asdict(ancestor) for ancestor in self.line],
             "notes": self.record.notes,
             "headers": json_of(self.headers),
-            "files": json_of(self.files),
+            "files": [{**row, **self._location(row["id"])} for row in self.files],
             "llm": dict(self.usage),
-            "candidates": [way.to_json() for way in self.candidates],
+            "candidates": [
+                {**way.to_json(), **self._location(way.chunk_id)} for way in self.candidates
+            ],
         }
+
+    def _location(self, identifier: str) -> dict[str, Json]:
+        place = self.locations.get(identifier)
+        return {"location": place} if place else {}
 
 
 _STEP = ("pass", "stage", "rank", "score", "kept", "rule", "reason")
@@ -196,15 +206,29 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
             hint=(RunCommand("explain", record.prompt_key[:12]), " lists them"),
         )
     usage = recorded_usage(workspace, record.exchanges)
+    files = saved_prompts.injected_rows(record)
     return Explanation(
         record,
         found,
         line_of(workspace.store, record),
-        saved_prompts.injected_rows(record),
+        files,
         usage,
         times_asked(workspace.store.root / record.prompt_key),
         headers_of(ledger),
+        _locations(workspace, record, found, files),
     )
+
+
+def _locations(
+    workspace: Workspace,
+    record: PromptRecord,
+    found: Sequence[Way],
+    files: Sequence[Mapping[str, str]],
+) -> dict[str, str]:
+    chunks = chunk_locations(workspace, record.inputs["pins"], (way.chunk_id for way in found))
+    homes = {row["id"]: (row["project"], row["path"]) for row in files}
+    places = file_locations(workspace, homes.values())
+    return {**chunks, **{i: places[home] for i, home in homes.items() if home in places}}
 
 
 def newest_with(

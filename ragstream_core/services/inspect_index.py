@@ -90,6 +90,7 @@ class IndexReport:
         norms: How long they are.
         largest: Path → chunks.
         findings: What is wrong.
+        locations: Path → where it lies on this machine, of the largest; None: not read in place.
     """
 
     project: str
@@ -110,6 +111,7 @@ class IndexReport:
     norms: figures.Norms
     largest: Mapping[str, int]
     findings: Sequence[IndexFinding]
+    locations: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream index inspect --json` prints."""
@@ -199,12 +201,15 @@ def report(workspace: Workspace, project: str) -> IndexReport:
         IntegrityError: The catalog cannot be read at all.
     """
     from ragstream_core.index.generations import read
+    from ragstream_core.wiring.file_states import file_locations
 
     workspace.require_project(project)
     index_dir = workspace.index_dir(project)
     rows = read(index_dir, _rows)
     texts, tokens = {h for _, h, _ in rows.chunks}, [t for _, _, t in rows.chunks]
     newest = rows.generation
+    most = largest((path for path, _, _ in rows.chunks), FILES)
+    places = file_locations(workspace, ((project, path) for path in most))
     return IndexReport(
         project=project,
         generation=newest.n,
@@ -227,8 +232,9 @@ def report(workspace: Workspace, project: str) -> IndexReport:
         repeated=figures.repeated([h for _, h, _ in rows.chunks]),
         vectors=VectorCounts(len(texts) - rows.missing, rows.older, rows.missing),
         norms=figures.norms(_vectors(index_dir, rows)),
-        largest=largest((path for path, _, _ in rows.chunks), FILES),
+        largest=most,
         findings=_findings(index_dir, project),
+        locations={path: place for (_, path), place in places.items()} or None,
     )
 
 

@@ -35,6 +35,7 @@ class SearchHit:
         project: The project that it was found in.
         heading: The heading above it, empty for none.
         span: Start and end character offsets in the decoded file.
+        location: Where the file lies on this machine if it is read in place; else None.
     """
 
     chunk_id: str
@@ -46,10 +47,12 @@ class SearchHit:
     project: str = ""
     heading: str = ""
     span: tuple[int, int] = (0, 0)
+    location: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Return one row of `ragstream search --json`."""
-        return {name: getattr(self, name) for name in _ROW}
+        row: dict[str, Json] = {name: getattr(self, name) for name in _ROW}
+        return {**row, "location": self.location} if self.location else row
 
     def __str__(self) -> str:
         """Return score, source and text."""
@@ -137,7 +140,9 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     named = require_projects(projects)
     from ragstream_core.index.view import open_view
     from ragstream_core.prompts.trail import pieces_of
+    from ragstream_core.records.identity import parse_chunk_id
     from ragstream_core.wiring import file_sources, stages
+    from ragstream_core.wiring.file_states import file_locations
     from ragstream_core.wiring.search import load, retriever
 
     settings = workspace.config.chain()
@@ -151,6 +156,8 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     found = ranked.search(views, " ".join(pieces), pieces=pieces, off=off)
     hits = [hit for hit in found if hit.cosine >= settings.retrieval.min_score][:k]
     chunks = load(views, [hit.chunk_id for hit in hits])
+    homes = [(str(chunk.meta["project"]), parse_chunk_id(chunk.id)[0]) for chunk in chunks]
+    places = file_locations(workspace, homes)
     return SearchResult(
         text,
         tuple(
@@ -161,11 +168,12 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
                 hit.cosine,
                 hit.bm25,
                 chunk.snippet,
-                str(chunk.meta["project"]),
+                home[0],
                 str(chunk.meta["heading"]),
                 chunk.span,
+                places.get(home),
             )
-            for hit, chunk in zip(hits, chunks, strict=True)
+            for hit, chunk, home in zip(hits, chunks, homes, strict=True)
         ),
     )
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.prompts.blocks import HISTORY_PREFIX
+from ragstream_core.records.identity import parse_chunk_id, sha256_hex
 from ragstream_core.wiring.file_sources import diff_of
 from ragstream_core.wiring.ingestion import ingestion_config
 
 if TYPE_CHECKING:
+    from ragstream_core.ingestion.document_tree import DocumentTree
     from ragstream_core.wiring.workspace import Workspace
 
 CURRENT, CHANGED, DELETED, UNREADABLE = "current", "changed", "deleted", "unreadable"
@@ -50,11 +53,62 @@ def file_location(workspace: Workspace, project: str, path: str) -> str | None:
         project: Its project.
         path: As in the index.
     """
+    return file_locations(workspace, [(project, path)]).get((project, path))
+
+
+def file_locations(
+    workspace: Workspace, documents: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], str]:
+    """Return where documents lie on this machine that are read in place; others are left out.
+
+    Args:
+        workspace: The data root.
+        documents: Project and path of each, as in the index.
+    """
+    trees: dict[str, DocumentTree | None] = {}
+    found: dict[tuple[str, str], str] = {}
+    for project, path in documents:
+        if project not in trees:
+            trees[project] = _in_place(workspace, project)
+        tree = trees[project]
+        if tree is not None:
+            with suppress(FileNotFoundError):  # the folder's label is gone
+                found[project, path] = str(tree.location(path))
+    return found
+
+
+def _in_place(workspace: Workspace, project: str) -> DocumentTree | None:
     try:
-        documents = workspace.documents(project)
-        return str(documents.location(path)) if documents.in_place else None
-    except (RagstreamError, FileNotFoundError):  # the project, or the folder's label, is gone
+        tree = workspace.documents(project)
+    except RagstreamError:  # the project is gone, or its file is damaged
         return None
+    return tree if tree.in_place else None
+
+
+def chunk_locations(
+    workspace: Workspace, pins: Sequence[dict[str, Any]], chunk_ids: Iterable[str]
+) -> dict[str, str]:
+    """Return where the files of chunks lie that are read in place; others are left out.
+
+    Args:
+        workspace: The data root.
+        pins: Of the prompt: projects with their generations.
+        chunk_ids: Of its candidates.
+    """
+    away = {str(pin["project"]) for pin in pins if _in_place(workspace, str(pin["project"]))}
+    if not away:
+        return {}
+    homes: dict[str, tuple[str, str]] = {}
+    known: dict[tuple[str, str], list[str]] = {}
+    for chunk_id in chunk_ids:
+        if chunk_id.startswith(HISTORY_PREFIX):
+            continue
+        path, sha256, _ = parse_chunk_id(chunk_id)
+        if (path, sha256) not in known:
+            known[path, sha256] = homes_of(workspace, pins, path, sha256)
+        homes[chunk_id] = (known[path, sha256][0], path)
+    places = file_locations(workspace, set(homes.values()))
+    return {chunk_id: places[home] for chunk_id, home in homes.items() if home in places}
 
 
 def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:

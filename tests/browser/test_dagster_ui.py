@@ -56,8 +56,9 @@ def test_materialize_and_repeat_from_the_pages(tab, site, refused):
     tab.on("websocket", lambda socket: sockets.append(socket.url))
     tab.goto(f"{site.dagster}/assets/documents/index")
     tab.get_by_role("button", name="Materialize").first.click()
+    tab.get_by_role("button", name="Confirm").click()  # four assets are one function
     dialog = tab.get_by_role("dialog")
-    dialog.get_by_text("All", exact=True).click()  # at once: nothing upstream is missing
+    dialog.get_by_text("All", exact=True).click()  # nothing upstream is missing
     shot(tab, "dagster-materialize")
     dialog.get_by_role("button", name="Launch 1 run").click()
     run = new_run(site, before)

@@ -133,6 +133,7 @@ def facts_of(found: Trace) -> list[str]:
     moved = f", its bytes are now {found.moved_to}" if found.moved_to else ""
     state = f"{found.now}{moved} · sha256 {found.sha256[:12]}"
     lines = [f"{found.project}/{found.path}: {state}"]
+    lines += [f"in place: {found.location}"] if found.location else []
     if not isinstance(found, TracedChunk):
         return lines
     if found.span is not None:
