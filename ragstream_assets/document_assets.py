@@ -40,7 +40,7 @@ from ragstream_core.wiring.workspace import Workspace
 GROUP = "documents"
 INGEST_JOB = "ingest_documents"
 MIRROR_KEY = dg.AssetKey(["remote", "mirror"])
-"""What comes from elsewhere. No asset depends on it: Dagster would ask for it before each ingest."""
+"""What comes from elsewhere. No asset depends on it, or Dagster would ask before each ingest."""
 INGEST_OPS = ("ingest", "documents__chroma_collection")
 """Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5

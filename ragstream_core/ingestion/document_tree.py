@@ -223,6 +223,13 @@ class DocumentTree:
         why = dict(found.unreadable)
         return [(root, why[root.label]) for root in self.roots if root.label in why]
 
+    def kept_back(self, found: Scan) -> list[str]:
+        """Return a sentence for each folder whose documents stay because it is not there."""
+        return [
+            f"{root.path}: {reason}; its documents stay in the index as they were"
+            for root, reason in self.absent(found)
+        ]
+
     def missing(self) -> Scan:
         """Return a scan that found nothing but which folders are missing; lists none of them."""
         gone = [(root.label, root.missing) for root in self.roots if not root.path.is_dir()]

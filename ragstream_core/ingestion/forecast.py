@@ -69,11 +69,13 @@ class Inspection(NamedTuple):
         found: What the folder holds.
         newest: The newest generation, if any could be read.
         pending: Why an ingest is due; None for a no-op.
+        away: Known documents of folders that are not there.
     """
 
     found: Scan
     newest: Generation | None
     pending: Pending | None
+    away: int = 0
 
     def idle_stats(self, project: str, *, seconds: float) -> IngestionStats:
         """Return the stats of the ingest that is not needed."""
@@ -82,8 +84,9 @@ class Inspection(NamedTuple):
         counts = newest.counts if newest else {}
         files = dict.fromkeys(FILE_KEYS, 0)
         # a file is "skipped" each time it is met, read or not
-        skipped = scanned - counts.get("files", 0)
-        files.update(scanned=scanned, unchanged=scanned - skipped, skipped=skipped)
+        known = scanned + self.away
+        skipped = known - counts.get("files", 0)
+        files.update(scanned=scanned, unchanged=known - skipped, skipped=skipped)
         return IngestionStats(
             project,
             newest.n if newest else 0,
@@ -123,20 +126,24 @@ def inspect(
         return Inspection(found, None, Pending(f"{UNREADABLE}: {error}", None))
     found = documents.guarded(found, (), recorded)
     changes = compare(found, recorded, last_started_ns=stamp.started_ns)
-    reason = _reason(changes, found, same_settings=stamp.scan_fp == scan_fp)
+    # a folder that is not there as a whole is no work: its documents stay until it is back
+    gone = {root.label for root, _ in documents.absent(found)}
+    unlisted = any(top not in gone for top, _ in found.unreadable)
+    reason = _reason(changes, unlisted=unlisted, same_settings=stamp.scan_fp == scan_fp)
     if not reason and unfinished:
         reason = "an earlier ingest did not finish"
     if not reason and newest is not None and not is_published(index_dir, newest):
         reason = "derived files are out of date"
-    return Inspection(found, newest, Pending(reason, changes) if reason else None)
+    away = sum(path not in found.files for path in recorded) if gone else 0
+    return Inspection(found, newest, Pending(reason, changes) if reason else None, away)
 
 
-def _reason(changes: Changes, found: Scan, *, same_settings: bool) -> str:
+def _reason(changes: Changes, *, unlisted: bool, same_settings: bool) -> str:
     if not same_settings:
         return "settings changed"
     if changes.any():
         return "files changed"
-    return "a folder cannot be listed" if found.unreadable else ""
+    return "a folder cannot be listed" if unlisted else ""
 
 
 class Known(NamedTuple):

@@ -221,7 +221,7 @@ class Ingest:
             model_seconds=stager.seconds,
             warnings=(
                 *(f"{path}: {reason}" for path, reason in held),
-                *_kept_back(self.loader.documents, found),
+                *self.loader.documents.kept_back(found),
                 *(verdict.worse if verdict else ()),
             ),
             digest=newest.digest if newest else "",
@@ -235,14 +235,6 @@ def _require_documents(documents: DocumentTree, project: str, config: IngestionC
         require_folder(documents.roots[0].path)
     elif not config.accept_missing:
         documents.require_present(documents.missing(), project, all_of_them=config.rebuild)
-
-
-def _kept_back(documents: DocumentTree, found: Scan) -> list[str]:
-    """Return a sentence for each folder in place whose documents stay because it is not there."""
-    return [
-        f"{root.path}: {reason}; its documents stay in the index as they were"
-        for root, reason in documents.absent(found)
-    ]
 
 
 def _quality(verdict: GateVerdict | None) -> dict[str, Any]:

@@ -1,15 +1,13 @@
 """Projects whose documents are read in place or fetched: `ragstream project add` and `list`.
 
-Of folders nothing is copied and nothing is written into them; an address is only noted. What
-says where they are is one small file below the data root; what was made of their documents lies
-where it does for any project.
+Of folders nothing is copied, and nothing is written into them; an address is only noted.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -23,8 +21,10 @@ from ragstream_core.errors import (
     RunProgram,
     UsageError,
 )
+from ragstream_core.index.generations import kept_generations
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.document_tree import EMPTY, MISSING, NOT_FETCHED, DocumentTree
+from ragstream_core.ingestion.forecast import UNREADABLE
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
@@ -33,6 +33,7 @@ from ragstream_core.wiring import ingestion, project_files, projects
 from ragstream_core.wiring.project_files import ProjectFile, RootEntry
 
 if TYPE_CHECKING:
+    from ragstream_core.index.rows import Generation
     from ragstream_core.ingestion.scan import Scan
     from ragstream_core.wiring.workspace import Workspace
 
@@ -123,22 +124,31 @@ def project_state(workspace: Workspace, name: str) -> ProjectState:
         InvalidName: Not a project name.
     """
     workspace.require_project(name)
-    away = projects.is_in_place(workspace.data_dir, name)
+    state = ProjectState(name, projects.is_in_place(workspace.data_dir, name))
     try:
         found, documents = ingestion.inspection(workspace, name)
-        said = project_files.read(workspace.data_dir, name) if away else None
+        said = project_files.read(workspace.data_dir, name) if state.in_place else None
     except RagstreamError as error:
-        return ProjectState(name, away, problem=str(error.message))
-    newest = found.newest
-    return ProjectState(
-        name,
-        away,
-        _roots(documents, found.found, said),
-        include=said.include if said else (),
-        exclude=said.exclude if said else (),
-        indexed=newest.counts.get("files", 0) if newest else 0,
-        generation=newest.n if newest else 0,
-    )
+        return _counted(replace(state, problem=error.message), _newest(workspace, name))
+    reason = found.pending.reason if found.pending else ""
+    problem = reason.partition("\n")[0] if reason.startswith(UNREADABLE) else ""
+    state = replace(state, roots=_roots(documents, found.found, said), problem=problem)
+    if said is not None:
+        state = replace(state, include=said.include, exclude=said.exclude)
+    return _counted(state, found.newest)
+
+
+def _counted(state: ProjectState, newest: Generation | None) -> ProjectState:
+    if newest is None:
+        return state
+    return replace(state, indexed=newest.counts.get("files", 0), generation=newest.n)
+
+
+def _newest(workspace: Workspace, name: str) -> Generation | None:
+    try:
+        return kept_generations(workspace.index_dir(name))[-1]
+    except (RagstreamError, IndexError):
+        return None
 
 
 def _roots(documents: DocumentTree, found: Scan, said: ProjectFile | None) -> tuple[RootState, ...]:

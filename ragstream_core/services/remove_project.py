@@ -30,6 +30,8 @@ class Removed:
         folders: Where its documents lie; they were not touched.
         index_bytes: Size of the index that went; 0: none did.
         stays: What is left, in words.
+        exclude: Its own globs of what is left out, those of `forget --exclude` too; they go, so a
+            new project of the same folders reads these documents again.
         removed: False after a dry run.
     """
 
@@ -37,6 +39,7 @@ class Removed:
     folders: tuple[str, ...]
     index_bytes: int
     stays: tuple[str, ...]
+    exclude: tuple[str, ...]
     removed: bool
 
     def to_json(self) -> dict[str, Json]:
@@ -66,9 +69,7 @@ def remove(
     away = projects.is_in_place(workspace.data_dir, name)
     if not away:
         _require_left_over(workspace, name, index_dir, aside)
-    folders: tuple[str, ...] = ()
-    if away:
-        folders = _folders(workspace, name)
+    folders, exclude = _named(workspace, name) if away else ((), ())
     there = index_dir.is_dir() or aside.is_dir()
     going = there and not keep_index
     if going and (needed := pinned(workspace.store.root, name)):
@@ -80,14 +81,17 @@ def remove(
     if not dry_run:
         with serialized(make_private_dir(workspace.data_dir / "projects")):
             _remove(workspace, name, aside, keep_index=keep_index)
-    return Removed(name, folders, taken, tuple(_stays(workspace, name, going, there)), not dry_run)
+    stays = tuple(_stays(workspace, name, going, there))
+    return Removed(name, folders, taken, stays, exclude, not dry_run)
 
 
-def _folders(workspace: Workspace, name: str) -> tuple[str, ...]:
+def _named(workspace: Workspace, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the folders of a project, and the globs of what is left out."""
     try:
-        return tuple(root.shown for root in workspace.documents(name).roots)
+        documents = workspace.documents(name)
     except RagstreamError:  # a damaged file is removed like any other
-        return ()
+        return (), ()
+    return tuple(root.shown for root in documents.roots), documents.exclude
 
 
 def _require_left_over(workspace: Workspace, name: str, index_dir: Path, aside: Path) -> None:

@@ -90,7 +90,8 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     if found.newest is not None and chroma_collections.due(workspace, project, found.newest):
         return None
     stats = found.idle_stats(project, seconds=time.perf_counter() - began)
-    return replace(stats, warnings=chroma_collections.failures(workspace, project, found.newest))
+    failed = chroma_collections.failures(workspace, project, found.newest)
+    return replace(stats, warnings=(*documents.kept_back(found.found), *failed))
 
 
 def status(workspace: Workspace, project: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragstream_app.cli.completion import project_names
 from ragstream_app.output.history_ways import confirm
 from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused, UsageError
@@ -41,7 +42,11 @@ user. A file that is replaced is kept beside it as FILE.before-ragstream."""
 Projects = Annotated[
     list[str] | None,
     typer.Option(
-        "-p", "--project", metavar="PROJECT", help="Serve only this one; repeat for more."
+        "-p",
+        "--project",
+        metavar="PROJECT",
+        autocompletion=project_names,
+        help="Serve only this one; repeat for more.",
     ),
 ]
 

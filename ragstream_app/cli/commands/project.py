@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.cli.completion import project_names
 from ragstream_app.session import emit_json, note, session_of
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ragstream_core.services.projects import ProjectState
+    from ragstream_core.services.remove_project import Removed
     from ragstream_core.wiring.workspace import Workspace
 
 ADD_EPILOG = """**Examples**
@@ -46,7 +48,10 @@ ragstream init
 
 ragstream init ~/shop --name shop"""
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the project.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", autocompletion=project_names, help="Of the project."),
+]
 Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")]
 
 
@@ -270,6 +275,7 @@ def remove(
         going = f"and its index ({size(found.index_bytes)}) " if found.index_bytes else ""
         for line in found.stays:
             note(printable(f"stays: {line}"))
+        _note_exclude(found)
         confirm(f"project {name} {going}would be removed")
     done = forget(workspace, name, keep_index=keep_index, dry_run=dry_run)
     if as_json:
@@ -277,8 +283,22 @@ def remove(
         return
     for line in done.stays:
         typer.echo(printable(f"stays: {line}"))
+    if dry_run or yes:
+        _note_exclude(done)
     said = "removed" if done.removed else "would be removed"
     typer.echo(f"{name}: {said}" + (f", {size(done.index_bytes)}" if done.index_bytes else ""))
+
+
+def _note_exclude(removed: Removed) -> None:
+    """Say that documents which were kept out come back if the folders are added again."""
+    from ragstream_app.output.words import printable
+
+    if removed.exclude:
+        options_ = quoted(*(word for glob in removed.exclude for word in ("--exclude", glob)))
+        note(
+            "goes: what keeps documents out, those of `forget --exclude` too; a new `project add` "
+            f"of these folders reads them again unless it has {printable(options_)}"
+        )
 
 
 def _print(found: Iterable[ProjectState]) -> None:
@@ -287,6 +307,7 @@ def _print(found: Iterable[ProjectState]) -> None:
     for project in found:
         kind = "in place" if project.in_place else "copied"
         made = f"generation {project.generation}" if project.generation else "not ingested yet"
+        kind += ", but it cannot be read" if project.problem else ""
         typer.echo(f"{project.name}  ({kind}; {project.indexed:,} indexed, {made})")
         if project.problem:
             typer.echo(printable(f"  unusable: {project.problem}"))

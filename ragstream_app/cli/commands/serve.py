@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragstream_app.cli.completion import project_names
 from ragstream_app.session import note, session_of
 from ragstream_core.errors import UsageError
 
@@ -35,7 +36,11 @@ def serve(
     projects: Annotated[
         list[str] | None,
         typer.Option(
-            "--project", "-p", metavar="NAME", help="Serve only this one; repeat for more."
+            "--project",
+            "-p",
+            metavar="NAME",
+            autocompletion=project_names,
+            help="Serve only this one; repeat for more.",
         ),
     ] = None,
     show_token: Annotated[

@@ -49,7 +49,8 @@ def test_a_shell_completes_commands_and_names(data, home, complete):
     (home / "ragstream.yaml").write_text("tasks:\n  shipping: {}\n")
     assert complete("inge") == ["ingest"]
     assert complete("ingest", "al") == ["alpha", "alto"]
-    assert complete("prompt", "x", "-p", "m") == ["manual"]
+    for words in (("prompt", "x", "-p"), ("mcp", "-p"), ("serve", "-p"), ("project", "remove")):
+        assert complete(*words, "m") == ["manual"], words
     assert complete("prompt", "x", "--task", "sh") == ["shipping", "short"]
     assert "gate.theta=" in complete("prompt", "x", "--set", "gate.")
     assert complete("prompt", "x", "--mod") == ["--model-target"]

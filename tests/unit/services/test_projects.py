@@ -122,7 +122,12 @@ def test_a_folder_that_went_keeps_its_documents_until_yes(space, code, wiki, how
         stats = ingest_project(space, "shop")
         assert paths_of(space) == sorted([*before, "code/new.md"])
         assert any(str(wiki) in line and "stay" in line for line in stats.warnings)
-    assert ingestion.status(space, "shop")["absent"]
+    monkeypatch.setattr("ragstream_core.ingestion.scan.RACY_NS", 0)  # files here are young
+    idle = ingestion.unchanged(space, "shop")
+    assert idle is not None and idle.warnings == stats.warnings and idle.digest == stats.digest
+    assert idle.files == stats.files
+    state = ingestion.status(space, "shop")
+    assert state["absent"] and not state["reason"]
     assert project_state(space, "shop").roots[1].state == (
         "unreadable" if how == "closed" else "missing"
     )
@@ -291,11 +296,13 @@ def test_all_projects_are_listed_with_what_is_wrong(space, code, wiki):
     write_docs(space.data_dir)
     made(space, code, wiki)
     made(space, code, name="broken", overlap=True)
+    ingest_project(space, "broken")
     file = project_files.path_of(space.data_dir, "broken")
     file.write_text("roots:\n- label: a\n  path: /x\n  color: red\n")
     wiki.rename(wiki.with_name("aside"))
     found = {project.name: project for project in list_projects(space)}
     assert list(found) == ["broken", "demo", "shop"]
+    assert (found["broken"].indexed, found["broken"].generation) == (2, 1)
     assert "project.yaml:4" in found["broken"].problem and "color" in found["broken"].problem
     assert not found["demo"].in_place and found["demo"].roots[0].documents == 4
     assert [(r.label, r.state) for r in found["shop"].roots] == [
@@ -306,14 +313,16 @@ def test_all_projects_are_listed_with_what_is_wrong(space, code, wiki):
 
 
 def test_removing_touches_no_document_and_says_what_stays(space, code):
-    made(space, code)
+    made(space, code, exclude=["drafts/"])
     ingest_project(space, "shop")
+    forget(space, "shop", "a.md", exclude=True)
     before = everything(code)
     would = remove(space, "shop", dry_run=True)
     assert space.index_dir("shop").exists() and not would.removed
     done = remove(space, "shop")
     assert done.index_bytes == would.index_bytes > 0 and done.folders == (str(code),)
     assert everything(code) == before
+    assert would.exclude == done.exclude == ("drafts/", "/a.md")
     assert not space.index_dir("shop").exists() and space.projects() == []
     with pytest.raises(UnknownProject):
         remove(space, "shop")
