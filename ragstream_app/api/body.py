@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
 
 from ragstream_app.api.errors import ApiError
 
@@ -12,11 +13,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from starlette.requests import Request
+    from starlette.types import Receive, Scope
 
 MAX_BYTES = 16 << 20
 """Of a body; a longer one is refused before it is read whole."""
 _Form = TypeVar("_Form", bound=BaseModel)
+
+
+async def read_form(form: type[_Form], scope: Scope, receive: Receive) -> _Form | None:
+    """Return what a request asks for; None if its client left in the middle of it.
+
+    Args:
+        form: What its body has to be.
+        scope: Of the request.
+        receive: Nothing of its body has been read yet.
+
+    Raises:
+        ApiError: The body is too long, no JSON, or not of that form.
+    """
+    try:
+        return parsed(form, await read_body(Request(scope, receive)))
+    except ClientDisconnect:
+        return None
 
 
 async def read_body(request: Request, *, most: int = MAX_BYTES) -> bytes:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ragstream_app.api.answering import Answered, Answering
-from ragstream_app.api.body import parsed, read_body
+from ragstream_app.api.body import read_form
 from ragstream_app.api.conversation import asked_in
-from ragstream_app.api.errors import api_error
+from ragstream_app.api.errors import ApiError, api_error
 from ragstream_app.api.forms import ChatForm
 from ragstream_app.api.replies import PROMPT_HEADER, Reply, event, json_bytes
-from ragstream_core.errors import Stopped
+from ragstream_core.errors import RagstreamError, Stopped
 
 if TYPE_CHECKING:
     import threading
@@ -51,9 +50,8 @@ class ChatCompletions:
             ApiError: A wrong request.
             RagstreamError: There is no answer.
         """
-        try:
-            form = parsed(ChatForm, await read_body(Request(scope, receive)))
-        except ClientDisconnect:
+        form = await read_form(ChatForm, scope, receive)
+        if form is None:
             return
         asked = asked_in(form.messages)
         target = self.models.target(form.model)
@@ -146,6 +144,7 @@ async def _send_all(said: _Said, reply: Reply, sender: _Sender) -> None:
     Raises:
         RagstreamError: It failed before anything was sent.
         Stopped: The client left.
+        Exception: What nobody expected, for the server's log; the client has been told.
     """
     while True:
         item = await said.get()
@@ -153,7 +152,9 @@ async def _send_all(said: _Said, reply: Reply, sender: _Sender) -> None:
             if not sender.begun or isinstance(item, Stopped):
                 raise item
             await sender.write(event(api_error(item).to_json()), more=False)
-            return
+            if isinstance(item, (ApiError, RagstreamError)):
+                return
+            raise item
         if not sender.begun:
             await sender.write(reply.first())
         if isinstance(item, str):

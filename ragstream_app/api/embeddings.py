@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
-from ragstream_app.api.body import parsed, read_body
+from ragstream_app.api.body import read_form
 from ragstream_app.api.errors import ApiError
 from ragstream_app.api.forms import EmbeddingForm
 
@@ -41,9 +40,8 @@ class Embeddings:
             ApiError: A wrong request.
             RagstreamError: The model cannot be used.
         """
-        try:
-            form = parsed(EmbeddingForm, await read_body(Request(scope, receive)))
-        except ClientDisconnect:
+        form = await read_form(EmbeddingForm, scope, receive)
+        if form is None:
             return
         target = self.models.target(form.model)
         async with self.workers.at_work(receive) as visit:

@@ -1,9 +1,11 @@
 """What the MCP server costs: its start, a search of 10,000 chunks, and many clients at once.
 
-    python -m tests.benchmarks.bench_mcp [CLIENTS CALLS]
+    python -m tests.benchmarks.bench_mcp [CLIENTS CALLS [BACKEND]]
 
 Texts are words drawn from a Zipf vocabulary, embedded by the hashed embedder: the search is the
-real one, the embedding of a question is not. Clients are the SDK's own, over pipes and over HTTP.
+real one, the embedding of a question is not. With a BACKEND, e.g. `onnx`, both are real, and
+passages are shorter, so that they are embedded within minutes. Clients are the SDK's own, over
+pipes and over HTTP.
 """
 
 import asyncio
@@ -23,9 +25,10 @@ from tests.app.serving import serving
 from tests.benchmarks.measure import environment, table
 from tests.workspaces import hashed_workspace
 
-CHUNKS, CHUNKS_A_FILE, WORDS, VOCABULARY = 10_000, 20, 180, 20_000
+CHUNKS, CHUNKS_A_FILE, VOCABULARY = 10_000, 20, 20_000
+HASHED = "hashed"
+WORDS, WORDS_FOR_A_MODEL = 180, 30
 SEARCHES, FIRST = 200, 100
-OWN = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed", "RAGSTREAM_DAGSTER__RECORD": "none"}
 HELLO = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
     '"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}\n'
@@ -34,7 +37,12 @@ HELLO = (
 SEARCH = {"name": "search", "arguments": {"query": "word17 word230 word4711"}}
 
 
-def corpus(root: Path) -> int:
+def own(backend: str) -> dict[str, str]:
+    """Return the environment of a server."""
+    return {"RAGSTREAM_EMBEDDINGS__BACKEND": backend, "RAGSTREAM_DAGSTER__RECORD": "none"}
+
+
+def corpus(root: Path, backend: str) -> int:
     """Write and ingest documents; return how many chunks there are."""
     from ragstream_core.services.ingest import ingest_project
 
@@ -43,24 +51,25 @@ def corpus(root: Path) -> int:
     folder = root / "doc_raw" / "bench"
     folder.mkdir(parents=True)
     for number in range(CHUNKS // CHUNKS_A_FILE):
-        shape = CHUNKS_A_FILE, WORDS
+        shape = CHUNKS_A_FILE, WORDS if backend == HASHED else WORDS_FOR_A_MODEL
         drawn = rng.choice(VOCABULARY, shape, p=weights / weights.sum())
         parts = [
             f"## Part {at}\n\n" + " ".join(f"word{word}" for word in row) + ".\n"
             for at, row in enumerate(drawn)
         ]
         (folder / f"doc{number:04}.md").write_text("\n".join(parts), encoding="utf-8")
-    space = hashed_workspace(root)
+    settings = {"embeddings.backend": backend, "vector_store.collection": "false"}
+    space = hashed_workspace(root, settings)
     return ingest_project(space, "bench").chunks["live"]
 
 
-def started(root: Path, lines: str) -> float:
+def started(root: Path, lines: str, backend: str) -> float:
     """Return the CPU seconds of a server that answers some lines and ends."""
     before = os.times()
     done = subprocess.run(
         [sys.executable, *MODULE, "--data", str(root), "mcp"],
         input=lines,
-        env=environment(**OWN),
+        env=environment(**own(backend)),
         capture_output=True,
         text=True,
         check=True,
@@ -70,12 +79,12 @@ def started(root: Path, lines: str) -> float:
     return sum(after[2:4]) - sum(before[2:4])
 
 
-def warm_search(root: Path) -> list[float]:
+def warm_search(root: Path, backend: str) -> list[float]:
     """Return the milliseconds of searches over pipes, as their client sees them."""
 
     async def run() -> list[float]:
         took = []
-        async with client(server(root)) as session:
+        async with client(server(root, **own(backend))) as session:
             for number in range(SEARCHES + 5):
                 began = time.perf_counter()
                 query = {"query": f"word{number} word{number * 7} word{number * 31}"}
@@ -93,9 +102,11 @@ def resident_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def many_clients(root: Path, clients: int, calls: int) -> dict[str, float]:
+def many_clients(root: Path, clients: int, calls: int, backend: str) -> dict[str, float]:
     """Return calls, errors, seconds, and memory after the first calls and at the end."""
-    settings = {name.removeprefix("RAGSTREAM_").lower(): value for name, value in OWN.items()}
+    settings = {
+        name.removeprefix("RAGSTREAM_").lower(): value for name, value in own(backend).items()
+    }
     found = {"calls": 0, "errors": 0, "after_first_mb": 0.0, "most_mb": 0.0}
 
     async def one(served, number: int) -> None:
@@ -122,18 +133,18 @@ def many_clients(root: Path, clients: int, calls: int) -> dict[str, float]:
     return found
 
 
-def report(clients: int = 16, calls: int = 40) -> str:
+def report(clients: int = 16, calls: int = 40, backend: str = HASHED) -> str:
     """Measure; return the Markdown section."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "data"
         root.mkdir()
-        chunks = corpus(root)
-        started(root, HELLO)
-        bare = [started(root, HELLO) for _ in range(5)]
+        chunks = corpus(root, backend)
+        started(root, HELLO, backend)
+        bare = [started(root, HELLO, backend) for _ in range(5)]
         call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": SEARCH}
-        first = [started(root, HELLO + json.dumps(call) + "\n") for _ in range(5)]
-        took = warm_search(root)
-        load = many_clients(root, clients, calls)
+        first = [started(root, HELLO + json.dumps(call) + "\n", backend) for _ in range(5)]
+        took = warm_search(root, backend)
+        load = many_clients(root, clients, calls, backend)
     growth = load["most_mb"] / load["after_first_mb"]
     rows = [
         ["start to the first answer, CPU s", f"{statistics.median(bare):.2f}"],
@@ -145,9 +156,9 @@ def report(clients: int = 16, calls: int = 40) -> str:
         [f"memory after {FIRST} searches, MB", f"{load['after_first_mb']:.0f}"],
         ["most later, as a multiple", f"{growth:.2f}"],
     ]
-    head = f"## MCP server\n\n{chunks:,} chunks, hashed embedder.\n\n"
+    head = f"## MCP server\n\n{chunks:,} chunks, {backend} embedder.\n\n"
     return head + table(["what", "measured"], rows)
 
 
 if __name__ == "__main__":
-    print(report(*map(int, sys.argv[1:3])))
+    print(report(*map(int, sys.argv[1:3]), *sys.argv[3:4]))

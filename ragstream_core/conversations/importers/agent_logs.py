@@ -1,4 +1,4 @@
-"""Session logs of coding agents: Claude Code (1.0 to 2.1) and Codex (2025), JSONL files.
+"""Session logs of coding agents: Claude Code (1.0 to 2.1) and Codex (2025 to 0.169), JSONL files.
 
 A line that cannot be read is a problem of its own; a last line without its end is still being
 written and is left for the next time.

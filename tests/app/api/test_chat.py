@@ -1,5 +1,6 @@
 """Answers for clients of OpenAI's API: whole, as a stream, with and without a model."""
 
+import asyncio
 import json
 import shutil
 import threading
@@ -8,6 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 
+from ragstream_app.api.answering import Answering
+from ragstream_app.api.chat import ChatCompletions
+from ragstream_app.api.models import Models
+from ragstream_app.api.workers import Workers
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.turns import turns
@@ -189,6 +194,35 @@ def test_an_answer_that_breaks_off_says_so(served, model):
     assert found["choices"][0]["message"]["content"].startswith("Files are injected.")
     assert found["ragstream"]["status"] == "partial"
     assert any("broke off" in warning for warning in found["ragstream"]["warnings"])
+
+
+def test_an_unexpected_error_in_a_stream_is_told_and_raised_for_the_log(space, monkeypatch):
+    def broken(work, show=None):
+        show("Files are")
+        raise ZeroDivisionError("nobody expected this")
+
+    monkeypatch.setattr(Answering, "build", lambda work: None)
+    monkeypatch.setattr(Answering, "answer", broken)
+    body = json.dumps({"model": NAME, "messages": ASKED, "stream": True}).encode()
+    said = []
+
+    async def ask():
+        messages = [{"type": "http.request", "body": body}]
+
+        async def receive():
+            return messages.pop() if messages else await asyncio.Event().wait()
+
+        async def send(message):
+            said.append(message)
+
+        chat = ChatCompletions(Models(space), Workers(1, 1))
+        await chat({"type": "http", "method": "POST", "headers": []}, receive, send)
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(ask())
+    events_sent = b"".join(message.get("body", b"") for message in said).decode()
+    assert "Files are" in events_sent and '"internal_error"' in events_sent
+    assert said[-1]["more_body"] is False
 
 
 def test_what_seems_to_be_a_secret_stays_on_this_machine(root, model):

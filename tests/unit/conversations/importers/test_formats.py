@@ -143,6 +143,25 @@ def test_claude_code_follows_the_session_and_names_tools():
     assert turn.status == "complete"
 
 
+def test_claude_code_2_1_197_with_what_stands_between_the_messages():
+    """As the program wrote it in November 2026, shortened."""
+    tool = "mcp__ragstream__search"
+    head = {"type": "queue-operation", "operation": "enqueue", "sessionId": "s-1",
+            "timestamp": "2026-11-23T11:41:10Z", "content": "How much pressure?"}  # fmt: skip
+    rows = exports.claude_code(
+        exports.user("How much pressure?", promptSource="sdk", version="2.1.197"),
+        {"type": "attachment", "attachment": {"type": "skill_listing", "content": "- x"}},
+        exports.agent(exports.tool(tool, query="pressure"), stop="tool_use"),
+        exports.user([{"type": "tool_result", "tool_use_id": "t", "content": "…"}], mcpMeta={}),
+        {"type": "attachment", "attachment": {"type": "mcp_instructions_delta", "names": ["r"]}},
+        exports.agent(exports.words("6 bar."), attributionMcpServer="ragstream"),
+    )
+    last = {"type": "last-prompt", "lastPrompt": "How much pressure?", "sessionId": "s-1"}
+    (turn,) = turns(log([head, *rows, last]))
+    assert (turn.user_text, turn.status) == ("How much pressure?", "complete")
+    assert turn.assistant_text == f"[tool: {tool} pressure]\n\n6 bar."
+
+
 def test_claude_code_what_follows_the_result_of_one_of_several_calls_is_no_branch():
     def row(uuid, parent, row, message_id=""):
         row = {"uuid": uuid, "parentUuid": parent, "sessionId": "s",
@@ -259,6 +278,35 @@ def test_codex_follows_the_session_and_passes_over_what_the_program_wrote():
     assert (turn.user_text, turn.speakers) == ("Why does it leak?", ("user", "gpt-5-codex"))
     assert turn.assistant_text == "[tool: shell ['bash', '-lc', 'ls']]\n\nThe seal is worn."
     assert turn.status == "complete"
+
+
+def test_codex_0_169_with_what_stands_between_the_messages():
+    """As the program wrote it in November 2026, shortened."""
+    words = {
+        "type": "message",
+        "role": "developer",
+        "content": [{"type": "input_text", "text": "x"}],
+    }
+    done = {"type": "item_completed", "item": {"type": "McpToolCall", "server": "ragstream"}}
+    found = log(exports.codex(
+        ("event_msg", {"type": "task_started"}),
+        ("response_item", words),
+        exports.item("user", "<environment_context>\n  <cwd>/home/me</cwd>"),
+        ("world_state", {"full": True, "state": {"agents_md": {}}}),
+        ("turn_context", {"model": "toy-1", "turn_id": "1"}),
+        exports.item("user", "How much pressure?"),
+        ("response_item", {"type": "function_call", "name": "search", "call_id": "c1",
+                           "namespace": "mcp__ragstream", "arguments": '{"query": "pressure"}'}),
+        ("token_usage_record", {"thread_id": "019a"}),
+        ("event_msg", done),
+        ("response_item", {"type": "function_call_output", "call_id": "c1", "output": "…"}),
+        exports.item("assistant", "6 bar."),
+        ("event_msg", {"type": "task_complete", "last_agent_message": "6 bar."}),
+    ))  # fmt: skip
+    (turn,) = turns(found)
+    assert (turn.user_text, turn.status) == ("How much pressure?", "complete")
+    assert turn.assistant_text == "[tool: search pressure]\n\n6 bar."
+    assert not found.problems
 
 
 def test_codex_of_early_2025_has_bare_records():
