@@ -43,14 +43,15 @@ def hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_no_hint_holds_a_command_line_in_its_prose():
-    found = [
-        f"{path.name}:{line}: {text!r}"
-        for root in ROOTS
-        for path in sorted(Path(root.__path__[0]).rglob("*.py"))
-        for line, text in hints(ast.parse(path.read_text(encoding="utf-8")))
+    paths = [path for root in ROOTS for path in sorted(Path(root.__path__[0]).rglob("*.py"))]
+    sources = {path.name: text for path in paths if "hint" in (text := path.read_text("utf-8"))}
+    assert len(sources) > 50
+    assert not [
+        f"{name}:{line}: {text!r}"
+        for name, source in sources.items()
+        for line, text in hints(ast.parse(source))
         if COMMAND.search(text)
     ]
-    assert found == []
 
 
 def test_a_command_in_prose_is_found_also_behind_a_name():

@@ -1,6 +1,7 @@
 """The documentation is checked: commands, settings, links, pictures, button labels are real."""
 
 import ast
+import functools
 import re
 import shlex
 import struct
@@ -40,9 +41,15 @@ def commands(text):
             yield line.strip()
 
 
+@functools.cache
+def program():
+    """The program as a tree of commands, made once."""
+    return typer.main.get_command(app)
+
+
 def parse(words):
     """Parse a command line as the program would, without running it."""
-    command, context = typer.main.get_command(app), None
+    command, context = program(), None
     while True:
         context = command.make_context(words[0], list(words[1:]), parent=context)
         if not isinstance(command, TyperGroup):

@@ -168,12 +168,22 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 print(child.pid, flush=True)
 child.wait()
 """
+HASTY = """
+import sys
+from ragstream_app.server import orphan_reaper
+
+orphan_reaper.GRACE_S = 0.5
+orphan_reaper.watch(0, set(map(int, sys.argv[1:])))
+"""
 KILLED = """
 import os, sys, time
 from pathlib import Path
+from ragstream_app.server import orphan_reaper
 from ragstream_app.server.processes import Server
 from ragstream_app.server.supervisor import Supervisor
 
+if sys.argv[3]:
+    orphan_reaper.COMMAND = (sys.executable, "-c", sys.argv[3])
 servers = [Server(name, [sys.executable, "-c", sys.argv[1]]) for name in ("one", "two")]
 keeper = Supervisor(servers, dict(os.environ), Path(sys.argv[2]), print)
 keeper.start()
@@ -184,8 +194,12 @@ keeper.watch()
 
 @pytest.fixture
 def supervised(tmp_path, request):
-    """A process that keeps two servers, each with a child of its own; their code is the param."""
-    command = [sys.executable, "-c", KILLED, request.param, str(tmp_path)]
+    """A process that keeps two servers, each with a child of its own.
+
+    The param is the servers' code, and the reaper's if that is not to wait for long.
+    """
+    servers, reaper_code = request.param
+    command = [sys.executable, "-c", KILLED, servers, str(tmp_path), reaper_code]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     pids = [int(word) for word in process.stdout.readline().split()]
@@ -199,7 +213,7 @@ def supervised(tmp_path, request):
     assert until(lambda: not any(map(alive, [*pids, *inner, reaper])), 40)
 
 
-@pytest.mark.parametrize("supervised", [STUBBORN], indirect=True, ids=["heeds no SIGTERM"])
+@pytest.mark.parametrize("supervised", [(STUBBORN, HASTY)], indirect=True, ids=["no SIGTERM"])
 def test_a_killed_up_leaves_no_server_behind(supervised):
     process, everything, reaper = supervised
     assert all(map(alive, everything)) and alive(reaper)
@@ -208,12 +222,21 @@ def test_a_killed_up_leaves_no_server_behind(supervised):
     assert until(lambda: not any(map(alive, [*everything, reaper])), 40)
 
 
-@pytest.mark.parametrize("supervised", [WILLING], indirect=True, ids=["ends at once"])
+@pytest.mark.parametrize(
+    "supervised",
+    [(WILLING, ""), (STUBBORN, HASTY)],
+    indirect=True,
+    ids=["ends at once", "no SIGTERM"],
+)
 def test_a_killed_reaper_is_replaced_and_knows_them_all(supervised):
     process, everything, reaper = supervised
     os.kill(reaper, signal.SIGKILL)
     assert until(lambda: set(children(process.pid)) - {everything[0], everything[1], reaper})
-    assert all(map(alive, everything))  # and the fixture kills its process: they all end
+    replaced = (set(children(process.pid)) - {everything[0], everything[1], reaper}).pop()
+    assert all(map(alive, everything))
+    process.kill()
+    process.wait()
+    assert until(lambda: not any(map(alive, [*everything, replaced])), 40)
 
 
 def test_after_an_orderly_end_the_reaper_is_gone_as_well(watched):

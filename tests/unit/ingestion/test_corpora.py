@@ -11,6 +11,7 @@ import pytest
 from ragstream_core.ingestion.file_types import decode_name
 from ragstream_core.ingestion.loader import decode
 from ragstream_core.records.identity import parse_chunk_id
+from tests.lengths import by_length
 
 NAMES = [
     b"plain.md", b"two words.md", b" leading.md", b"trailing .md", b"-dash.md", b"--rf.md",
@@ -214,13 +215,14 @@ def aliases(depth):
     return "\n".join(lines)
 
 
+LONG = by_length(100_000, 1_000_000, 1_000_000)
 BOMBS = {
     "deep-array.json": "[" * 100_000,
     "deep-closed.json": "[" * 100_000 + "]" * 100_000,
     "deep-object.json": '{"a":' * 100_000 + "1" + "}" * 100_000,
-    "long-number.json": "1" * 1_000_000,
+    "long-number.json": "1" * LONG,
     "long-exponent.json": '{"x": 1e' + "9" * 200_000 + "}",
-    "long-string.json": '"' + "a" * 1_000_000 + '"',
+    "long-string.json": '"' + "a" * LONG + '"',
     "many-keys.json": "{" + ",".join(f'"k{n}":{n}' for n in range(20_000)) + "}",
     "lone-surrogate.json": '"\\ud800"' * 1000,
     "aliases.yaml": aliases(30),
@@ -230,6 +232,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", BOMBS)
 def test_json_and_yaml_bombs_are_text(bench, name):
     assert len(BOMBS) == 12
