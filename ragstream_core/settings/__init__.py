@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -122,9 +123,12 @@ class ChainSettings(Section):
 _CAME_LATER = (("retrieval", "evidence", "full"),)
 
 
-def known_keys() -> list[str]:
+@functools.cache
+def known_keys() -> tuple[str, ...]:
     """Return every dotted setting name, sorted."""
-    return sorted(f"{s}.{key}" for s, model in SECTIONS.items() for key in model.model_fields)
+    return tuple(
+        sorted(f"{s}.{key}" for s, model in SECTIONS.items() for key in model.model_fields)
+    )
 
 
 def chain_keys() -> list[str]:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer.main
 
+from ragstream_app.cli import main
 from ragstream_core.ingestion.scan import RACY_NS
 from tests.app.model_answers import QUESTION
 from tests.app.page_driver import AppTest, open_page
@@ -43,6 +45,15 @@ def packages_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         once = functools.cache(scanner.scan_component_manifests)
         patch.setattr(scanner, "scan_component_manifests", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def commands_made_once() -> Iterator[None]:
+    """A command is made from its function's signature for each process: of these tests, once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        patch.setattr(main, "only", functools.cache(main.only))
         yield
 
 

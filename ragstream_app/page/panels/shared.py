@@ -39,6 +39,7 @@ from ragstream_core.settings.layers import CHAT_TASK
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -112,8 +113,12 @@ def given(name: str) -> Any:
     Args:
         name: Its dotted name.
     """
+    return _value(configured().chain(), name)
+
+
+def _value(settings: ChainSettings, name: str) -> Any:
     section, _, key = name.partition(".")
-    return getattr(getattr(configured().chain(), section), key)
+    return getattr(getattr(settings, section), key)
 
 
 def changed_settings() -> dict[str, Any]:
@@ -130,7 +135,10 @@ def changed_settings() -> dict[str, Any]:
         for key, value in state.items()
         if str(key).startswith(SETTING)
     }
-    changed = {name: value for name, value in sorted(chosen.items()) if value != given(name)}
+    before = configured().chain()  # merged once, not once a control
+    changed = {
+        name: value for name, value in sorted(chosen.items()) if value != _value(before, name)
+    }
     lines = [line for line in state.get(OTHERS_KEY, "").splitlines() if line.strip()]
     return {**changed, **parse_assignments(lines)}
 
