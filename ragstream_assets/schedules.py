@@ -45,7 +45,7 @@ def weekly_verify(
     """Request a verifying ingest of each project that is a partition."""
     known = set(context.instance.get_dynamic_partitions("project"))
     day = f"{context.scheduled_execution_time:%Y-%m-%d}"
-    wanted = [name for name in workspace.open().projects() if name in known]
+    wanted = [name for name in workspace.open().own_projects() if name in known]
     for project in wanted:
         yield dg.RunRequest(
             run_key=f"verify:{project}:{day}",
@@ -75,7 +75,7 @@ def drop_unneeded(
     with short_errors(context.run_id):
         prompts = prompt_retention.gc(space, dry_run=dry_run)
         runs = run_retention.gc(space, instance=context.instance, dry_run=dry_run)
-        rows = [collected(space, name, dry_run=dry_run) for name in space.projects()]
+        rows = [collected(space, name, dry_run=dry_run) for name in space.own_projects()]
     context.add_output_metadata(_figures(prompts, runs, rows) | {"dry_run": dry_run})
 
 

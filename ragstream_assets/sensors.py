@@ -104,7 +104,7 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
     Runs of dead processes are closed first: an open one would keep its project from being ingested.
     """
     mark_stale_runs(instance)
-    seen, names = read_cursor(cursor), workspace.projects()
+    seen, names = read_cursor(cursor), workspace.own_projects()
     failed = failed_states(instance)
     after: dict[str, str] = {}
     requests: list[dg.RunRequest] = []

@@ -33,6 +33,7 @@ from ragstream_app.cli.commands import (
     models,
     project,
     prompt,
+    publish,
     serve,
     spec,
     trace,
@@ -132,6 +133,8 @@ _add(index_app, "export", index.export)
 _add(index_app, "inspect", inspect_index)
 _add(index_app, "neighbors", neighbors, NEIGHBORS_EPILOG)
 _add(index_app, "tsne", tsne, TSNE_EPILOG)
+_add(index_app, "publish", publish.publish, publish.PUBLISH_EPILOG)
+_add(index_app, "pull", publish.pull, publish.PULL_EPILOG)
 _add(index_app, "import-pkl", index.import_pkl, index.IMPORT_EPILOG)
 _add(prompts_app, "gc", care.prompts_gc)
 _add(runs_app, "gc", care.runs_gc)

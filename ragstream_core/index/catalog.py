@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.index import catalog_read, commit, derived, repair, retention, text_writer
 from ragstream_core.index.lock import project_lock
+from ragstream_core.index.pulled import require_own
 from ragstream_core.index.rows import (
     Change,
     ChunkRow,
@@ -48,10 +49,12 @@ def open_catalog(
 
     Raises:
         ProjectLocked: Another process writes it.
+        Refused: It is made elsewhere and only read here.
         IntegrityError: The catalog is damaged or of another format.
         OperationFailed: Disk full or the file is busy.
     """
     with project_lock(index_dir):
+        require_own(index_dir)
         aside = repair.put_damaged_aside(index_dir) if rebuild else None
         db = connect_writer(index_dir)
         try:

@@ -56,7 +56,7 @@ class ObjectStore:
     def __init__(self, address: Address) -> None:
         self._address = address
         with self._foreign():
-            self._fs = _file_system(address)
+            self._fs = file_system(address)
 
     def revision(self) -> str:
         """Return nothing: a bucket has no state of its own."""
@@ -126,11 +126,11 @@ class ObjectStore:
         """Turn what the store's library raises into our errors."""
         try:
             yield
-        except _foreign_errors(self._address.kind) as error:
-            raise _error(self._address, error, file) from None
+        except foreign_errors(self._address.kind) as error:
+            raise store_error(self._address, error, file) from None
 
 
-def _foreign_errors(kind: str) -> tuple[type[Exception], ...]:
+def foreign_errors(kind: str) -> tuple[type[Exception], ...]:
     """Return the errors of a store's libraries that are loaded; they have no root of their own."""
     found: list[type[Exception]] = [OSError, EOFError]
     for name in _ERRORS[kind]:
@@ -140,7 +140,12 @@ def _foreign_errors(kind: str) -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-def _file_system(address: Address) -> AbstractFileSystem:
+def file_system(address: Address) -> AbstractFileSystem:
+    """Return what speaks to a bucket; nothing is contacted yet.
+
+    Raises:
+        UsageError: The library for it is not installed.
+    """
     try:
         import fsspec
 
@@ -191,7 +196,9 @@ def _file(path: str, handle: str, row: Mapping[str, Any]) -> RemoteFile:
     return RemoteFile(path, size, etag or (f"{size} {when}" if when else ""), when, handle)
 
 
-def _error(address: Address, error: Exception, file: RemoteFile | None) -> RagstreamError:
+def store_error(
+    address: Address, error: Exception, file: RemoteFile | None = None
+) -> RagstreamError:
     """Return our error for one of a store's library; never its text, which may show a key."""
     names = {kind.__name__ for kind in type(error).__mro__}
     what = address.url if file is None else file.path

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ragstream_core.index.pulled import require_own
 from ragstream_core.wiring import chroma_collections, ingestion
 
 if TYPE_CHECKING:
@@ -46,9 +47,11 @@ def ingest_project(
         InvalidName: The name could lead outside the data root.
         InputUnavailable: The folders of a project in place are missing or empty.
         ProjectLocked: Another process is writing it.
+        Refused: Its index is made elsewhere.
         ModelMismatch: The store was built by another model.
         IntegrityError: The store is damaged.
     """
+    require_own(workspace.index_dir(project))
     manager = _manager(workspace, project, progress)
     config = replace(
         ingestion.ingestion_config(workspace, project),

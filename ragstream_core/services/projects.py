@@ -22,6 +22,7 @@ from ragstream_core.errors import (
     UsageError,
 )
 from ragstream_core.index.generations import kept_generations
+from ragstream_core.index.pulled import is_pulled, read_mark
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.document_tree import EMPTY, MISSING, NOT_FETCHED, DocumentTree
 from ragstream_core.ingestion.forecast import UNREADABLE
@@ -72,6 +73,7 @@ class ProjectState:
         indexed: Documents in the newest generation.
         generation: Its number; 0: never ingested.
         problem: Why nothing can be said of it; else empty.
+        pulled_from: Where its index is published, if it is made elsewhere; else empty.
     """
 
     name: str
@@ -82,6 +84,7 @@ class ProjectState:
     indexed: int = 0
     generation: int = 0
     problem: str = ""
+    pulled_from: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream project list --json` prints of it."""
@@ -128,6 +131,8 @@ def project_state(workspace: Workspace, name: str) -> ProjectState:
     try:
         found, documents = ingestion.inspection(workspace, name)
         said = project_files.read(workspace.data_dir, name) if state.in_place else None
+        if is_pulled(index_dir := workspace.index_dir(name)):
+            state = replace(state, pulled_from=read_mark(index_dir).url)
     except RagstreamError as error:
         return _counted(replace(state, problem=error.message), _newest(workspace, name))
     reason = found.pending.reason if found.pending else ""

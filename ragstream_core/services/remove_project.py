@@ -95,7 +95,7 @@ def _named(workspace: Workspace, name: str) -> tuple[tuple[str, ...], tuple[str,
 
 
 def _require_left_over(workspace: Workspace, name: str, index_dir: Path, aside: Path) -> None:
-    if name in workspace.projects():
+    if name in workspace.own_projects():
         folder = workspace.documents(name).roots[0].path
         raise Refused(
             f"the documents of {name} are below the data root, in {folder}",
@@ -115,6 +115,7 @@ def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -
             move_aside(index_dir, aside)
             _unlink(file)
     _unlink(file)
+    remove_path(index_dir.with_name(f".{name}.pulling"))
     remove_path(workspace.data_dir / "mirrors" / name)
     if not keep_index:
         remove_path(workspace.data_dir / "chroma_db" / name)

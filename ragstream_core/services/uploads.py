@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
+from ragstream_core.index.pulled import require_own
 from ragstream_core.ingestion.file_types import TYPES, denied, file_type, kind_of
 from ragstream_core.platform.files import (
     create_bytes,
@@ -87,6 +88,7 @@ def save_upload(workspace: Workspace, project: str, given: str, data: bytes) -> 
     name = safe_name(given)
     _require_size(workspace, name, data)
     workspace.require_project(project)
+    require_own(workspace.index_dir(project))
     if projects.is_in_place(workspace.data_dir, project):
         raise Refused(
             f"{project} reads documents in place; nothing is written there",

@@ -10,6 +10,7 @@ from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.records.identity import parse_chunk_id, sha256_hex
 from ragstream_core.wiring.file_sources import diff_of
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 CURRENT, CHANGED, DELETED, UNREADABLE = "current", "changed", "deleted", "unreadable"
+ELSEWHERE = "elsewhere"
+"""The index is pulled, and its documents lie where it is made."""
 
 
 def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
-    """Return what has become of a file: ``current``, ``changed``, ``deleted`` or ``unreadable``.
+    """Return what has become of a file.
+
+    ``current``, ``changed``, ``deleted``, ``unreadable``; ``elsewhere`` if its project is pulled.
 
     Args:
         workspace: The data root.
@@ -32,6 +37,8 @@ def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str
         sha256: Of its bytes then, or the first digits.
     """
     try:
+        if is_pulled(workspace.index_dir(project)):
+            return ELSEWHERE
         fd = workspace.open_document(project, path)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
@@ -163,6 +170,8 @@ def indexed_text(workspace: Workspace, project: str, path: str, sha256: str) -> 
     from ragstream_core.ingestion.loader import DocumentLoader
 
     documents = workspace.documents(project)
+    if not documents.roots:
+        return ""
     reading = reading_of(ingestion_config(workspace, project))
     loader = DocumentLoader(documents.roots[0].path, "", documents=documents, reading=reading)
     try:

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index.generations import kept_generations
+from ragstream_core.index.pulled import is_pulled, require_own
 from ragstream_core.index.rows import TRUNCATED
 from ragstream_core.ingestion.forecast import Inspection, Known, forecast, inspect, known, peeked
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.scan import Scan
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.models import fingerprint
 
@@ -79,8 +82,10 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
         InputUnavailable: No folder of a project in place is there.
+        Refused: Its index is made elsewhere.
     """
     began = time.perf_counter()
+    require_own(workspace.index_dir(project))
     found, documents = inspection(workspace, project)
     documents.require_present(found.found, project)
     if found.pending is not None:
@@ -200,6 +205,9 @@ def inspection(workspace: Workspace, project: str) -> tuple[Inspection, Document
     """
     config = ingestion_config(workspace, project)
     documents = config.documents or workspace.documents(project)
+    if is_pulled(workspace.index_dir(project)):
+        newest = kept_generations(workspace.index_dir(project))[-1]
+        return Inspection(Scan({}, [], []), newest, None), documents
     found = inspect(
         workspace.index_dir(project), documents, scan_fp=config.scan_fp, rules=config.rules
     )

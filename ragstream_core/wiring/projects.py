@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from ragstream_core.errors import InvalidName, RunCommand, UnknownProject
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree
 
 FLAT = "default"
@@ -101,15 +102,15 @@ def _fault(entry: os.DirEntry[str]) -> str:
     return ""
 
 
-def require(data_dir: Path, project: str) -> None:
-    """Refuse a name that no project has.
+def require(data_dir: Path, project: str, index_root: Path) -> None:
+    """Refuse a name that no project has, neither here nor pulled.
 
     Raises:
         InvalidName: Not a project name.
         UnknownProject: There is no such project; the nearest name is named.
     """
     checked(project)
-    known = names(data_dir)
+    known = sorted({*names(data_dir), *pulled(index_root)})
     if project in known:
         return
     if fault := dict(unfit(data_dir)).get(project):
@@ -154,3 +155,8 @@ def indexed(index_root: Path) -> list[str]:
     if not index_root.is_dir():
         return []
     return sorted(p.name for p in index_root.iterdir() if p.is_dir() and is_valid(p.name))
+
+
+def pulled(index_root: Path) -> list[str]:
+    """Return the names of the projects whose index is made elsewhere, sorted."""
+    return [name for name in indexed(index_root) if is_pulled(index_root / name)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.config import AppConfig
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.wiring import projects as wiring_projects
 
 if TYPE_CHECKING:
@@ -34,8 +35,17 @@ class Workspace:
         return PromptStore(self.data_dir / "prompts")
 
     def projects(self) -> list[str]:
-        """Return the names of all projects, sorted; ``default`` holds the flat files."""
-        return wiring_projects.names(self.data_dir)
+        """Return the names of all projects, sorted; ``default`` holds the flat files.
+
+        Those whose index is made elsewhere are among them, see `own_projects`.
+        """
+        pulled = wiring_projects.pulled(self.config.index_dir)
+        return sorted({*wiring_projects.names(self.data_dir), *pulled})
+
+    def own_projects(self) -> list[str]:
+        """Return the names of the projects that are ingested here, sorted."""
+        pulled = wiring_projects.pulled(self.config.index_dir)
+        return [name for name in wiring_projects.names(self.data_dir) if name not in pulled]
 
     def unfit_folders(self) -> list[tuple[str, str]]:
         """Return (name, reason) of the folders of ``doc_raw`` that cannot be projects, sorted."""
@@ -48,10 +58,10 @@ class Workspace:
             InvalidName: The name could lead outside the data root.
             UnknownProject: There is no such project; the nearest name is named.
         """
-        wiring_projects.require(self.data_dir, project)
+        wiring_projects.require(self.data_dir, project, self.config.index_dir)
 
     def documents(self, project: str) -> DocumentTree:
-        """Return where a project's documents lie.
+        """Return where a project's documents lie; a tree without folders if it is pulled.
 
         Raises:
             InvalidName: The name could lead outside the data root.
@@ -59,6 +69,10 @@ class Workspace:
             UsageError: Its ``project.yaml`` cannot be used.
         """
         self.require_project(project)
+        if is_pulled(self.index_dir(project)):
+            from ragstream_core.ingestion.document_tree import DocumentTree
+
+            return DocumentTree((), in_place=True)
         if not wiring_projects.is_in_place(self.data_dir, project):
             return wiring_projects.copied(self.data_dir, project)
         from ragstream_core.wiring import project_files

@@ -93,7 +93,7 @@ def ingest(
         raise UsageError("--sync needs the names of projects", hint="ragstream project list")
     workspace = session_of(ctx).workspace()
     how = _How(workspace, verify=verify, rebuild=rebuild, accept=yes, record=not no_record)
-    wanted = _wanted(workspace, projects)
+    wanted = _wanted(workspace, projects, workspace.own_projects())
     synced = all(_synced(workspace, name, as_json=as_json) for name in wanted) if sync else True
     results, worst = _ingest_each(how, wanted, as_json=as_json)
     worst = max(worst, 0 if synced else 1)
@@ -123,7 +123,7 @@ def status(
         Exit: One of several cannot; the code is the worst.
     """
     workspace = session_of(ctx).workspace()
-    rows, unusable = _states(workspace, _wanted(workspace, projects))
+    rows, unusable = _states(workspace, _wanted(workspace, projects, workspace.projects()))
     worst = max(map(exit_code, unusable.values()), default=0)
     prompts = _last_prompts(workspace.data_dir / "prompts")
     if as_json:
@@ -274,8 +274,13 @@ def _ingest_each(
     return results, worst
 
 
-def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
-    wanted = list(dict.fromkeys(projects or workspace.projects()))
+def _wanted(workspace: Workspace, projects: list[str] | None, known: list[str]) -> list[str]:
+    wanted = list(dict.fromkeys(projects or known))
+    if not wanted and workspace.projects():
+        raise UnknownProject(
+            f"every project under {workspace.data_dir} is pulled; none is ingested here",
+            hint=(RunCommand("index pull"), " brings them up to date"),
+        )
     if not wanted:
         folder = workspace.data_dir / "doc_raw"
         raise UnknownProject(

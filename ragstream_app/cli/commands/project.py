@@ -306,9 +306,10 @@ def _print(found: Iterable[ProjectState]) -> None:
 
     for project in found:
         kind = "in place" if project.in_place else "copied"
+        kind = f"pulled from {project.pulled_from}" if project.pulled_from else kind
         made = f"generation {project.generation}" if project.generation else "not ingested yet"
         kind += ", but it cannot be read" if project.problem else ""
-        typer.echo(f"{project.name}  ({kind}; {project.indexed:,} indexed, {made})")
+        typer.echo(printable(f"{project.name}  ({kind}; {project.indexed:,} indexed, {made})"))
         if project.problem:
             typer.echo(printable(f"  unusable: {project.problem}"))
         for root in project.roots:

@@ -1,0 +1,186 @@
+"""Where indexes are published: named bytes in a folder or a bucket, each written whole or not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragstream_core.errors import OperationFailed, Refused, UsageError
+from ragstream_core.platform.files import replace_bytes
+from ragstream_core.remote.address import Address, is_remote, parse
+from ragstream_core.remote.object_store import file_system, foreign_errors, store_error
+
+KNOWN = "a folder, s3://BUCKET/FOLDER, gs://… or az://…"
+
+
+class Depot(Protocol):
+    """A place for objects that are written once and read by name.
+
+    Names are relative POSIX paths made here, never read from a depot.
+    """
+
+    url: str
+    """As it is kept and shown."""
+
+    def read(self, name: str, *, most: int) -> bytes | None:
+        """Return an object's bytes, cut after ``most`` of them; None if there is no such object.
+
+        Raises:
+            Refused: The place does not let us in.
+            OperationFailed: It does not answer.
+        """
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put an object under its name: a reader sees the old bytes or the new ones.
+
+        Raises:
+            Refused, OperationFailed: As `read`; the disk is full.
+        """
+
+    def names(self, folder: str) -> set[str]:
+        """Return the names of all objects below a folder.
+
+        Raises:
+            Refused, OperationFailed: As `read`.
+        """
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; one that is gone is no error.
+
+        Raises:
+            Refused, OperationFailed: As `read`.
+        """
+
+
+def open_depot(place: str) -> Depot:
+    """Return the depot that a person named; nothing is contacted yet.
+
+    Args:
+        place: A folder, or the address of a bucket.
+
+    Raises:
+        UsageError: No such kind of place, or a library for it is not installed.
+    """
+    if not is_remote(place):
+        return FolderDepot(Path(place).expanduser().absolute())
+    if place.startswith("file://"):
+        return FolderDepot(Path(place.removeprefix("file://")))
+    address = parse(place)
+    if address.kind not in ("s3", "gs", "az"):
+        raise UsageError(f"an index cannot be published at {place}", hint=KNOWN)
+    return BucketDepot(address)
+
+
+class FolderDepot:
+    """A folder of this machine, or of a file server.
+
+    Args:
+        root: The folder; made by the first object that is written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.url = str(root)
+
+    def read(self, name: str, *, most: int) -> bytes | None:
+        """Return an object's bytes; see `Depot`."""
+        with self._named():
+            try:
+                with (self._root / name).open("rb") as handle:
+                    return handle.read(most)
+            except FileNotFoundError:
+                return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put an object under its name, durably; see `Depot`."""
+        with self._named():
+            replace_bytes(self._root / name, data)
+
+    def names(self, folder: str) -> set[str]:
+        """Return the names below a folder; see `Depot`."""
+        found = set()
+        with self._named():
+            for parent, _, files in os.walk(self._root / folder):
+                below = Path(parent).relative_to(self._root).as_posix()
+                found |= {f"{below}/{file}" for file in files}
+        return found
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; see `Depot`."""
+        with self._named():
+            for name in names:
+                (self._root / name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Turn what the file system says into our errors."""
+        try:
+            yield
+        except PermissionError as error:
+            raise Refused(
+                f"{self.url}: permission denied", hint="name a folder of your own"
+            ) from error
+        except OSError as error:
+            raise OperationFailed(
+                f"{self.url}: {error.strerror or error}", hint="check the folder and its disk"
+            ) from error
+
+
+class BucketDepot:
+    """A bucket, or the keys below a prefix; a put is atomic there.
+
+    Args:
+        address: ``s3://BUCKET/PREFIX`` and the like.
+
+    Raises:
+        UsageError: The library for it is not installed.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._fs = file_system(address)
+        self._base = f"{address.host}/{address.location}".rstrip("/")
+        self.url = address.url
+
+    def read(self, name: str, *, most: int) -> bytes | None:
+        """Return an object's bytes; see `Depot`."""
+        path = f"{self._base}/{name}"
+        with self._named():
+            try:
+                return bytes(self._fs.cat_file(path, start=0, end=most))
+            except FileNotFoundError:
+                return None
+            except OSError:
+                if self._fs.info(path)["size"] == 0:  # of nothing no range can be had
+                    return b""
+                raise
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put an object under its name; see `Depot`."""
+        with self._named():
+            self._fs.pipe_file(f"{self._base}/{name}", data)
+
+    def names(self, folder: str) -> set[str]:
+        """Return the names below a folder; see `Depot`."""
+        with self._named():
+            self._fs.invalidate_cache()
+            found: Iterable[Any] = self._fs.find(f"{self._base}/{folder}")
+            return {str(name).removeprefix(f"{self._base}/") for name in found}
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; see `Depot`."""
+        with self._named():
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    self._fs.rm_file(f"{self._base}/{name}")
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Turn what the store's library raises into our errors."""
+        try:
+            yield
+        except foreign_errors(self._address.kind) as error:
+            raise store_error(self._address, error) from None

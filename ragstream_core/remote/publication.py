@@ -1,0 +1,220 @@
+"""A published index: its files in blocks named by their digest, one manifest, one pointer.
+
+``blocks/ab/abcd…`` holds a block, compressed; ``manifests/DIGEST.json`` names the blocks of every
+file; ``newest`` holds the digest of one manifest. Blocks are written before the manifest that names
+them and the manifest before the pointer, and none of the first two ever changes: whoever reads
+follows the pointer to one whole state. Every byte is checked against the digest that named it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import model_validator as _model_validator
+
+from ragstream_core.errors import IntegrityError, UsageError
+from ragstream_core.remote.depot import Depot
+
+BLOCK_BYTES = 1 << 15
+"""A commit changes pages of SQLite here and there: small blocks, and little of the old is sent."""
+POINTER = "newest"
+BLOCKS, MANIFESTS = "blocks", "manifests"
+MAX_MANIFEST_BYTES = 1 << 28
+_MAX_STORED = BLOCK_BYTES + 1_024  # bytes that do not compress grow by a few
+_LEVEL = 1
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[
+    str, StringConstraints(pattern=r"^(catalog\.sqlite|vectors-[0-9a-f]{64}-\d{1,9}\.f32)$")
+]
+
+
+class PublishedFile(BaseModel):
+    """One file of an index.
+
+    Attributes:
+        name: Of the catalog or of a file of vectors.
+        size: Bytes, ≥ 0.
+        blocks: Digest of each block in order; all but the last have `BLOCK_BYTES`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    name: FileName
+    size: int = Field(ge=0, le=1 << 43)
+    blocks: tuple[Digest, ...] = Field(strict=False)
+
+    @_model_validator(mode="after")
+    def _as_long_as_its_blocks(self) -> Self:
+        if len(self.blocks) != -(-self.size // BLOCK_BYTES):
+            raise ValueError("the size does not fit the number of blocks")
+        return self
+
+    def length(self, n: int) -> int:
+        """Return the bytes of the n-th block."""
+        return min(BLOCK_BYTES, self.size - n * BLOCK_BYTES)
+
+
+class Manifest(BaseModel):
+    """A published state of an index; it never changes.
+
+    Attributes:
+        version: Of this format.
+        project: As it is called where it is made.
+        generation: The newest one in it, ≥ 1.
+        digest: Of that generation.
+        embed_fp: Fingerprint of the model of its vectors.
+        created: When that generation was committed, ISO 8601.
+        previous: Digest of the manifest that was published before it; "" for the first.
+        files: Catalog and vectors, each once.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    version: Literal[1] = 1
+    project: str = Field(max_length=64)
+    generation: int = Field(ge=1)
+    digest: Digest
+    embed_fp: Digest
+    created: str = Field(max_length=64)
+    previous: Digest | Literal[""] = ""
+    files: tuple[PublishedFile, ...] = Field(strict=False)
+
+    @_model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len({file.name for file in self.files}) != len(self.files):
+            raise ValueError("a file comes twice")
+        return self
+
+    def data(self) -> bytes:
+        """Return the bytes that are stored and whose sha256 is the manifest's name."""
+        return self.model_dump_json().encode()
+
+    def blocks(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield (digest, file, offset, length) of every block."""
+        for file in self.files:
+            for n, digest in enumerate(file.blocks):
+                yield digest, file.name, n * BLOCK_BYTES, file.length(n)
+
+
+def digest_of(data: bytes) -> str:
+    """Return the name of bytes: their sha256 in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def block_name(digest: str) -> str:
+    """Return where a block lies in a depot."""
+    return f"{BLOCKS}/{digest[:2]}/{digest}"
+
+
+def manifest_name(digest: str) -> str:
+    """Return where a manifest lies in a depot."""
+    return f"{MANIFESTS}/{digest}.json"
+
+
+def split(path: Path) -> PublishedFile:
+    """Return a file as it would be published; reads all of it.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    digests, size = [], 0
+    with path.open("rb") as handle:
+        while block := handle.read(BLOCK_BYTES):
+            digests.append(digest_of(block))
+            size += len(block)
+    return PublishedFile(name=path.name, size=size, blocks=tuple(digests))
+
+
+def packed(block: bytes) -> bytes:
+    """Return a block as it is stored."""
+    return zlib.compress(block, _LEVEL)
+
+
+def unpacked(stored: bytes | None, digest: str, length: int) -> bytes | None:
+    """Return the block of a stored object; None if it is not the one that its name says."""
+    if stored is None:
+        return None
+    unzip = zlib.decompressobj()
+    try:
+        block = unzip.decompress(stored, length + 1)
+    except zlib.error:
+        return None
+    return block if len(block) == length and digest_of(block) == digest else None
+
+
+def read_block(depot: Depot, digest: str, length: int) -> bytes | None:
+    """Return a block of a depot; None if it is missing or damaged.
+
+    Raises:
+        RagstreamError: The depot does not answer.
+    """
+    return unpacked(depot.read(block_name(digest), most=_MAX_STORED), digest, length)
+
+
+def newest(depot: Depot) -> str:
+    """Return the digest of the manifest that a depot points to; "" if nothing is published there.
+
+    Raises:
+        IntegrityError: The pointer is damaged.
+        RagstreamError: The depot does not answer.
+    """
+    data = depot.read(POINTER, most=100)
+    if data is None:
+        return ""
+    text = data.decode("ascii", "replace")
+    if _DIGEST.fullmatch(text[:-1]) is None or text[-1:] != "\n":
+        raise _damaged(depot, POINTER)
+    return text[:-1]
+
+
+def point_to(depot: Depot, digest: str) -> None:
+    """Let a depot point to a manifest that is there.
+
+    Raises:
+        RagstreamError: The depot does not answer; it points where it did.
+    """
+    depot.write(POINTER, f"{digest}\n".encode())
+
+
+def read_manifest(depot: Depot, digest: str) -> Manifest | None:
+    """Return a manifest of a depot; None if it is gone.
+
+    Raises:
+        IntegrityError: It is damaged.
+        UsageError: A newer version of this program wrote it.
+        RagstreamError: The depot does not answer.
+    """
+    data = depot.read(manifest_name(digest), most=MAX_MANIFEST_BYTES)
+    if data is None:
+        return None
+    if digest_of(data) != digest:
+        raise _damaged(depot, manifest_name(digest))
+    return parsed(data, f"{depot.url}: {manifest_name(digest)}")
+
+
+def parsed(data: bytes, what: str) -> Manifest:
+    """Return the manifest that checked bytes hold.
+
+    Raises:
+        UsageError: It is none that this version can read; ``what`` says where it lies.
+    """
+    try:
+        return Manifest.model_validate_json(data)
+    except ValidationError:
+        raise UsageError(
+            f"{what} is no publication that this version can read",
+            hint="install the version of RAGstream that published it, or a newer one",
+        ) from None
+
+
+def _damaged(depot: Depot, name: str) -> IntegrityError:
+    return IntegrityError(
+        f"{depot.url}: {name} is damaged",
+        hint="publish it again where it is made: ragstream index publish PROJECT PLACE --verify",
+    )

@@ -1,0 +1,242 @@
+"""`ragstream index publish`: put an index where other machines can read it; only news travels."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import AddOption, Refused
+from ragstream_core.index import catalog_read
+from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.generations import kept_generations
+from ragstream_core.index.pulled import require_own
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.vectors import vector_path
+from ragstream_core.platform.files import copy_durable, make_private_dir
+from ragstream_core.platform.locks import serialized
+from ragstream_core.records.identity import Json
+from ragstream_core.remote import publication
+from ragstream_core.remote.depot import open_depot
+from ragstream_core.remote.publication import Manifest
+
+if TYPE_CHECKING:
+    from ragstream_core.index.rows import Generation
+    from ragstream_core.remote.depot import Depot
+    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+
+_PARALLEL = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRequest:
+    """How an index is to be published.
+
+    Attributes:
+        keep: Older publications that stay readable, ≥ 0; None: all of them.
+        verify: Read every block that is there again, and put what is damaged right.
+        force: Replace what another index published there.
+    """
+
+    keep: int | None = None
+    verify: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was published.
+
+    Attributes:
+        project: Its name.
+        url: Where.
+        manifest: Digest of the manifest.
+        generation: The newest one in it.
+        sent: Blocks that were written.
+        sent_bytes: What they hold, uncompressed.
+        bytes: Of the whole index.
+        removed: Objects of older publications that went.
+    """
+
+    project: str
+    url: str
+    manifest: str
+    generation: int
+    sent: int
+    sent_bytes: int
+    bytes: int
+    removed: int
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream index publish --json` prints."""
+        return asdict(self)
+
+
+def publish(
+    workspace: Workspace,
+    project: str,
+    place: str,
+    request: PublishRequest | None = None,
+    *,
+    progress: IngestProgress | None = None,
+) -> Published:
+    """Publish the index of a project as it is now, with all its generations.
+
+    Killed at any moment it leaves what was published before; the next call goes on.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        place: A folder, or the address of a bucket.
+        request: How.
+        progress: Called with (phase, blocks done, blocks in all).
+
+    Raises:
+        UsageError: No such kind of place, or a library for it is not installed.
+        GenerationGone: Nothing was ever ingested.
+        ProjectLocked: Another process writes the index.
+        Refused: The index is made elsewhere, or another one is published there.
+        IntegrityError: The index, or what is published there, is damaged.
+        OperationFailed: The place does not answer.
+        OSError: Disk full: the index is copied before it is sent.
+    """
+    wanted = request or PublishRequest()
+    depot = open_depot(place)
+    index_dir = workspace.index_dir(project)
+    require_own(index_dir)
+    before = publication.newest(depot)
+    known = _known(depot, before, force=wanted.force)
+    with _copied(index_dir) as (copy, kept):
+        newest = kept[-1]
+        if known is not None and not wanted.force:
+            _require_successor(depot, known, kept)
+        files = tuple(publication.split(path) for path in sorted(copy.iterdir()))
+        made = Manifest(project=project, generation=newest.n, digest=newest.digest,
+                        embed_fp=newest.embed_fp, created=newest.created, previous=before,
+                        files=files)  # fmt: skip
+        if known is not None and known.files == made.files and known.project == project:
+            made = known
+        sent = _send(depot, copy, made, known, verify=wanted.verify, progress=progress)
+    name = publication.digest_of(made.data())
+    if name != before or wanted.verify:
+        depot.write(publication.manifest_name(name), made.data())
+        publication.point_to(depot, name)
+    removed = 0 if wanted.keep is None else _prune(depot, name, made, wanted.keep)
+    size = sum(file.size for file in made.files)
+    return Published(project, depot.url, name, made.generation, *sent, size, removed)
+
+
+def _known(depot: Depot, digest: str, *, force: bool) -> Manifest | None:
+    if not digest:
+        return None
+    found = publication.read_manifest(depot, digest)
+    if found is None and not force:
+        raise Refused(
+            f"{depot.url}: what is published there is not complete",
+            hint=(AddOption("--force"), " publishes anew"),
+        )
+    return found
+
+
+@contextlib.contextmanager
+def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
+    """Copy an index under its lock, so that it may be written while the copy is sent."""
+    kept = kept_generations(index_dir)  # no index: nothing is made, not even a lock
+    copy = index_dir.parent / f".{index_dir.name}.publishing"
+    make_private_dir(copy)
+    with serialized(copy):  # another publication of this index waits
+        for path in copy.iterdir():
+            path.unlink()
+        try:
+            with open_catalog(index_dir) as catalog:
+                kept = catalog_read.generations(catalog.db)
+                shapes = catalog.db.execute("SELECT embed_fp, epoch, rows FROM vector_files")
+                paths = [vector_path(index_dir, fp, epoch) for fp, epoch, rows in shapes if rows]
+                for path in [index_dir / CATALOG_NAME, *paths]:
+                    copy_durable(path, copy / path.name)
+            yield copy, kept
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+
+
+def _require_successor(depot: Depot, published: Manifest, kept: Sequence[Generation]) -> None:
+    """Refuse to put an index where another one is published, or a newer state of this one."""
+    digests = {found.n: found.digest for found in kept}
+    n = published.generation
+    if digests.get(n, "" if n > kept[-1].n else published.digest) == published.digest:
+        return
+    why = "a newer generation" if n > kept[-1].n else "another index"
+    raise Refused(
+        f"{depot.url} has {why} of {published.project} (generation {n}, {published.created})",
+        hint=(AddOption("--force"), " replaces it; readers follow"),
+    )
+
+
+def _send(
+    depot: Depot,
+    copy: Path,
+    made: Manifest,
+    known: Manifest | None,
+    *,
+    verify: bool,
+    progress: IngestProgress | None,
+) -> tuple[int, int]:
+    """Write the blocks that are not there; return how many and their bytes."""
+    there = {digest for digest, *_ in known.blocks()} if known else set()
+    missing = {row[0]: row for row in made.blocks() if verify or row[0] not in there}
+    if missing and not verify:
+        names = depot.names(publication.BLOCKS)  # those of a publication that was interrupted
+        missing = {d: row for d, row in missing.items() if publication.block_name(d) not in names}
+    send = functools.partial(_send_block, depot, copy, verify=verify)
+    sent = [size for size in _in_turn(send, list(missing.values()), progress) if size]
+    return len(sent), sum(sent)
+
+
+def _in_turn(
+    call: Callable[[tuple[str, str, int, int]], int],
+    rows: Sequence[tuple[str, str, int, int]],
+    progress: IngestProgress | None,
+) -> Iterator[int]:
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        try:
+            for n, size in enumerate(pool.map(call, rows), 1):
+                if progress is not None:
+                    progress("blocks", n, len(rows))
+                yield size
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _send_block(depot: Depot, copy: Path, row: tuple[str, str, int, int], *, verify: bool) -> int:
+    """Write one block; return its bytes, 0 if it was there."""
+    digest, name, offset, length = row
+    if verify and publication.read_block(depot, digest, length) is not None:
+        return 0
+    with (copy / name).open("rb") as handle:
+        handle.seek(offset)
+        depot.write(publication.block_name(digest), publication.packed(handle.read(length)))
+    return length
+
+
+def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
+    """Remove what neither the newest publication nor ``keep`` older ones need."""
+    kept, manifests, at = {name}, [newest], newest
+    while len(kept) <= keep and at.previous:
+        older = publication.read_manifest(depot, at.previous)
+        if older is None:
+            break
+        kept.add(at.previous)
+        manifests.append(older)
+        at = older
+    needed = {publication.manifest_name(digest) for digest in kept}
+    needed |= {publication.block_name(row[0]) for one in manifests for row in one.blocks()}
+    there = depot.names(publication.MANIFESTS) | depot.names(publication.BLOCKS)
+    gone = sorted(there - needed)
+    depot.remove(gone)
+    return len(gone)

@@ -1,0 +1,298 @@
+"""`ragstream index pull`: read an index that another machine publishes; only news travels."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import (
+    AddOption,
+    IntegrityError,
+    OperationFailed,
+    Refused,
+    RunCommand,
+    UsageError,
+)
+from ragstream_core.index import catalog_read, derived
+from ragstream_core.index.pulled import PULLED_NAME, PulledMark, is_pulled, read_mark, write_mark
+from ragstream_core.index.schema import CATALOG_NAME, reading
+from ragstream_core.platform.files import (
+    aside_of,
+    exchange_dirs,
+    make_private_dir,
+    publish_dir,
+    remove_path,
+)
+from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
+from ragstream_core.records.identity import Json
+from ragstream_core.remote import publication
+from ragstream_core.remote.depot import open_depot
+from ragstream_core.remote.publication import PublishedFile
+from ragstream_core.wiring import projects
+
+if TYPE_CHECKING:
+    from ragstream_core.remote.depot import Depot
+    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+
+_PARALLEL, _WINDOW = 8, 512
+_TRIES = 3
+"""So often a publication is read anew if its blocks are removed while they are fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What was pulled.
+
+    Attributes:
+        project: As it is called here.
+        url: Where it is published.
+        generation: The newest one.
+        created: When that was committed there, ISO 8601.
+        fetched: Blocks that were read from there.
+        fetched_bytes: What they hold, uncompressed.
+        bytes: Of the whole index.
+        changed: False: it was up to date.
+    """
+
+    project: str
+    url: str
+    generation: int
+    created: str
+    fetched: int
+    fetched_bytes: int
+    bytes: int
+    changed: bool
+
+    def to_json(self) -> dict[str, Json]:
+        """Return a row of `ragstream index pull --json`."""
+        return asdict(self)
+
+
+def pulled_projects(workspace: Workspace) -> dict[str, str]:
+    """Return name → place of the projects whose index is made elsewhere, sorted.
+
+    Raises:
+        IntegrityError: What one of them was pulled from is damaged.
+    """
+    names = projects.pulled(workspace.config.index_dir)
+    return {name: read_mark(workspace.index_dir(name)).url for name in names}
+
+
+def pull(
+    workspace: Workspace, place: str, *, name: str = "", progress: IngestProgress | None = None
+) -> Pulled:
+    """Make the index of a project equal to what is published.
+
+    Prompts read the old index or the new one; killed at any moment it leaves the old one.
+
+    Args:
+        workspace: The data root.
+        place: A folder or the address of a bucket; or the name of a project that was pulled.
+        name: What the project is called here; "": as where it is made.
+        progress: Called with (phase, blocks done, blocks in all).
+
+    Raises:
+        UsageError: Nothing is published there, or no such kind of place.
+        InvalidName: Not a project name.
+        Refused: A project of that name has documents or an index of its own here.
+        ProjectLocked: Another process writes the index.
+        IntegrityError: What is published there is damaged.
+        OperationFailed: The place does not answer.
+        OSError: Disk full; the old index is untouched.
+    """
+    if not name and place in projects.pulled(workspace.config.index_dir):
+        name, place = place, read_mark(workspace.index_dir(place)).url
+    depot = open_depot(place)
+    seen = ""
+    for _ in range(_TRIES):
+        digest = publication.newest(depot)
+        if not digest:
+            raise UsageError(
+                f"nothing is published at {depot.url}",
+                hint=("where it is made: ", RunCommand("index publish", "PROJECT PLACE")),
+            )
+        try:
+            return _pull(workspace, depot, digest, name, progress)
+        except _Gone:
+            if digest == seen or publication.newest(depot) == digest:
+                raise
+            seen = digest
+    raise OperationFailed(f"{depot.url} changes all the time", hint="pull again later")
+
+
+class _Gone(IntegrityError):
+    """A manifest or a block is missing or damaged, at its place or because it was removed."""
+
+    def __init__(self, depot: Depot, what: str) -> None:
+        super().__init__(
+            f"{depot.url}: {what} is missing or damaged",
+            hint=(
+                "where it is made: ",
+                RunCommand("index publish", "PROJECT PLACE --verify"),
+            ),
+        )
+
+
+def _require_free(workspace: Workspace, name: str, url: str) -> None:
+    """Refuse to replace a project that is someone's own, or that comes from elsewhere."""
+    index_dir = workspace.index_dir(name)
+    if is_pulled(index_dir):
+        if (known := _known_url(index_dir)) and known != url:
+            raise Refused(
+                f"{name} is pulled from {known}",
+                hint=(RunCommand("project remove", name), " first, or ", AddOption("--name NAME")),
+            )
+        return
+    own = name in projects.names(workspace.data_dir)
+    if own or (index_dir / CATALOG_NAME).exists():
+        raise Refused(
+            f"{name} is a project of this data root",
+            hint=(AddOption("--name NAME"), " gives the pulled one another name"),
+        )
+
+
+def _known_url(index_dir: Path) -> str:
+    try:
+        return read_mark(index_dir).url
+    except IntegrityError:  # pulling again writes it anew
+        return ""
+
+
+def _pull(
+    workspace: Workspace, depot: Depot, digest: str, wanted: str, progress: IngestProgress | None
+) -> Pulled:
+    manifest = publication.read_manifest(depot, digest)
+    if manifest is None:
+        raise _Gone(depot, f"manifest {digest[:12]}")
+    name = projects.checked(wanted or manifest.project)
+    _require_free(workspace, name, depot.url)
+    index_dir = workspace.index_dir(name)
+    size = sum(file.size for file in manifest.files)
+    before = _local(index_dir)
+    said = manifest.data().decode()
+    there = bool(before) and read_mark(index_dir).manifest == said
+    if there and all((index_dir / file.name).is_file() for file in manifest.files):
+        return Pulled(name, depot.url, manifest.generation, manifest.created, 0, 0, size, False)
+    staging = index_dir.with_name(f".{name}.pulling")
+    make_private_dir(staging)
+    with _locked(staging, name):
+        fetch = _Fetch(depot, index_dir, before)
+        total = sum(len(file.blocks) for file in manifest.files)
+        done = 0
+        for file in manifest.files:
+            for _ in fetch.write(file, staging):
+                done += 1
+                if progress is not None:
+                    progress("blocks", done, total)
+        now = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
+        _derive(staging)
+        write_mark(staging, PulledMark(depot.url, now, said))
+        _take_place(staging, index_dir)
+    return Pulled(
+        name, depot.url, manifest.generation, manifest.created,
+        fetch.count, fetch.bytes, size, True,
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _locked(staging: Path, name: str) -> Iterator[None]:
+    """Hold the lock of a folder that becomes the index; empty it of what a killed pull left."""
+    lock = FolderLock(staging, f"project {name}")
+    with contextlib.closing(lock), lock.held():
+        for path in staging.iterdir():
+            if path.name not in (LOCK_NAME, HOLDER_NAME):
+                remove_path(path)
+        yield
+
+
+def _local(index_dir: Path) -> Mapping[str, tuple[str, int]]:
+    """Return digest → (file, offset) of the blocks that an earlier pull left here."""
+    if not is_pulled(index_dir):
+        return {}
+    try:
+        mark = read_mark(index_dir)
+        manifest = publication.parsed(mark.manifest.encode(), str(index_dir / PULLED_NAME))
+    except (IntegrityError, UsageError):  # all of it is fetched again
+        return {}
+    return {digest: (name, offset) for digest, name, offset, _ in manifest.blocks()}
+
+
+class _Fetch:
+    """Writes files of blocks, from the old files where they have them, else from the depot.
+
+    Attributes:
+        count: Blocks that were fetched.
+        bytes: Of them.
+    """
+
+    def __init__(self, depot: Depot, old: Path, known: Mapping[str, tuple[str, int]]) -> None:
+        self.count = self.bytes = 0
+        self._depot, self._old, self._known = depot, old, known
+
+    def write(self, file: PublishedFile, folder: Path) -> Iterator[None]:
+        """Write one file; yield after each of its blocks.
+
+        Raises:
+            IntegrityError: A block is missing or damaged.
+        """
+        with (
+            (folder / file.name).open("wb") as handle,
+            ThreadPoolExecutor(_PARALLEL) as pool,
+        ):
+            for start in range(0, len(file.blocks), _WINDOW):
+                window = range(start, min(start + _WINDOW, len(file.blocks)))
+                for block, fetched in pool.map(lambda n: self._block(file, n), window):
+                    handle.write(block)
+                    self.count += fetched
+                    self.bytes += len(block) if fetched else 0
+                    yield
+
+    def _block(self, file: PublishedFile, n: int) -> tuple[bytes, bool]:
+        digest, length = file.blocks[n], file.length(n)
+        if (block := self._from_old(digest, length)) is not None:
+            return block, False
+        block = publication.read_block(self._depot, digest, length)
+        if block is None:
+            raise _Gone(self._depot, f"block {digest[:12]}")
+        return block, True
+
+    def _from_old(self, digest: str, length: int) -> bytes | None:
+        if digest not in self._known:
+            return None
+        name, offset = self._known[digest]
+        try:
+            with (self._old / name).open("rb") as handle:
+                handle.seek(offset)
+                block = handle.read(length)
+        except OSError:
+            return None
+        return block if publication.digest_of(block) == digest else None
+
+
+def _derive(staging: Path) -> None:
+    """Write the term arrays and the manifest of documents, as an ingest does after its commit.
+
+    Raises:
+        IntegrityError: The index was damaged before it was published.
+    """
+    with reading(staging) as db:
+        if (newest := catalog_read.latest(db)) is not None:
+            derived.publish(db, staging, newest, refused=(), rewrite_manifest=True)
+
+
+def _take_place(staging: Path, index_dir: Path) -> None:
+    """Give the complete files the place of the old ones; what is derived and still holds stays."""
+    if not index_dir.is_dir():
+        publish_dir(staging, index_dir)
+        return
+    exchange_dirs(staging, index_dir)
+    for tokens in staging.glob("tokens-*"):  # named by the texts they belong to
+        tokens.rename(index_dir / tokens.name)
+    shutil.rmtree(staging, ignore_errors=True)
+    shutil.rmtree(aside_of(index_dir), ignore_errors=True)

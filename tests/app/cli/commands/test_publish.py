@@ -1,0 +1,63 @@
+"""`ragstream index publish` and `pull` on the command line."""
+
+import json
+
+import pytest
+
+from ragstream_app.cli.main import main
+from tests.workspaces import write_docs
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command over a data root; return its exit code and what it printed."""
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
+
+    def call(root, *words):
+        capsys.readouterr()
+        code = main(["--data", str(tmp_path / root), *words])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_publish_here_and_pull_there(run, tmp_path):
+    write_docs(tmp_path / "here")
+    (tmp_path / "there").mkdir()
+    place = str(tmp_path / "place")
+    assert run("here", "index", "publish", "demo", place)[0] == 1
+    assert run("here", "ingest", "demo")[0] == 0
+    code, out, err = run("here", "index", "publish", "demo", place)
+    assert code == 0 and "generation 1" in out and f"ragstream index pull {place}" in err
+
+    code, _, err = run("there", "index", "pull")
+    assert code == 2 and "ragstream index pull PLACE" in err
+    code, out, err = run("there", "index", "pull", place)
+    assert code == 0 and "blocks fetched" in out and "ragstream prompt -p demo" in err
+    assert "up to date" in run("there", "index", "pull")[1]
+    code, out, _ = run("there", "index", "pull", "demo", "--json")
+    assert code == 0 and json.loads(out)[0]["changed"] is False
+    code, out, _ = run("there", "search", "project lock", "--json")
+    assert code == 0 and json.loads(out)[0]["source"] == "catalog.md"
+    assert f"pulled from {place}" in run("there", "project", "list")[1]
+    assert run("there", "status")[0] == 0
+
+
+def test_what_is_pulled_is_ingested_nowhere_else(run, tmp_path):
+    write_docs(tmp_path / "here")
+    (tmp_path / "there").mkdir()
+    place = str(tmp_path / "place")
+    run("here", "ingest", "demo")
+    run("here", "index", "publish", "demo", place)
+    run("there", "index", "pull", place)
+    code, _, err = run("there", "ingest", "demo")
+    assert code == 3 and "made elsewhere" in err and "ragstream index pull demo" in err
+    code, _, err = run("there", "ingest")
+    assert code == 2 and "is pulled" in err
+    code, _, err = run("here", "index", "pull", place)
+    assert code == 3 and "--name" in err
+    code, out, _ = run("here", "index", "pull", place, "--name", "copy", "--json")
+    assert code == 0 and json.loads(out)[0]["project"] == "copy"
+    assert run("here", "project", "remove", "copy", "--yes")[0] == 0

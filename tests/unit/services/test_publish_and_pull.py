@@ -1,0 +1,277 @@
+"""An index that is published and pulled: the same prompts there, and never half of one."""
+
+import contextlib
+import random
+import shutil
+import threading
+
+import pytest
+
+from ragstream_core.errors import (
+    GenerationGone,
+    IntegrityError,
+    ProjectLocked,
+    RagstreamError,
+    Refused,
+    UsageError,
+)
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.remote import publication
+from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.projects import list_projects
+from ragstream_core.services.publish_index import PublishRequest, publish
+from ragstream_core.services.pull_index import pull, pulled_projects
+from ragstream_core.services.remove_project import remove
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.search import search
+from ragstream_core.services.uploads import save_upload
+from ragstream_core.services.verify import verify_project
+from ragstream_core.services.verify_prompt import verify_key
+from ragstream_core.wiring import ingestion
+from tests.lengths import by_length
+from tests.workspaces import (
+    ask_and_keep,
+    docs_of,
+    files_below,
+    hashed_workspace,
+    ingested_workspace,
+)
+
+FLIPS = by_length(60, 1_000, 5_000)
+
+
+@pytest.fixture
+def writer(tmp_path):
+    return ingested_workspace(tmp_path / "writer")
+
+
+@pytest.fixture
+def reader(tmp_path):
+    (tmp_path / "reader").mkdir()
+    return hashed_workspace(tmp_path / "reader")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return str(tmp_path / "team" / "demo")
+
+
+def digest_in(space, name="demo"):
+    forget_views()
+    return open_view(space.index_dir(name)).digest
+
+
+def changed(writer, text="# More\n\nThe lock of a project is freed by the kernel.\n"):
+    (docs_of(writer) / "more.md").write_text(text)
+    ingest_project(writer, "demo")
+
+
+def state_of(space, name="demo"):
+    return next(project for project in list_projects(space) if project.name == name)
+
+
+def test_a_prompt_is_the_same_there_and_replays_on_either_side(writer, reader, place):
+    published = publish(writer, "demo", place)
+    assert published.generation == 1 and published.sent_bytes == published.bytes > 0
+    done = pull(reader, place)
+    assert (done.project, done.generation, done.changed) == ("demo", 1, True)
+    assert digest_in(reader) == digest_in(writer)
+    key = ask_and_keep(reader)
+    assert key == ask_and_keep(writer)
+    texts = [(s.store.root / key / "super_prompt.md").read_bytes() for s in (reader, writer)]
+    assert texts[0] == texts[1]
+    for one, other in ((reader, writer), (writer, reader)):
+        key = ask_and_keep(one, "What is the commit, and who waits?")
+        shutil.copytree(one.store.root, other.store.root, dirs_exist_ok=True)
+        assert replay_prompt(other, key).verdict == "identical"
+    assert verify_project(reader, "demo").findings == []
+    assert {file.state for file in verify_key(reader, key).files} == {"elsewhere"}
+
+
+def test_only_what_changed_travels_and_what_is_up_to_date_stays(reader, place, tmp_path):
+    docs = {f"{n}.md": f"# Part {n}\n\n" + f"Sentence {n} of its own. " * 40 for n in range(60)}
+    writer = ingested_workspace(tmp_path / "large", docs=docs)
+    publish(writer, "demo", place)
+    assert publish(writer, "demo", place).sent == 0
+    pull(reader, place)
+    before = files_below(reader.index_dir("demo"))
+    assert not pull(reader, "demo").changed
+    assert files_below(reader.index_dir("demo")) == before
+    changed(writer)
+    sent = publish(writer, "demo", place)
+    done = pull(reader, place)
+    assert done.generation == sent.generation == 2
+    assert (done.fetched, done.fetched_bytes) == (sent.sent, sent.sent_bytes)
+    assert 0 < done.fetched_bytes < done.bytes / 2
+    assert search(reader, "freed by the kernel", ("demo",), k=3).hits[0].source == "more.md"
+
+
+def test_an_index_that_is_pulled_is_read_and_never_written(writer, reader, place):
+    publish(writer, "demo", place)
+    pull(reader, place, name="theirs")
+    before = files_below(reader.index_dir("theirs"))
+    for write in (
+        lambda: ingest_project(reader, "theirs"),
+        lambda: ingestion.unchanged(reader, "theirs"),
+        lambda: forget(reader, "theirs", "catalog.md"),
+        lambda: save_upload(reader, "theirs", "a.md", b"# A\n"),
+        lambda: publish(reader, "theirs", place),
+    ):
+        with pytest.raises(Refused, match="made elsewhere"):
+            write()
+    after = files_below(reader.index_dir("theirs"))
+    changed = [p for p in before.keys() | after if before.get(p) != after.get(p)]
+    assert [path.name for path in changed if not path.name.startswith(".lock")] == []
+    assert reader.projects() == ["theirs"] and reader.own_projects() == []
+    assert pulled_projects(reader) == {"theirs": place}
+    assert state_of(reader, "theirs").pulled_from == place
+    said = ingestion.status(reader, "theirs")
+    assert (said["generation"], said["reason"], said["pending"]["removed"]) == (1, "", [])
+
+
+def test_a_pulled_project_is_removed_like_any_other(writer, reader, place):
+    publish(writer, "demo", place)
+    pull(reader, place)
+    remove(reader, "demo")
+    assert reader.projects() == [] and not reader.index_dir("demo").exists()
+    assert pull(reader, place).changed
+
+
+def test_names_that_are_taken(writer, reader, place, tmp_path):
+    publish(writer, "demo", place)
+    with pytest.raises(Refused, match="is a project of this data root") as raised:
+        pull(writer, place)
+    assert "--name" in raised.value.hint
+    pull(reader, place)
+    changed(writer)
+    publish(writer, "demo", str(tmp_path / "other"))
+    with pytest.raises(Refused, match="is pulled from"):
+        pull(reader, str(tmp_path / "other"))
+    with pytest.raises(UsageError, match="nothing is published"):
+        pull(reader, str(tmp_path / "nowhere"))
+    with pytest.raises(GenerationGone):
+        publish(hashed_workspace(tmp_path / "empty"), "demo", place)
+    for wrong in ("https://example.org/x.txt", "sftp://host/x", "ftp://host/x"):
+        with pytest.raises(UsageError):
+            publish(writer, "demo", wrong)
+    with project_lock(writer.index_dir("demo")), pytest.raises(ProjectLocked):
+        publish(writer, "demo", place)
+
+
+def test_another_index_or_an_older_state_is_not_published_over_it(writer, place, tmp_path):
+    old = tmp_path / "old"
+    shutil.copytree(writer.data_dir, old)
+    changed(writer)
+    publish(writer, "demo", place)
+    with pytest.raises(Refused, match="newer generation"):
+        publish(hashed_workspace(old), "demo", place)
+    other = ingested_workspace(tmp_path / "second", docs={"a.md": "# Another\n\nquite\n"})
+    ingest_project(other, "demo", rebuild=True)
+    (docs_of(other) / "b.md").write_text("# B\n\nmore\n")
+    ingest_project(other, "demo")
+    with pytest.raises(Refused, match="another index"):
+        publish(other, "demo", place)
+    assert publish(other, "demo", place, PublishRequest(force=True)).generation >= 2
+
+
+def test_older_publications_go_when_they_are_not_kept(writer, reader, place, tmp_path):
+    publish(writer, "demo", place)
+    for n in range(4):
+        changed(writer, f"# More\n\nNumber {n} of many.\n")
+        publish(writer, "demo", place)
+    manifests = tmp_path / "team" / "demo" / "manifests"
+    assert len(list(manifests.iterdir())) == 5
+    done = publish(writer, "demo", place, PublishRequest(keep=1))
+    assert done.removed and len(list(manifests.iterdir())) == 2
+    assert pull(reader, place).generation == 5
+    forget_views()
+    assert verify_project(reader, "demo").findings == []
+
+
+def test_a_depot_that_was_damaged_is_refused_and_mended(writer, reader, place, tmp_path):
+    publish(writer, "demo", place)
+    depot, whole = tmp_path / "team" / "demo", digest_in(writer)
+    objects = sorted(path for path in depot.rglob("*") if path.is_file())
+    pick, refused = random.Random(5), 0
+    for _ in range(FLIPS):
+        path = pick.choice(objects)
+        data = bytearray(path.read_bytes())
+        good = bytes(data)
+        data[pick.randrange(len(data))] ^= 1 << pick.randrange(8)
+        path.write_bytes(data)
+        try:
+            pull(reader, place)
+        except (IntegrityError, UsageError):
+            refused += 1
+            assert not reader.index_dir("demo").exists()
+        else:  # a bit that no decompressor looks at
+            assert digest_in(reader) == whole
+            remove(reader, "demo")
+        path.write_bytes(good)
+    assert refused >= FLIPS * 0.95
+    victim = next(path for path in objects if path.parent.parent.name == "blocks")
+    victim.write_bytes(b"torn")
+    with pytest.raises(IntegrityError, match="missing or damaged") as raised:
+        pull(reader, place)
+    assert "--verify" in raised.value.hint
+    assert publish(writer, "demo", place, PublishRequest(verify=True)).sent == 1
+    assert pull(reader, place).changed
+
+
+def test_local_files_that_were_damaged_are_fetched_again(writer, reader, place):
+    publish(writer, "demo", place)
+    pull(reader, place)
+    catalog = reader.index_dir("demo") / "catalog.sqlite"
+    data = bytearray(catalog.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    catalog.write_bytes(data)
+    (reader.index_dir("demo") / "pulled.json").write_text("{")
+    changed(writer)
+    publish(writer, "demo", place)
+    pull(reader, place)
+    assert digest_in(reader) == digest_in(writer)
+    assert verify_project(reader, "demo").findings == []
+
+
+def test_readers_see_one_state_or_the_other_while_it_is_pulled(writer, reader, place):
+    publish(writer, "demo", place)
+    pull(reader, place)
+    over, wrong = threading.Event(), []
+
+    def read():
+        while not over.is_set():
+            try:
+                assert search(reader, "commit", ("demo",), k=3).hits
+            except Exception as error:  # whatever it is, the main thread says so
+                wrong.append(error)
+                return
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for n in range(5):
+            changed(writer, f"# More\n\nThe commit number {n}.\n")
+            publish(writer, "demo", place)
+            assert pull(reader, place).changed
+    finally:
+        over.set()
+        thread.join()
+    assert wrong == []
+
+
+def test_a_publication_that_is_removed_meanwhile_is_read_anew(writer, reader, place, monkeypatch):
+    publish(writer, "demo", place)
+    read, first = publication.read_block, [True]
+
+    def slow(depot, digest, length):
+        if first.pop() if first else False:
+            changed(writer)
+            publish(writer, "demo", place, PublishRequest(keep=0))
+        return read(depot, digest, length)
+
+    monkeypatch.setattr(publication, "read_block", slow)
+    with contextlib.suppress(RagstreamError):  # 1 block may be in both
+        assert pull(reader, place).generation in (1, 2)
+    assert pull(reader, place).generation == 2
