@@ -27,8 +27,9 @@ from ragstream_core.remote.publication import Manifest
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.remote.depot import Depot
-    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
 _PARALLEL = 8
 
@@ -83,7 +84,7 @@ def publish(
     place: str,
     request: PublishRequest | None = None,
     *,
-    progress: IngestProgress | None = None,
+    progress: PhaseProgress | None = None,
 ) -> Published:
     """Publish the index of a project as it is now, with all its generations.
 
@@ -184,7 +185,7 @@ def _send(
     known: Manifest | None,
     *,
     verify: bool,
-    progress: IngestProgress | None,
+    progress: PhaseProgress | None,
 ) -> tuple[int, int]:
     """Write the blocks that are not there; return how many and their bytes."""
     there = {digest for digest, *_ in known.blocks()} if known else set()
@@ -200,7 +201,7 @@ def _send(
 def _in_turn(
     call: Callable[[tuple[str, str, int, int]], int],
     rows: Sequence[tuple[str, str, int, int]],
-    progress: IngestProgress | None,
+    progress: PhaseProgress | None,
 ) -> Iterator[int]:
     with ThreadPoolExecutor(_PARALLEL) as pool:
         try:

@@ -37,8 +37,9 @@ from ragstream_core.remote.publication import PublishedFile
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.remote.depot import Depot
-    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
 _PARALLEL, _WINDOW = 8, 512
 _TRIES = 3
@@ -85,7 +86,7 @@ def pulled_projects(workspace: Workspace) -> dict[str, str]:
 
 
 def pull(
-    workspace: Workspace, place: str, *, name: str = "", progress: IngestProgress | None = None
+    workspace: Workspace, place: str, *, name: str = "", progress: PhaseProgress | None = None
 ) -> Pulled:
     """Make the index of a project equal to what is published.
 
@@ -165,7 +166,7 @@ def _known_url(index_dir: Path) -> str:
 
 
 def _pull(
-    workspace: Workspace, depot: Depot, digest: str, wanted: str, progress: IngestProgress | None
+    workspace: Workspace, depot: Depot, digest: str, wanted: str, progress: PhaseProgress | None
 ) -> Pulled:
     manifest = publication.read_manifest(depot, digest)
     if manifest is None:
