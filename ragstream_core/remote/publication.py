@@ -18,7 +18,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic import model_validator as _model_validator
 
-from ragstream_core.errors import IntegrityError, UsageError
+from ragstream_core.errors import IntegrityError, RunCommand, UsageError
 from ragstream_core.remote.depot import Depot
 
 BLOCK_BYTES = 1 << 15
@@ -216,5 +216,5 @@ def parsed(data: bytes, what: str) -> Manifest:
 def _damaged(depot: Depot, name: str) -> IntegrityError:
     return IntegrityError(
         f"{depot.url}: {name} is damaged",
-        hint="publish it again where it is made: ragstream index publish PROJECT PLACE --verify",
+        hint=("where it is made: ", RunCommand("index publish", "PROJECT PLACE --verify")),
     )

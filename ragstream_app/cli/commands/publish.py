@@ -9,7 +9,7 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import emit_json, note, session_of
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RunCommand, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.services.publish_index import Published
@@ -109,7 +109,7 @@ def pull(
     places = [place] if place else list(pulled_projects(workspace))
     if not places:
         raise UsageError(
-            "no project of this data root was pulled", hint="ragstream index pull PLACE"
+            "no project of this data root was pulled", hint=RunCommand("index pull", "PLACE")
         )
     done = []
     for one in places:
