@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ragstream_core.conversations.around import Order, order_of
 from ragstream_core.conversations.columns import Coded, HistoryColumns, Strings
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import IntegrityError, RunCommand
@@ -129,8 +130,21 @@ class HistoryView:
         )
 
     @cached_property
+    def order(self) -> Order:
+        """Where each row stands in its conversation."""
+        return order_of(self.columns)
+
+    @cached_property
     def _row_of(self) -> dict[str, int]:
         return {identifier: row for row, identifier in enumerate(self.chunk_ids)}
+
+    def rows_of(self, chunk_ids: Iterable[str]) -> list[int]:
+        """Return the row of each id.
+
+        Raises:
+            KeyError: An id is not in the selection.
+        """
+        return [self._row_of[identifier] for identifier in chunk_ids]
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
         """Load chunks with their texts, in the order asked for.
@@ -139,7 +153,7 @@ class HistoryView:
             IntegrityError: A stored text does not have its hash.
             KeyError: An id is not in the selection.
         """
-        return [self._chunk(self._row_of[identifier]) for identifier in chunk_ids]
+        return list(map(self._chunk, self.rows_of(chunk_ids)))
 
     def _chunk(self, row: int) -> Chunk:
         arrays, columns = self.arrays, self.columns

@@ -1,4 +1,4 @@
-"""The numbers that decide: LogAvgExp, the exact cosine kernel, scaling, fusion, MaxSim, mixing.
+"""The numbers that decide: LogAvgExp, the exact cosine kernel, scaling, fusion, mixing.
 
 Every function is pure, states formula, range and shape, and gives a row the same bits whatever
 other rows are scored with it. BLAS proposes; what it computes decides only if the rounding is sure
@@ -10,15 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from ragstream_core.ports import F16
-
 
 F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]
@@ -179,40 +173,6 @@ def reciprocal_rank(ranks: Sequence[int | None], k: int = 60) -> float:
     return sum(1.0 / (k + rank) for rank in ranks if rank is not None)
 
 
-def max_sim(
-    queries: Sequence[npt.ArrayLike], passages: Sequence[npt.ArrayLike]
-) -> list[list[float]]:
-    """Late interaction: mean over query tokens of the best cosine with a passage token.
-
-    Khattab & Zaharia, "ColBERT", 2020, as a mean so that it lies in [-1, 1]; 0 if one side has
-    no token. Rounded to 6 digits. Both sides are rounded to float16: their products then are
-    multiples of 2⁻⁴⁸ and sums of a few hundred of them exact in float64, so that any BLAS, in any
-    shape and order and with any number of threads, gives the same bits.
-
-    Args:
-        queries: For each query its unit token vectors, shape (q, d).
-        passages: For each passage its unit token vectors, shape (t, d).
-
-    Returns:
-        For each query one score a passage.
-    """
-    rights = [np.asarray(p, dtype=np.float16) for p in passages]
-    held = [i for i, right in enumerate(rights) if right.size]
-    found = [[0.0] * len(rights) for _ in queries]
-    if not held:
-        return found
-    joined = np.concatenate([rights[i] for i in held]).astype(np.float64)
-    starts = np.cumsum([0, *(len(rights[i]) for i in held[:-1])])
-    for query, scores in zip(queries, found, strict=True):
-        left = np.asarray(query, dtype=np.float16).astype(np.float64)
-        if not left.size:
-            continue
-        best = np.maximum.reduceat(joined @ left.T, starts, axis=0)
-        for i, row in zip(held, best, strict=True):
-            scores[i] = round(float(np.clip(row, -1.0, 1.0).mean()), DIGITS)
-    return found
-
-
 QUESTION_MARKS = "?？؟"
 
 
@@ -260,70 +220,3 @@ def weight_of_whole(
         return mix_a
     told = coherence(queries, telling(pieces))
     return round(min(1.0, mix_a + mix_coherence * told), DIGITS)
-
-
-def weights_of_pieces(pieces: Sequence[str], tokens: Sequence[F16]) -> F64:
-    """Return how much each piece counts where pieces are compared with passages one by one.
-
-    1 if it asks, 1 − `coherence` if it tells: what is told is there to be answered only as
-    far as it stands by itself; the more it belongs to the rest, the more it is background.
-
-    Args:
-        pieces: One or more.
-        tokens: Their token vectors, each of shape (tokens, dimension).
-
-    Returns:
-        Shape (pieces,), in [0, 1]; a single piece has 1.
-    """
-    if len(pieces) == 1:
-        return np.ones(1)
-    return np.where(telling(pieces), 1.0 - coherence(_mean_vectors(tokens)), 1.0)
-
-
-def _mean_vectors(tokens: Sequence[F16]) -> F32:
-    """Return the unit mean of each piece's token vectors; zeros if it has none."""
-    sums = np.stack([np.asarray(rows, dtype=np.float64).sum(axis=0) for rows in tokens])
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    return np.asarray(sums / np.where(lengths == 0, 1.0, lengths), dtype=np.float32)
-
-
-class TokenVectors(Protocol):
-    """Gives token vectors, fresh or cached: the values are the same."""
-
-    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
-        """Return one array (tokens, dimension) a text, float16."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class MaxSimScorer:
-    """Scores passages by late interaction with the query pieces, joined by LogAvgExp.
-
-    A piece that only tells counts less (`weights_of_pieces`).
-
-    Attributes:
-        queries: Encodes the pieces.
-        passages: Encodes the passages; usually through a cache.
-        tau: Sharpness over the pieces > 0; one piece is its own score.
-    """
-
-    queries: TokenVectors
-    passages: TokenVectors
-    tau: float = 9.0
-
-    def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
-        """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
-        asked = self.queries.token_vectors(list(pieces))
-        rows = max_sim(asked, self.passages.token_vectors(list(passages)))
-        weights = weights_of_pieces(pieces, asked)
-        joined = log_avg_exp(np.array(rows).T, self.tau, weights if weights.any() else None)
-        return [float(score) for score in np.round(joined, DIGITS)]
-
-    def share(self, pieces: Sequence[str]) -> float:
-        """Return how much these scores count beside retrieval's: as the piece that counts most.
-
-        Returns:
-            In [0, 1], rounded to 6 digits; 1 for a single piece, and if any piece asks.
-        """
-        weights = weights_of_pieces(pieces, self.queries.token_vectors(list(pieces)))
-        return round(float(weights.max()), DIGITS)

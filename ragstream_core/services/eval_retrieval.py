@@ -93,7 +93,7 @@ def _evaluate_documents(
         progress=progress,
     )
     search = retrieval_stage(workspace, settings, lambda: [view])
-    rerank = reranker_stage(workspace, settings, workspace.data_dir / "evaluation")
+    rerank = reranker_stage(workspace, settings, workspace.data_dir / "evaluation", lambda: [view])
 
     def rank(query: dict[str, Any]) -> list[str]:
         prompt = stages.preprocessed(workspace, settings, query["text"])
@@ -150,7 +150,7 @@ def evaluate_conversations(
     space = _recorded(workspace, documents, progress)
     view = _selection(space)
     settings = space.config.chain()
-    rerank = reranker_stage(space, settings, space.data_dir)
+    rerank = reranker_stage(space, settings, space.data_dir, lambda: [view])
 
     def rank(query: dict[str, Any]) -> list[str]:
         memory = ConversationMemory(space, _inputs(space, view, query), "retrieval")

@@ -171,6 +171,16 @@ def repeated(times: int, k3: float = K3) -> float:
     return times * (k3 + 1) / (times + k3)
 
 
+def idf(indexes: Sequence[LexicalArrays], term: int) -> float:
+    """Return how rare a term is in the rows of several indexes, > 0; most for an unknown one."""
+    held = sum(len(index.postings(term)[0]) for index in indexes)
+    return _idf(held, sum(len(index.lengths) for index in indexes))
+
+
+def _idf(held: int, total: int) -> float:
+    return float(np.log1p((total - held + 0.5) / (held + 0.5)))
+
+
 class Bm25:
     """Scores the rows of several indexes with the statistics of their union.
 
@@ -222,8 +232,7 @@ class Bm25:
         starts = zip(lists, self._starts[:-1], strict=True)
         rows = np.concatenate([rows + start for (rows, _), start in starts])
         counts = np.concatenate([counts for _, counts in lists], dtype=np.float64)
-        idf = float(np.log1p((self._total - len(rows) + 0.5) / (len(rows) + 0.5)))
-        weights = idf * counts
+        weights = _idf(len(rows), self._total) * counts
         weights *= K1 + 1
         weights /= counts + self._norms[rows]
         return rows, weights

@@ -75,6 +75,12 @@ def terms(text: str) -> list[str]:
     return list(_stemmer().stemWords([w for w in words(text) if w not in _STOP]))
 
 
+def located_terms(text: str) -> list[tuple[int, int, str]]:
+    """Return (start, end, term) of each word of a text in order; a stop word has the term ""."""
+    found = ((match.start(), match.end(), terms(match.group())) for match in _WORD.finditer(text))
+    return [(start, end, held[0] if held else "") for start, end, held in found]
+
+
 def term_id(term: str) -> int:
     """Return the signed 64-bit id of a term."""
     digest = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -344,22 +344,35 @@ class ConversationMemory:
         found = [self.view.chunk_ids[row] for row in best if scores[row] > 0]
         return "\n".join(chunk.snippet for chunk in self.view.chunks(found))
 
-    def biased(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Add importance, recency and tags to the scores of turns; return the new order."""
+    def biased(self, hits: Sequence[Hit], asked: str = "") -> list[Hit]:
+        """Let turns around a turn, importance, recency and tags count; return the new order.
+
+        Args:
+            hits: What was found, documents and turns.
+            asked: The question.
+        """
         from ragstream_core.conversations.eligible_turns import bias
 
-        if self.view is None or not any(h.chunk_id.startswith(HISTORY_PREFIX) for h in hits):
+        turns = [hit for hit in hits if hit.chunk_id.startswith(HISTORY_PREFIX)]
+        if self.view is None or not turns:
             return list(hits)
         ages = bool(self.settings.recency_weight or self.settings.damping)
         terms = bias(self._columns, self.settings, self._now_ns() if ages else 0)
-        rows = {identifier: row for row, identifier in enumerate(self.view.chunk_ids)}
-        found = [
-            _with_terms(hit, terms.parts(rows[hit.chunk_id]))
-            if hit.chunk_id.startswith(HISTORY_PREFIX)
-            else hit
-            for hit in hits
-        ]
+        turns = self._around(turns, asked)
+        rows = self.view.rows_of(hit.chunk_id for hit in turns)
+        found = [hit for hit in hits if not hit.chunk_id.startswith(HISTORY_PREFIX)]
+        found += [_with_terms(hit, terms.parts(row)) for hit, row in zip(turns, rows, strict=True)]
         return sorted(found, key=lambda hit: (-hit.score, hit.chunk_id))
+
+    def _around(self, turns: list[Hit], asked: str) -> list[Hit]:
+        """Rank turns by what stands around them as well; not where one signal alone decides."""
+        from ragstream_core.conversations.around import Found, ranked
+
+        pure = settings_at(self.inputs, self.op).retrieval.dense_weight in (0.0, 1.0)
+        if pure or not self.settings.around or self.view is None:
+            return turns
+        rows, texts = self.view.rows_of(hit.chunk_id for hit in turns), self.view.text("text")
+        return ranked(Found(turns, rows, [texts[row] for row in rows]), self.view.order, asked)
 
     def events(self) -> list[str]:
         """Say how many older turns were searched, and why not the others."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from ragstream_core.ports import Embedder, IndexView
     from ragstream_core.records import Chunk, Hit
+    from ragstream_core.retrieval.max_sim import MaxSimScorer
     from ragstream_core.retrieval.retriever import Retriever
-    from ragstream_core.retrieval.scoring import MaxSimScorer
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.conversation_memory import ConversationMemory
     from ragstream_core.wiring.workspace import Workspace
@@ -106,7 +106,7 @@ def retrieval_stage(
         found = retriever(workspace, settings, embedder=embedder)
         past = memory.past() if memory else None
         hits = found.search(opened, whole, pieces=pieces, off=closed, past=past)
-        return memory.biased(hits) if memory else hits
+        return memory.biased(hits, whole) if memory else hits
 
     def loaded(ids: Sequence[str]) -> list[Chunk]:
         past = [memory.view] if memory and memory.view else []
@@ -126,6 +126,7 @@ def reranker_stage(
     workspace: Workspace,
     settings: ChainSettings,
     cache_dir: Path,
+    views: Callable[[], Sequence[IndexView]],
     *,
     name: str = "",
     weights: str = "",
@@ -137,6 +138,7 @@ def reranker_stage(
         workspace: Where models are looked for.
         settings: The stage's settings.
         cache_dir: Folder of the token vector cache.
+        views: Opens what was searched: MaxSim asks it how rare a word is.
         name: What they were resolved to when the prompt was pinned; empty: resolve them now.
         weights: Digest of the cross-encoder's files then; empty: whatever is here.
         keep: Write token vectors to the cache; it is read either way.
@@ -175,12 +177,15 @@ def reranker_stage(
 
     def scorer() -> MaxSimScorer:
         from ragstream_core.models.embedders.token_cache import CachedTokenVectors, TokenVectorCache
-        from ragstream_core.retrieval.scoring import MaxSimScorer
+        from ragstream_core.retrieval.max_sim import MaxSimScorer, Rarity
+        from ragstream_core.text.tokenizer import word_offsets
 
         embedder = models.embedder(workspace.config)
         folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
-        cache = TokenVectorCache(folder, read_only=not keep)
-        return MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
+        cached = CachedTokenVectors(embedder, TokenVectorCache(folder, read_only=not keep))
+        offsets = getattr(embedder, "token_offsets", word_offsets)
+        rarity = Rarity(lambda: [view.lexical for view in views()], offsets)
+        return MaxSimScorer(embedder, cached, settings.retrieval.tau, rarity)
 
     return stage(
         lambda prompt_md, pieces, passages: scorer().score(pieces, passages),

@@ -233,8 +233,14 @@ def _reranker(
     weights = inputs.models.get("reranker_weights", "") if pinned else ""
     cache_dir = workspace.index_dir(inputs.pins[0].project)
     keep = persists(inputs)
+    memory = ConversationMemory(workspace, inputs, "retrieval")
+
+    def searched() -> list[IndexView]:
+        past = [memory.view] if memory.view else []
+        return [*_views(workspace, inputs), *past]
+
     return search.reranker_stage(
-        workspace, settings, cache_dir, name=name, weights=weights, keep=keep
+        workspace, settings, cache_dir, searched, name=name, weights=weights, keep=keep
     )
 
 

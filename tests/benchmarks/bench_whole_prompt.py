@@ -94,8 +94,8 @@ def asked(data: Path) -> dict[str, list[tuple[float, float, float]]]:
     """Return (all, models, search) in CPU seconds of every warm prompt, by the number of pieces."""
     from ragstream_core.models.embedders.onnx_encoder import RECENT
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.retrieval.max_sim import MaxSimScorer
     from ragstream_core.retrieval.retriever import Retriever
-    from ragstream_core.retrieval.scoring import MaxSimScorer
     from ragstream_core.wiring import models
     from ragstream_core.wiring.workspace import open_workspace
 

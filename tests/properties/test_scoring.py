@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from ragstream_core.retrieval.max_sim import max_sim
 from ragstream_core.retrieval.scoring import (
     DIGITS,
     exact_cosines,
     log_avg_exp,
-    max_sim,
     propose,
     row_sum,
     top,

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.retrieval.max_sim import weights_of_pieces
 from ragstream_core.retrieval.retriever import Fusion
-from ragstream_core.retrieval.scoring import coherence, telling, weight_of_whole, weights_of_pieces
+from ragstream_core.retrieval.scoring import coherence, telling, weight_of_whole
 from tests.unit.retrieval.test_retriever import View, corpus, search
 
 EMBEDDER = HashedEmbedder()

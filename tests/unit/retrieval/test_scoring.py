@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from ragstream_core.retrieval.max_sim import max_sim
 from ragstream_core.retrieval.scoring import (
     exact_cosines,
     log_avg_exp,
-    max_sim,
     min_max,
     propose,
     reciprocal_rank,

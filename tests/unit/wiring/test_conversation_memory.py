@@ -173,6 +173,23 @@ def test_blue_never_and_the_tags_of_now_count_without_a_new_snapshot(root):
     assert row.parts["tag"] == 0.3
 
 
+def test_what_is_around_orders_turns_and_leaves_documents_where_they_were(root):
+    space = open_root(root)
+    fill(space)
+    embed(space)
+    prompts = [ask(open_root(root, around=on)) for on in ("true", "false")]
+    (with_it, scores), (without, _) = (
+        (p.views_by_stage["retrieval"], p.extras.scores) for p in prompts
+    )
+    assert set(with_it) == set(without)
+    places = [
+        [i if not i.startswith("history::") else "" for i in ids] for ids in (with_it, without)
+    ]
+    assert places[0] == places[1]
+    assert all("own" in scores[i].parts for i in past_ids(prompts[0]))
+    assert not any("own" in s.parts for s in prompts[1].extras.scores.values())
+
+
 def test_a_notice_hides_its_turns_before_anything_is_erased(root):
     space = open_root(root)
     first = fill(space)
