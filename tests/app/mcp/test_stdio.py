@@ -16,6 +16,7 @@ from ragstream_app.mcp.stdio import MAX_MESSAGE_BYTES
 from ragstream_core.library import History
 from ragstream_core.services.replay import replay_prompt
 from tests.app.mcp.mcp_clients import MODULE, environment, server, text_of, with_client
+from tests.lengths import by_length
 from tests.workspaces import (
     QUESTION,
     ask_and_keep,
@@ -156,6 +157,8 @@ WRONG = [
 
 def test_a_wrong_call_says_what_to_do(root):
     async def use(session):
+        with pytest.raises(MCPError, match="search, build_prompt"):
+            await session.call_tool("rm", {})
         return [await session.call_tool(tool, arguments) for tool, arguments, _ in WRONG]
 
     for result, (tool, arguments, said) in zip(with_client(server(root), use), WRONG, strict=True):
@@ -163,14 +166,6 @@ def test_a_wrong_call_says_what_to_do(root):
         assert said in text_of(result), (tool, arguments)
         assert "next: " in text_of(result)
         assert "Traceback" not in text_of(result)
-
-
-def test_an_unknown_tool_names_those_that_there_are(root):
-    async def use(session):
-        with pytest.raises(MCPError, match="search, build_prompt"):
-            await session.call_tool("rm", {})
-
-    with_client(server(root), use)
 
 
 def test_what_another_process_ingests_is_found_by_the_next_call(tmp_path):
@@ -257,18 +252,30 @@ HELLO = line(
 READY = '{"jsonrpc": "2.0", "method": "notifications/initialized"}'
 
 
-@pytest.mark.parametrize(
-    "bad",
-    ["{", "[]", '"x"', '{"jsonrpc": "2.0"}', "\0", "\udce9", "x" * (MAX_MESSAGE_BYTES + 10)],
-    ids=["cut", "a list", "a text", "no method", "a null", "no UTF-8", "too long"],
-)
-def test_a_bad_line_is_answered_and_the_next_one_works(root, bad):
-    bad = bad.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    done = answers_to(root, [HELLO, READY, bad, line(2, "tools/list")], last=2)
-    answers = {row.get("id"): row for row in done}
-    assert answers[None]["error"]["code"] == PARSE_ERROR
-    assert "4 MiB" in answers[None]["error"]["message"]
-    assert len(answers[2]["result"]["tools"]) == 5
+BAD = {
+    "cut": "{",
+    "a list": "[]",
+    "a text": '"x"',
+    "no method": '{"jsonrpc": "2.0"}',
+    "a null": "\0",
+    "no UTF-8": b"\xe9".decode("utf-8", "replace"),
+    "too long": "x" * (MAX_MESSAGE_BYTES + 10),
+}
+
+
+def test_a_bad_line_is_answered_and_the_next_one_works(root):
+    """One server reads them all, each with a question behind it."""
+    numbered = dict(enumerate(BAD.items(), start=2))
+    lines = [text for n, (_, bad) in numbered.items() for text in (bad, line(n, "tools/list"))]
+    answers = answers_to(root, [HELLO, READY, *lines], last=max(numbered))
+    good = {row["id"]: row for row in answers if row.get("id") is not None}
+    for number, (kind, _) in numbered.items():
+        assert len(good[number]["result"]["tools"]) == 5, kind
+    refused = [row["error"] for row in answers if row.get("id") is None]
+    assert len(refused) == len(BAD)
+    for error in refused:
+        assert error["code"] == PARSE_ERROR
+        assert "4 MiB" in error["message"]
 
 
 HOSTILE = [
@@ -302,10 +309,11 @@ def test_only_the_protocol_goes_to_stdout(root):
     assert {row["jsonrpc"] for row in answers} == {"2.0"}
 
 
+@pytest.mark.sweep
 def test_a_client_that_dies_in_the_middle_of_a_call_leaves_nothing_half_done(tmp_path):
     ingested_workspace(tmp_path)
     ask = {"name": "build_prompt", "arguments": {"question": QUESTION}}
-    for wait in (0.0, 0.02, 0.1, 0.3):
+    for wait in by_length((0.0, 0.1), (0.0, 0.02, 0.1, 0.3), (0.0, 0.02, 0.1, 0.3)):
         process = start(tmp_path)
         say(process, HELLO, READY)
         assert process.stdout.readline()
@@ -319,11 +327,13 @@ def test_a_client_that_dies_in_the_middle_of_a_call_leaves_nothing_half_done(tmp
     sound(tmp_path)
 
 
+@pytest.mark.sweep
 def test_a_server_that_is_killed_in_the_middle_of_a_call_loses_nothing_that_was_kept(tmp_path):
     space = ingested_workspace(tmp_path)
     key = ask_and_keep(space, "What is the dense signal?")
     turn = {"name": "remember", "arguments": {"user": "Which port?", "assistant": "8503."}}
-    for wait in (0.0, 0.05, 0.2):
+    waits = by_length((0.0, 0.05), (0.0, 0.05, 0.2), (0.0, 0.05, 0.2))
+    for wait in waits:
         process = start(tmp_path, RAGSTREAM_MCP__ALLOW_REMEMBER="true")
         say(process, HELLO, READY, line(2, "tools/call", turn))
         answers = [process.stdout.readline() for _ in range(2)]
@@ -333,7 +343,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_call_loses_nothing_that_was_
         time.sleep(wait)
         process.kill()
         process.communicate()
-    assert [turn.user for turn in History(space).show()] == ["Which port?"] * 3
+    assert [turn.user for turn in History(space).show()] == ["Which port?"] * len(waits)
     assert space.store.find(key) == key
     sound(tmp_path)
 
