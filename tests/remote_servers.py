@@ -1,9 +1,10 @@
-"""Places that documents can be mirrored from, on loopback: S3, SFTP, a web server, git."""
+"""Places that documents can be mirrored from, on loopback: buckets, SFTP, a web server, git."""
 
 import contextlib
 import hashlib
 import os
 import posixpath
+import shutil
 import socket
 import stat
 import subprocess
@@ -14,8 +15,9 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 import paramiko
+import pytest
 
-from tests.processes import LoopbackServer
+from tests.processes import LoopbackServer, free_port, until
 
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 USER, PASSWORD = "reader", "correct horse"
@@ -116,6 +118,55 @@ def s3_server():
     host, port = server.get_host_and_port()
     try:
         yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+AZURE_KEY = "QSBrZXkgdGhhdCBvbmx5IHRoZSB0ZXN0cyBvZiBhbiBlbXVsYXRvciB1c2U="
+
+
+@contextlib.contextmanager
+def azure_server(folder):
+    """Yield what leads to an Azure store, Azurite of npm; it forgets everything at the end."""
+    if not (npm := shutil.which("npm")):
+        pytest.skip("npm is not here")
+    words = ("install", "--no-fund", "--no-audit", "--ignore-scripts", "azurite")
+    done = subprocess.run([npm, *words], cwd=folder, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        pytest.skip(f"npm cannot install azurite: {done.stderr[-200:]}")
+    port = free_port()
+    options = ("--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck", "--silent")
+    program = [folder / "node_modules" / ".bin" / "azurite-blob", *options, "--blobPort", str(port)]
+    environment = {**os.environ, "AZURITE_ACCOUNTS": f"tester:{AZURE_KEY}"}
+    server = subprocess.Popen(program, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        assert until(lambda: _listens(port), 60)
+        yield (
+            f"DefaultEndpointsProtocol=http;AccountName=tester;AccountKey={AZURE_KEY};"
+            f"BlobEndpoint=http://127.0.0.1:{port}/tester;"
+        )
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _listens(port):
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def google_server():
+    """Yield the address of a store that speaks Google's protocol; it forgets all at the end."""
+    from gcp_storage_emulator.server import create_server
+
+    port = free_port()
+    server = create_server("127.0.0.1", port, in_memory=True)
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.stop()
 

@@ -18,11 +18,14 @@ from tests.remote_servers import (
     Repository,
     SftpServer,
     WebServer,
+    azure_server,
+    google_server,
     s3_server,
     tree_of,
     write_tree,
 )
 
+BUCKETS = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("az", "gs")]
 FIRST = {
     "guide.md": b"# Guide\r\n\r\nOne writer holds the lock.\n",
     "notes/deep/limits.txt": b"6000 tokens\n",
@@ -65,6 +68,52 @@ class Bucket:
                 self.client.delete_object(Bucket=self.name, Key=row["Key"])
         for path, data in files.items():
             self.client.put_object(Bucket=self.name, Key=f"docs/{path}", Body=data)
+
+
+class Container:
+    """Files below a prefix of a container of Azure."""
+
+    def __init__(self, connection, monkeypatch):
+        from azure.storage.blob import BlobServiceClient
+
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection)
+        service = BlobServiceClient.from_connection_string(connection)
+        self.name = f"container-{os.urandom(4).hex()}"
+        self.container = service.create_container(self.name)
+        self.container.upload_blob("elsewhere.md", b"no")
+        self.held = {}
+        self.url = f"az://{self.name}/docs"
+
+    def put(self, files):
+        for blob in list(self.container.list_blob_names(name_starts_with="docs/")):
+            if blob.removeprefix("docs/") not in files:
+                self.container.delete_blob(blob)
+        for path, data in files.items():
+            if self.held.get(path) != data:  # each write makes another etag
+                self.container.upload_blob(f"docs/{path}", data, overwrite=True)
+        self.held = dict(files)
+
+
+class GoogleBucket:
+    """Files below a prefix of a bucket of Google."""
+
+    def __init__(self, endpoint, monkeypatch):
+        from google.auth.credentials import AnonymousCredentials
+        from google.cloud import storage
+
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoint)
+        client = storage.Client(project="tests", credentials=AnonymousCredentials())
+        self.name = f"bucket-{os.urandom(4).hex()}"
+        self.bucket = client.create_bucket(self.name)
+        self.bucket.blob("elsewhere.md").upload_from_string(b"no")
+        self.url = f"gs://{self.name}/docs"
+
+    def put(self, files):
+        for blob in list(self.bucket.list_blobs(prefix="docs/")):
+            if blob.name.removeprefix("docs/") not in files:
+                blob.delete()
+        for path, data in files.items():
+            self.bucket.blob(f"docs/{path}").upload_from_string(data)
 
 
 class SshFolder:
@@ -114,7 +163,7 @@ class Committed:
         self.repository.commit()
 
 
-@pytest.fixture(scope="module", params=["s3", "sftp", "SHA256SUMS", "llms.txt", "git"])
+@pytest.fixture(scope="module", params=[*("s3", "sftp", "SHA256SUMS", "llms.txt", "git"), *BUCKETS])
 def kind(request, tmp_path_factory):
     """A place of each kind."""
     folder = tmp_path_factory.mktemp("place")
@@ -122,6 +171,13 @@ def kind(request, tmp_path_factory):
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         if request.param == "s3":
             yield Bucket(stack.enter_context(s3_server()), patch)
+        elif request.param == "az":
+            pytest.importorskip("adlfs")
+            yield Container(stack.enter_context(azure_server(folder)), patch)
+        elif request.param == "gs":
+            pytest.importorskip("gcsfs")
+            pytest.importorskip("gcp_storage_emulator")
+            yield GoogleBucket(stack.enter_context(google_server()), patch)
         elif request.param == "sftp":
             made = SshFolder(folder, patch)
             stack.callback(made.server.close)
@@ -239,6 +295,10 @@ def wrong(place):
     """Return addresses of the same kind at which there is nothing."""
     if isinstance(place, Bucket):
         return [f"s3://no-such-{place.name}/docs", f"s3://{place.name}/nothing"]
+    if isinstance(place, Container):
+        return [f"az://no-such-{place.name}/docs", f"az://{place.name}/nothing"]
+    if isinstance(place, GoogleBucket):
+        return [f"gs://no-such-{place.name}/docs", f"gs://{place.name}/nothing"]
     if isinstance(place, SshFolder):
         return [f"{place.server.url}/no/such/folder"]
     if isinstance(place, Committed):
