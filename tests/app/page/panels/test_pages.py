@@ -50,6 +50,21 @@ def test_each_page_has_its_own_picture(plant):
     assert len(set(one[1])) > 2  # there is something on it
 
 
+def test_a_document_in_place_shows_its_page_as_a_copy_does(plant, run, tmp_path):
+    folder, sha = tmp_path / "plans", sha256_hex(plant.read_bytes())
+    folder.mkdir()
+    (folder / "plan.pdf").write_bytes(plant.read_bytes())
+    assert run("project", "add", "plans", str(folder))[0] == 0
+    assert run("ingest", "plans")[0] == 0
+    row = json.loads(run("search", QUESTION, "-p", "plans", "--json")[1])[0]
+    assert row["location"] == str(folder / "plan.pdf") and row["snippet"] == TWO
+    one, other = (
+        page_picture(open_workspace(), name, "plan.pdf", sha256=sha, page=2)
+        for name in ("plant", "plans")
+    )
+    assert one == other
+
+
 def test_a_page_that_is_not_there_is_said(plant):
     space, sha = open_workspace(), sha256_hex(plant.read_bytes())
     with pytest.raises(InputUnavailable, match="page 3 of plant/plan.pdf cannot be shown"):
