@@ -273,7 +273,12 @@ class Explain(ToolCall):
     budget_tokens: Budget = 0
 
     def run(self, desk: Desk, call: Call) -> ExplainResult:
-        """Read the ledger of a kept prompt."""
+        """Read the ledger of a kept prompt.
+
+        Raises:
+            UsageError: Neither a key nor a citation is given, or the prompt has no such candidate.
+            UnknownPrompt: There is no such prompt, or it quotes a project that is not served.
+        """
         from ragstream_core.services.explain import explanation, newest_with
 
         if not self.prompt_key and not self.citation:

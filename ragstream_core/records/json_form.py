@@ -156,6 +156,11 @@ def _record(kind: Any) -> _Read:
     plain = {name: found for name, hint in hints.items() if (found := _classes(hint))}
 
     def read(data: Json) -> Json:
+        """Return the record.
+
+        Raises:
+            TypeError: A field is missing or unknown, or a value has another form.
+        """
         if not isinstance(data, Mapping):
             raise TypeError(f"no {kind.__name__}: {type(data).__name__}")
         for name in plain.keys() & data.keys():

@@ -175,6 +175,17 @@ class _Mirror:
         return self.home / FILES
 
     def run(self, rules: MirrorRules, *, empty_ok: bool, dry_run: bool) -> MirrorReport:
+        """Fetch what is new and drop what is gone.
+
+        Args:
+            rules: What is fetched of all that is listed.
+            empty_ok: Whether a listing of nothing means that there is nothing.
+            dry_run: Change nothing.
+
+        Raises:
+            Refused: Nothing is listed and `empty_ok` is false, or more than the rules allow.
+            RagstreamError: As `Source.files`, or the disk has no space for it.
+        """
         url, self.max_file_bytes = self.state.url, rules.max_file_bytes
         known = self.source.revision()
         revision = f"{known} {rules.digest}" if known else ""

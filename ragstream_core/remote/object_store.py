@@ -76,7 +76,13 @@ class ObjectStore:
                 yield _file(prefix.rpartition("/")[2], full, self._fs.info(full))
 
     def blocks(self, file: RemoteFile) -> Iterator[bytes]:
-        """Yield a key's bytes; S3 is asked for the version of the listing."""
+        """Yield a key's bytes; S3 is asked for the version of the listing.
+
+        Raises:
+            FileChanging: It is another version by now, or gone.
+            TransferBroken: The connection broke; another attempt may help.
+            OperationFailed: This key cannot be had.
+        """
         with self._foreign(file):
             for at in range(0, max(file.size, 1), READ_BYTES):
                 end = min(at + READ_BYTES, file.size)

@@ -92,7 +92,13 @@ class SftpFolder:
                         stack.append((full, f"{path}/", depth + 1))
 
     def blocks(self, file: RemoteFile) -> Iterator[bytes]:
-        """Yield a file's bytes; size and time have to be those of the listing before and after."""
+        """Yield a file's bytes; size and time have to be those of the listing before and after.
+
+        Raises:
+            FileChanging: They are not, or the file is gone.
+            TransferBroken: The connection broke; another attempt may help.
+            OperationFailed: The server does not allow to read it.
+        """
         try:
             with self._sftp.open(file.handle, "rb") as handle:
                 _require_same(file, handle.stat())
