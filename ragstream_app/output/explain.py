@@ -55,6 +55,7 @@ def print_explanation(found: Explanation, *, detailed: bool) -> None:
     if not detailed:
         _print_asked(found.asked)
         _print_notes(found.record)
+        _print_answers(found.answers)
     print_explained(key, found.candidates, locked=found.locked, detailed=detailed)
     if not detailed:
         _print_injected(found.files)
@@ -115,6 +116,12 @@ def _print_asked(asked: Sequence[Asking]) -> None:
     for asking in asked:
         how = "the chain ran" if asking.ran else "answered from the record"
         note(f"asked {asking.at[:19].replace('T', ' ')}  {how}")
+
+
+def _print_answers(answers: Sequence[Decision]) -> None:
+    """Print whether the passages answer each query piece, and what speaks for and against it."""
+    for row in answers:
+        note(f"{row.chunk_id}  {row.rule}: {printable(row.reason)}")
 
 
 def _print_notes(record: PromptRecord) -> None:

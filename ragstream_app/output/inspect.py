@@ -231,8 +231,12 @@ def print_prompt_quality(report: PromptReport) -> None:
         f"{_share(found.facts_complete)} · constraints {_number(found.constraints)}: binding "
         f"{_share(found.constraints_binding)}",
         f"open issues: {_share(found.issues_unanswerable)} of the questions without an answer, "
-        f"{_share(found.issues_answerable)} of the others · AUC {_share(found.auc)}, recall at 5 % "
-        f"false alarms {_share(found.recall_at_alarms)}",
+        f"{_share(found.issues_answerable)} of the others",
+        f"without an answer: not found {_share(found.not_found_unanswerable)}, perhaps "
+        f"{_share(found.perhaps_unanswerable)} · the others: not found "
+        f"{_share(found.not_found_answerable)}, perhaps {_share(found.perhaps_answerable)}",
+        f"of the estimate: AUC {_share(found.auc)}, recall at 5 % false alarms "
+        f"{_share(found.recall_at_alarms)}",
     ]
     for line in said:
         typer.echo(line)
@@ -257,7 +261,7 @@ def print_prompt_changes(old: EarlierReport, report: PromptReport) -> None:
 
 def _standing(row: PromptMeasure) -> tuple[int, str]:
     if row.unanswerable:
-        return 4, "open issue" if row.open_issues else "no issue"
+        return 4, row.word
     if row.answer_shown is None:
         return (0 if row.expected_shown < row.expected else 3), f"{row.expected_shown} shown"
     if not row.answer_shown:

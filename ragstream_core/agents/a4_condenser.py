@@ -2,7 +2,7 @@
 
 Reads the view ``a3``, the chunks, ``extras.scores``, the query pieces and ❖ FILES. Writes the
 view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras``: ``cuts``,
-``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx``.
+``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx``, ``answers``.
 Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
 of facts unless it is switched on (C-07), and has a budget of its own. When no document is
 relevant, none is selected, and if ❖ FILES is empty too a warning says so: an injected file is
@@ -13,10 +13,12 @@ evidence is to be tight, passages behind its end (`context.evidence_end`) are no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.a3_nli_gate import nearness
+from ragstream_core.agents.context.answer_estimate import NOT_FOUND
+from ragstream_core.agents.context.answer_signs import Nearness
 from ragstream_core.agents.context.evidence_end import (
     ENOUGH,
     Beyond,
@@ -24,7 +26,7 @@ from ragstream_core.agents.context.evidence_end import (
     is_one_question,
 )
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
-from ragstream_core.agents.context.open_issues import conflicts, unanswered
+from ragstream_core.agents.context.open_issues import Answers, Judged, conflicts, unanswered
 from ragstream_core.agents.context.passage_selection import (
     Reading,
     Selection,
@@ -51,6 +53,7 @@ from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
 from ragstream_core.records.s_ctx import Cited, Fact, IssuedCitation, OpenIssue, SCtx
 from ragstream_core.records.stage_results import Scores
+from ragstream_core.records.super_prompt import ANSWERS
 
 STAGE = "a4"
 OP = "a4_condenser"
@@ -83,6 +86,8 @@ class Condenser:
         relevant_cosine: Where no chunk reaches it and no piece is supported by words, nothing is
             relevant.
         terms: Stems a text.
+        nearness: How near words come to sentences by token vectors, if the weights of
+            `answer_estimate` are for them; None: answers are judged by words alone.
         ask: Asks a language model which sentences to take; None: they are extracted.
         enabled: Off: the selection is made, S_ctx stays empty.
     """
@@ -103,6 +108,7 @@ class Condenser:
     support_cosine: float = 0.5
     relevant_cosine: float = 0.3
     terms: Terms = stemmed_terms
+    nearness: Nearness | None = None
     ask: Ask | None = None
     enabled: bool = True
 
@@ -118,19 +124,28 @@ class Condenser:
         free = self._free(prompt, SCtx())
         picked = self._select(usable, free, self._reserve(free))
         found = self._found(prompt, reader.within(picked), picked)
+        answers = self._answers(reader, kept)
+
+        def judged(selected: Selection) -> list[Judged]:
+            if found is None:
+                return []
+            shown = [] if nothing else reader.within(selected).evidence
+            return answers.of(shown, selected.cuts, found.open_pieces)
 
         def s_ctx(selected: Selection) -> SCtx:
             shown = reader if nothing else reader.within(selected)
-            return self._s_ctx(shown, found, short, nothing)
+            return self._s_ctx(shown, found, short, nothing, judged(selected))
 
         picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
         result.final_selection_ids = list(picked.tokens)
         result.views_by_stage[STAGE] = list(picked.tokens)
         put_decisions(result, STAGE, self._decisions(prompt, kept, picked, ended))
+        verdicts = judged(picked)
+        put_decisions(result, ANSWERS, _verdicts(verdicts, pass_number(prompt)))
         bare = nothing and not reader.files
         extras = result.extras
         extras.cuts, extras.short_ids, extras.nothing_relevant = picked.cuts, short, bare
-        extras.s_ctx = told
+        extras.s_ctx, extras.answers = told, tuple(answer for answer, _ in verdicts)
         extras.citations = citations_of(result)
         extras.drop("fallback")
         missed = found.missed if found else ""
@@ -155,6 +170,13 @@ class Condenser:
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         view = latest_view(prompt, "a3", "reranked", "retrieval")
         return [] if is_locked(prompt) else [chunks[i] for i in view]
+
+    def _answers(self, reader: Reading, kept: list[Chunk]) -> Answers:
+        chunks = {chunk.id: chunk for chunk in kept}
+        return Answers(
+            reader.asked, chunks, reader.files, reader.weight, self.support_cosine, self.terms,
+            self.nearness,
+        )  # fmt: skip
 
     def _ended(self, prompt: SuperPrompt, kept: list[Chunk]) -> dict[str, Beyond]:
         """Return the passages of documents behind the end of the evidence."""
@@ -283,22 +305,38 @@ class Condenser:
         return Passages(shown, picked.cuts, reader, self.terms).found(self.ask, self.max_facts)
 
     def _s_ctx(
-        self, reader: Reading, found: ContextParts | None, short: dict[str, str], nothing: bool
-    ) -> SCtx:
+        self, reader: Reading, found: ContextParts | None, short: dict[str, str], nothing: bool,
+        judged: list[Judged],
+    ) -> SCtx:  # fmt: skip
         if found is None:
             return SCtx()
         quotes = [quote for quote, _, _ in found.chosen]
         rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in found.chosen]
-        issues = unanswered(
-            reader.asked, reader.evidence, weight=reader.weight, cosine=self.support_cosine,
-            terms=self.terms, open_pieces=found.open_pieces, files=reader.files,
-        )  # fmt: skip
+        issues = unanswered(reader.asked, judged, reader.evidence, reader.files, terms=self.terms)
         issues += [] if nothing else conflicts(quotes, reader.quotes)
         return SCtx(
             tuple(row for quote, row in rows if quote not in found.constraints),
             tuple(row for quote, row in rows if quote in found.constraints),
             tuple(_with_short(issue, short) for issue in issues),
         )
+
+
+def _verdicts(judged: Sequence[Judged], pass_no: int) -> list[Decision]:
+    """Return the ledger's rows about pieces: the word, the chance and what speaks for and against.
+
+    A word without a chance was not estimated: a model, a file, or words alone decided.
+    """
+    rows = []
+    for number, (answer, held) in enumerate(judged, start=1):
+        scores = dict(held.signs.values) if held else {}
+        reason = held.reason if held else "not estimated: judged by a model, by files or by words"
+        kept = answer.word != NOT_FOUND
+        chance = answer.chance or 0.0
+        rows.append(
+            Decision(ANSWERS, answer.piece_id, number, chance, kept, answer.word, reason,
+                     pass_no=pass_no, scores=scores)
+        )  # fmt: skip
+    return rows
 
 
 def _no_room(usable: list[Chunk], picked: Selection) -> list[str]:

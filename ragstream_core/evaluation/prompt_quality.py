@@ -20,7 +20,7 @@ from ragstream_core.ingestion.quality_gate import GoldQuestion
 from ragstream_core.prompts.blocks import file_texts, history_texts, selected_texts
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.json_form import Json
-from ragstream_core.records.s_ctx import Fact, SCtx
+from ragstream_core.records.s_ctx import Fact, PieceAnswer
 
 DIGITS = 4
 FALSE_ALARMS = 0.05
@@ -61,13 +61,25 @@ def is_relevant(question: GoldQuestion, source: str, text: str) -> bool:
     return any(plain(passage) in said for passage in question.passages)
 
 
-def doubt(s_ctx: SCtx) -> float:
-    """Return how strongly a prompt says that something is not in the documents, ≥ 0.
+WORDS = ("answered", "perhaps", "not found")
+"""What a prompt says of its pieces, the worst last."""
 
-    Two for each piece that no passage answers, one if words are found nowhere.
+
+def doubt(answers: Sequence[PieceAnswer]) -> float:
+    """Return how strongly a prompt says that something is not in the documents, in [0, 1].
+
+    One less the chance of its worst piece; where nothing was estimated the word decides.
     """
-    kinds = [issue.kind for issue in s_ctx.open_issues]
-    return 2.0 * kinds.count("unsupported") + kinds.count("missing_term")
+    chances = [
+        float(answer.word == WORDS[0]) if answer.chance is None else answer.chance
+        for answer in answers
+    ]
+    return round(1.0 - min(chances, default=1.0), 6)
+
+
+def worst_word(answers: Sequence[PieceAnswer]) -> str:
+    """Return the worst of the three words that a prompt says of its pieces."""
+    return max((answer.word for answer in answers), key=WORDS.index, default=WORDS[0])
 
 
 def near_copies(texts: Sequence[str]) -> int:
@@ -108,6 +120,7 @@ class PromptMeasure:
         constraints: How many constraints there are.
         constraints_binding: How many of them bind.
         open_issues: How many pieces are unanswered, or whether words are found nowhere.
+        word: The worst of the three words.
         doubt: As `doubt`.
     """
 
@@ -131,6 +144,7 @@ class PromptMeasure:
     constraints: int
     constraints_binding: int
     open_issues: int
+    word: str
     doubt: float
 
 
@@ -171,7 +185,8 @@ def measured(question: GoldQuestion, prompt: SuperPrompt, count: Count) -> Promp
         constraints=len(limits),
         constraints_binding=sum(is_binding(fact.text) for fact in limits),
         open_issues=len(issues),
-        doubt=doubt(prompt.extras.s_ctx),
+        word=worst_word(prompt.extras.answers),
+        doubt=doubt(prompt.extras.answers),
     )
 
 
@@ -236,6 +251,10 @@ class PromptFigures:
         constraints_binding: Share of them that binds, of all questions.
         issues_unanswerable: Share of the unanswerable questions with an open issue.
         issues_answerable: Share of the answerable ones with an open issue.
+        not_found_unanswerable: Share of the unanswerable ones that are called *not found*.
+        not_found_answerable: The same of the answerable ones.
+        perhaps_unanswerable: Share of the unanswerable ones that are called *perhaps*.
+        perhaps_answerable: The same of the answerable ones.
         auc: Chance that an unanswerable question is doubted more than an answerable one.
         recall_at_alarms: Largest share of the unanswerable ones that a threshold of doubt finds
             at 5 % false alarms.
@@ -259,6 +278,10 @@ class PromptFigures:
     constraints_binding: float | None
     issues_unanswerable: float | None
     issues_answerable: float | None
+    not_found_unanswerable: float | None
+    not_found_answerable: float | None
+    perhaps_unanswerable: float | None
+    perhaps_answerable: float | None
     auc: float | None
     recall_at_alarms: float | None
     copies: float | None
@@ -298,6 +321,10 @@ def figures_of(rows: Sequence[PromptMeasure]) -> PromptFigures:
         constraints_binding=_share(rows, "constraints_binding", "constraints"),
         issues_unanswerable=_mean([row.open_issues > 0 for row in no]),
         issues_answerable=_mean([row.open_issues > 0 for row in yes]),
+        not_found_unanswerable=_mean([row.word == WORDS[2] for row in no]),
+        not_found_answerable=_mean([row.word == WORDS[2] for row in yes]),
+        perhaps_unanswerable=_mean([row.word == WORDS[1] for row in no]),
+        perhaps_answerable=_mean([row.word == WORDS[1] for row in yes]),
         auc=auc(unsure, sure),
         recall_at_alarms=recall_at(unsure, sure, FALSE_ALARMS),
         copies=_mean([row.copies for row in rows], 2),

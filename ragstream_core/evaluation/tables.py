@@ -31,7 +31,7 @@ FAITHFULNESS_COLUMNS = (
 PROMPT_COLUMNS = (
     "line", "question", "answer_shown", "answer_in_facts", "tokens", "tokens_before", "passages",
     "facts", "facts_relevant", "facts_complete", "constraints", "constraints_binding",
-    "open_issues", "unanswerable",
+    "open_issues", "word", "doubt", "unanswerable",
 )  # fmt: skip
 PASSAGE_CHARS = 80
 QUESTION_CHARS = 120

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.records import Decision
 from ragstream_core.records.identity import Json, sha256_hex, shown_name
-from ragstream_core.records.super_prompt import HEADERS
+from ragstream_core.records.super_prompt import ANSWERS, HEADERS
 
 MIN_DIGITS = 6
 """So many digits of a citation id name a candidate."""
@@ -110,8 +110,8 @@ def load_decisions(folder: Path) -> list[Decision] | None:
 
 
 def candidates_of(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return the rows of a ledger that are about candidates, not about headers."""
-    return [row for row in decisions if row.stage != HEADERS]
+    """Return the rows of a ledger that are about candidates, not about headers or query pieces."""
+    return [row for row in decisions if row.stage not in (HEADERS, ANSWERS)]
 
 
 def headers_of(decisions: Sequence[Decision]) -> list[HeaderDecision]:
@@ -125,6 +125,16 @@ def headers_of(decisions: Sequence[Decision]) -> list[HeaderDecision]:
         for row in decisions
         if row.stage == HEADERS
     ]
+
+
+def answers_of(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return what was estimated of each query piece, by the last pass.
+
+    Args:
+        decisions: Rows of one prompt.
+    """
+    last = max((row.pass_no for row in decisions), default=1)
+    return [row for row in decisions if row.stage == ANSWERS and row.pass_no == last]
 
 
 def ways(decisions: Sequence[Decision]) -> list[Way]:

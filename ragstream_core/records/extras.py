@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from ragstream_core.records.json_form import Json, json_of, read_as
 from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.records.s_ctx import IssuedCitation, SCtx
+from ragstream_core.records.s_ctx import IssuedCitation, PieceAnswer, SCtx
 from ragstream_core.records.stage_results import (
     AuditResult,
     Conflict,
@@ -69,6 +69,7 @@ class Extras:
         short_ids: Chunk or file id → citation id.
         nothing_relevant: Whether no document is relevant.
         s_ctx: Facts, constraints and open issues.
+        answers: Whether each query piece is answered.
         citations: Citation id → what the prompt issued under it.
         fallback: The form that A4 took in place of a language model's answer.
         audit: What the audit decided.
@@ -107,6 +108,7 @@ class Extras:
     short_ids: Mapping[str, str] = NONE
     nothing_relevant: bool = False
     s_ctx: SCtx = SCtx()
+    answers: tuple[PieceAnswer, ...] = ()
     citations: Mapping[str, IssuedCitation] = NONE
     fallback: str = ""
     audit: AuditResult = AuditResult()

@@ -35,14 +35,33 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class PieceAnswer:
+    """Whether the kept passages answer a query piece.
+
+    Attributes:
+        piece_id: Its id.
+        text: What is asked, in the person's own words.
+        word: ``answered``, ``perhaps`` or ``not found``.
+        chance: How likely they do, in [0, 1]; None if it was not estimated.
+        nearest: The passage with the nearest sentence; None: none was looked at.
+    """
+
+    piece_id: str
+    text: str
+    word: str
+    chance: float | None = None
+    nearest: Cited | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OpenIssue:
     """What the evidence leaves open.
 
     Attributes:
-        kind: ``unsupported``, ``missing_term`` or ``conflict``.
+        kind: ``unsupported``, ``perhaps``, ``missing_term`` or ``conflict``.
         text: One sentence for people.
-        piece_id: The query piece that has no answer; empty for another kind.
-        citations: The passages that disagree.
+        piece_id: The query piece that has no sure answer; empty for another kind.
+        citations: The passages that disagree, or the one that may answer.
     """
 
     kind: str

@@ -215,6 +215,7 @@ def prompt_json(
         "cost_usd": cost_usd,
         "token_tree": json_of(prompt.extras.token_tree) if prompt.extras.super_prompt else {},
         "selection": list(prompt.final_selection_ids),
+        "answers": json_of(prompt.extras.answers),
         "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
         "warnings": list(warnings),
         "events": [f"{event.stage}: {event.message}" for event in prompt.extras.events],

@@ -14,6 +14,7 @@ from ragstream_core.platform.data_frame import data_frame
 from ragstream_core.prompts.explain import (
     HeaderDecision,
     Way,
+    answers_of,
     candidates_of,
     headers_of,
     load_decisions,
@@ -34,7 +35,7 @@ from ragstream_core.wiring.llm_stages import recorded_usage
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ragstream_core.records.stage_results import Edit
+    from ragstream_core.records.stage_results import Decision, Edit
     from ragstream_core.wiring.workspace import Workspace
 
 RECENT_PROMPTS = 50
@@ -102,6 +103,7 @@ class Explanation:
         headers: What the audit decided about headers.
         locations: Id of a candidate or file → where it lies on this machine, of those that are
             read in place.
+        answers: Whether the passages answer each query piece, by which signs.
     """
 
     record: PromptRecord
@@ -112,6 +114,7 @@ class Explanation:
     asked: Sequence[Asking] = ()
     headers: Sequence[HeaderDecision] = ()
     locations: Mapping[str, str] = field(default_factory=dict)
+    answers: Sequence[Decision] = ()
 
     @property
     def locked(self) -> bool:
@@ -158,6 +161,15 @@ class Explanation:
             "goes_on_from": [asdict(ancestor) for ancestor in self.line],
             "notes": self.record.notes,
             "headers": json_of(self.headers),
+            "answers": [
+                {
+                    "piece": row.chunk_id,
+                    "word": row.rule,
+                    "reason": row.reason,
+                    "signs": dict(row.scores),
+                }
+                for row in self.answers
+            ],
             "files": [{**row, **self._location(row["id"])} for row in self.files],
             "llm": dict(self.usage),
             "candidates": [
@@ -216,6 +228,7 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         times_asked(workspace.store.root / record.prompt_key),
         headers_of(ledger),
         _locations(workspace, record, found, files),
+        answers_of(ledger),
     )
 
 

@@ -7,10 +7,11 @@ Prompts, `search`, the quality gate and the evaluation all search through here.
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
@@ -20,10 +21,13 @@ from ragstream_core.wiring import candidate_stores, models
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ragstream_core.agents.context.answer_signs import Nearness, Span
+    from ragstream_core.models.embedders.token_cache import CachedTokenVectors
     from ragstream_core.ports import Embedder, IndexView
     from ragstream_core.records import Chunk, Hit
     from ragstream_core.retrieval.max_sim import MaxSimScorer
     from ragstream_core.retrieval.retriever import Retriever
+    from ragstream_core.retrieval.word_nearness import WordNearness
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.conversation_memory import ConversationMemory
     from ragstream_core.wiring.workspace import Workspace
@@ -122,6 +126,41 @@ def retrieval_stage(
     )
 
 
+def word_nearness(workspace: Workspace, cache_dir: Path, *, keep: bool = True) -> Nearness:
+    """Return what measures words against sentences by the embedder's token vectors.
+
+    Args:
+        workspace: Where models are looked for.
+        cache_dir: Folder of the token vector cache.
+        keep: Write token vectors to the cache; it is read either way.
+    """
+
+    def near(
+        question: str, words: Sequence[Span], places: Sequence[tuple[str, Sequence[Span]]]
+    ) -> list[list[float]]:
+        embedder = models.embedder(workspace.config)
+        return _word_nearness(cast(Hashable, embedder), cache_dir, keep)(question, words, places)
+
+    return near
+
+
+@functools.lru_cache(maxsize=4)  # it holds the passages of the last prompts
+def _word_nearness(encoder: Hashable, cache_dir: Path, keep: bool) -> WordNearness:
+    from ragstream_core.retrieval.word_nearness import WordNearness
+    from ragstream_core.text.tokenizer import word_offsets
+
+    embedder = cast("Embedder", encoder)
+    offsets = getattr(embedder, "token_offsets", word_offsets)
+    return WordNearness(embedder, _token_vectors(embedder, cache_dir, keep), offsets)
+
+
+def _token_vectors(embedder: Embedder, cache_dir: Path, keep: bool) -> CachedTokenVectors:
+    from ragstream_core.models.embedders.token_cache import CachedTokenVectors, TokenVectorCache
+
+    folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
+    return CachedTokenVectors(embedder, TokenVectorCache(folder, read_only=not keep))
+
+
 def reranker_stage(
     workspace: Workspace,
     settings: ChainSettings,
@@ -176,16 +215,14 @@ def reranker_stage(
         )
 
     def scorer() -> MaxSimScorer:
-        from ragstream_core.models.embedders.token_cache import CachedTokenVectors, TokenVectorCache
         from ragstream_core.retrieval.max_sim import MaxSimScorer, Rarity
         from ragstream_core.text.tokenizer import word_offsets
 
         embedder = models.embedder(workspace.config)
-        folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
-        cached = CachedTokenVectors(embedder, TokenVectorCache(folder, read_only=not keep))
+        passages = _token_vectors(embedder, cache_dir, keep)
         offsets = getattr(embedder, "token_offsets", word_offsets)
         rarity = Rarity(lambda: [view.lexical for view in views()], offsets)
-        return MaxSimScorer(embedder, cached, settings.retrieval.tau, rarity)
+        return MaxSimScorer(embedder, passages, settings.retrieval.tau, rarity)
 
     return stage(
         lambda prompt_md, pieces, passages: scorer().score(pieces, passages),

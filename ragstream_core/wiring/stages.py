@@ -14,6 +14,7 @@ from ragstream_core.agents.a2_prompt_shaper import PromptShaper
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
+from ragstream_core.agents.context.answer_estimate import weights_table
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import UsageError
@@ -34,6 +35,7 @@ from ragstream_core.wiring.query_vectors import KeptQueries, NotingStage
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
+    from ragstream_core.agents.context.answer_signs import Nearness
     from ragstream_core.ports import Embedder, FileSource, IndexView, TokenCounter
     from ragstream_core.prompts.chain import Observer, Stage, StageFactory
     from ragstream_core.records.stage_results import Edit
@@ -291,8 +293,20 @@ def _condenser(
         past_facts=settings.history.allow_in_s_ctx,
         max_facts=settings.prompt.max_facts,
         tight=settings.retrieval.evidence == "tight",
+        nearness=_nearness(workspace, inputs),
         enabled=settings.agents.a4,
     )
+
+
+def _nearness(workspace: Workspace, inputs: PromptInputs) -> Nearness | None:
+    """Return what judges answers by token vectors if the weights are for those of this model.
+
+    Otherwise they are judged by words alone: no other model's numbers fit the weights.
+    """
+    if any(pin.embed_fp != weights_table().embedder for pin in inputs.pins):
+        return None
+    cache_dir = workspace.index_dir(inputs.pins[0].project)
+    return search.word_nearness(workspace, cache_dir, keep=persists(inputs))
 
 
 def _older_turns(

@@ -37,7 +37,11 @@ COLUMNS = (
     ("constraints", "constraints", 1), ("constraints_binding", "binding", 3),
     ("copies", "repeated passages", 2),
     ("issues_unanswerable", "open issue, no answer", 3),
-    ("issues_answerable", "open issue, answer", 3), ("auc", "AUC", 3),
+    ("issues_answerable", "open issue, answer", 3),
+    ("not_found_unanswerable", "not found, no answer", 3),
+    ("not_found_answerable", "not found, answer", 3),
+    ("perhaps_unanswerable", "perhaps, no answer", 3),
+    ("perhaps_answerable", "perhaps, answer", 3), ("auc", "AUC", 3),
     ("recall_at_alarms", "recall at 5 %", 3),
 )  # fmt: skip
 
@@ -69,7 +73,7 @@ def report(folder: Path, data: Path, *, half: str = "judge", settings: Sequence[
         half: Which half of each set.
         settings: ``KEY=VALUE``, beside the defaults.
     """
-    space = _space(data, settings)
+    space = workspace_at(data, settings)
     return _section(measured(space, write_sets(folder, data), half), half, settings)
 
 
@@ -93,7 +97,8 @@ def _cell(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
-def _space(data: Path, settings: Sequence[str]) -> Workspace:
+def workspace_at(data: Path, settings: Sequence[str]) -> Workspace:
+    """Open a data root with the models that the tests use."""
     quiet_environment()
     data.mkdir(parents=True, exist_ok=True)
     if not (data / "models").exists():
@@ -111,7 +116,7 @@ if __name__ == "__main__":
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        space = _space(given.data or Path(temporary), given.settings)
+        space = workspace_at(given.data or Path(temporary), given.settings)
         sets = write_sets(given.folder, space.data_dir)
         figures = measured(space, sets, given.half, given.only)
     if given.json:

@@ -41,12 +41,13 @@ def spread(rows: Sequence[Row], count: int) -> list[Row]:
     return [rows[int(n * step)] for n in range(min(count, len(rows)))]
 
 
-def squad2(folder: Path, half: int) -> list[Row]:
+def squad2(folder: Path, half: int, *, count: int = SAMPLE) -> list[Row]:
     """Return 150 questions that a paragraph answers, and 150 that none does, of half the articles.
 
     Args:
         folder: Holds ``squad2`` and ``squad2-unanswerable``.
         half: 0: even articles, 1: odd ones.
+        count: So many of each; 0: all.
     """
     qrels = read_qrels(folder / "squad2" / "qrels.tsv")
     yes = [
@@ -61,7 +62,7 @@ def squad2(folder: Path, half: int) -> list[Row]:
         for q in read_jsonl(folder / "squad2-unanswerable" / "queries.jsonl")
         if _article(q["near"]) % 2 == half
     ]
-    return [*spread(yes, SAMPLE), *spread(no, SAMPLE)]
+    return [*spread(yes, count or len(yes)), *spread(no, count or len(no))]
 
 
 def _article(paragraph: str) -> int:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.evaluation.prompt_quality import (
+    WORDS,
     PromptMeasure,
     changes,
     figures_of,
@@ -62,14 +63,15 @@ def measures(draw):
         facts_relevant=draw(st.integers(0, facts)), facts_complete=draw(st.integers(0, facts)),
         fact_copies=draw(st.integers(0, facts)), constraints=limits,
         constraints_binding=draw(st.integers(0, limits)), open_issues=draw(few),
-        doubt=float(draw(few)),
+        word=draw(st.sampled_from(WORDS)), doubt=draw(SHARES),
     )  # fmt: skip
 
 
 SHARED = (
     "answer_shown", "answer_in_facts", "expected_shown", "relevant_share", "facts_relevant",
-    "facts_complete", "constraints_binding", "issues_unanswerable", "issues_answerable", "auc",
-    "recall_at_alarms",
+    "facts_complete", "constraints_binding", "issues_unanswerable", "issues_answerable",
+    "not_found_unanswerable", "not_found_answerable", "perhaps_unanswerable",
+    "perhaps_answerable", "auc", "recall_at_alarms",
 )  # fmt: skip
 
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
+from ragstream_core.agents.context.answer_estimate import (
+    ANSWERED,
+    NOT_FOUND,
+    PERHAPS,
+    Estimate,
+    estimate,
+)
+from ragstream_core.agents.context.answer_signs import MOST_PASSAGES, Nearness, Passage
 from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.pieces import NO_BLANKS
-from ragstream_core.records.s_ctx import Cited, OpenIssue
+from ragstream_core.records import Chunk
+from ragstream_core.records.s_ctx import Cited, OpenIssue, PieceAnswer
 from ragstream_core.text.instructions import is_saying, what_is_asked
 
 SENTENCE_SUPPORT = 0.45
@@ -96,38 +105,123 @@ def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] 
     return OpenIssue(kind, text, piece_id, tuple(Cited(q.chunk_id, q.source) for q in quotes))
 
 
+Judged = tuple[PieceAnswer, Estimate | None]
+"""Whether a piece is answered, and the estimate behind it, if there is one."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Judges whether the shown passages answer each piece.
+
+    Attributes:
+        pieces: Query pieces, in the person's own words.
+        chunks: Chunk id → chunk, of the kept ones.
+        files: The injected files.
+        weight: Term weights over the sentences of the kept chunks.
+        cosine: Least cosine that counts as support if nothing can be estimated.
+        terms: Stems a text.
+        nearness: By token vectors; None: by words.
+    """
+
+    pieces: Sequence[Piece]
+    chunks: Mapping[str, Chunk]
+    files: Sequence[Evidence]
+    weight: Weights
+    cosine: float
+    terms: Terms
+    nearness: Nearness | None = None
+    _known: dict[tuple[object, ...], Estimate | None] = field(default_factory=dict, repr=False)
+
+    def of(
+        self, evidence: Sequence[Evidence], cuts: Mapping[str, int],
+        open_pieces: Collection[str] | None = None,
+    ) -> list[Judged]:  # fmt: skip
+        """Return for each piece that says something whether it is answered, and by what signs.
+
+        Args:
+            evidence: The passages that are shown, in rank order.
+            cuts: Chunk id → length of the part that is shown.
+            open_pieces: Ids of the unanswered pieces if a model has read the passages.
+        """
+        found: list[Judged] = []
+        for at, piece in enumerate(self.pieces):
+            if not piece.terms:
+                continue
+            shown = [*evidence, *self.files]
+            if open_pieces is not None:
+                is_open = piece.id in open_pieces and not self._supported(at, self.files)
+                word = NOT_FOUND if is_open else ANSWERED
+                found.append((PieceAnswer(piece.id, piece.text, word), None))
+                continue
+            nearest = sorted(evidence, key=lambda e: -_cosine(e, at))[:MOST_PASSAGES]
+            held = self._estimate(piece, nearest, at, cuts)
+            if held is None or self._supported(at, self.files):
+                word = ANSWERED if self._supported(at, shown) else NOT_FOUND
+                found.append((PieceAnswer(piece.id, piece.text, word), None))
+                continue
+            passage = nearest[held.signs.passage].chunk_id
+            cited = Cited(passage, self.chunks[passage].source)
+            answer = PieceAnswer(piece.id, piece.text, held.word, held.chance, cited)
+            found.append((answer, held))
+        return found
+
+    def _supported(self, at: int, shown: Sequence[Evidence]) -> bool:
+        return supported(at, self.pieces, shown, weight=self.weight, cosine=self.cosine)
+
+    def _estimate(
+        self, piece: Piece, nearest: Sequence[Evidence], at: int, cuts: Mapping[str, int]
+    ) -> Estimate | None:
+        if NO_BLANKS.search(piece.text):
+            return None  # its words cannot be told apart
+        passages = [
+            Passage(self.chunks[e.chunk_id].snippet, _cosine(e, at), cuts.get(e.chunk_id))
+            for e in nearest
+        ]
+        key = (at, *passages)
+        if key not in self._known:
+            self._known[key] = estimate(piece.text, passages, self.terms, self.nearness)
+        return self._known[key]
+
+
+def _cosine(evidence: Evidence, at: int) -> float:
+    cosines = evidence.piece_cosines
+    return cosines[at] if at < len(cosines) else evidence.best_cosine
+
+
 def unanswered(
-    pieces: Sequence[Piece], evidence: Sequence[Evidence], *, weight: Weights, cosine: float,
-    terms: Terms, open_pieces: Collection[str] | None = None, files: Sequence[Evidence] = (),
+    pieces: Sequence[Piece], answers: Sequence[Judged], evidence: Sequence[Evidence],
+    files: Sequence[Evidence], *, terms: Terms,
 ) -> list[OpenIssue]:  # fmt: skip
-    """List the pieces without support, then the names that nothing mentions.
+    """List the pieces that are not, or perhaps not, answered; then names that nothing mentions.
 
     Args:
         pieces: Query pieces, in the person's own words.
+        answers: As of `Answers.of`.
         evidence: The kept chunks; without any, and without files, nothing is said about single
             words.
-        weight: Term weights over their sentences.
-        cosine: Least cosine that counts as support.
+        files: The injected files.
         terms: Stems a text.
-        open_pieces: Ids of the pieces without support if a model has read the passages; None:
-            found by words and cosines.
-        files: The injected files; only this function reads them.
     """
     known = frozenset(t for shown in (*evidence, *files) for t in shown.terms)
+    told = {answer.piece_id: (answer, held) for answer, held in answers}
     issues, names = [], []
-    for at, piece in enumerate(pieces):
+    for piece in pieces:
         missing = missing_words(piece, known, terms)
-        is_open = open_pieces is None or piece.id in open_pieces
-        read = [*evidence, *files] if open_pieces is None else files
-        is_open = is_open and not supported(at, pieces, read, weight=weight, cosine=cosine)
-        if piece.terms and is_open:
-            words = f" (found nowhere: {', '.join(missing)})" if missing and known else ""
-            asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
-            text = f"No passage clearly answers: “{asked}”{words}"
+        answer, held = told.get(piece.id, (None, None))
+        asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
+        words = f" (found nowhere: {', '.join(missing)})" if missing and known else ""
+        if answer is not None and answer.word == NOT_FOUND:
+            text = f"Not found: no passage clearly answers “{asked}”{words}"
             issues.append(_issue("unsupported", text, piece_id=piece.id))
-        else:
-            names += [word for word in missing if is_name(word, piece)]
-    if names:
+            continue
+        if answer is not None and answer.word == PERHAPS and held is not None:
+            far = f" (no sentence comes near “{held.signs.farthest}”)"
+            text = f"Perhaps answered: “{asked}”{words or far}"
+            cited = (answer.nearest,) if answer.nearest else ()
+            issues.append(OpenIssue("perhaps", text, piece.id, cited))
+            continue
+        names += [word for word in missing if is_name(word, piece)]
+    if names and known:
         shown = ", ".join(dict.fromkeys(names))
         issues.append(_issue("missing_term", f"No passage mentions: {shown}"))
     return issues

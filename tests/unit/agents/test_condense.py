@@ -165,7 +165,7 @@ def test_nothing_relevant_selects_nothing_and_says_so():
     prompt = Condenser(COUNTER)(kept(GATE, INDEX, question="Bake sourdough bread", cosine=0.1))
     assert prompt.final_selection_ids == []
     assert prompt.extras.nothing_relevant is True
-    assert {d.rule for d in prompt.extras.decisions} == {"nothing_relevant"}
+    assert {d.rule for d in prompt.extras.decisions} == {"nothing_relevant", "not found"}
     built = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt))
     assert NOTHING_RELEVANT in built.extras.super_prompt
 

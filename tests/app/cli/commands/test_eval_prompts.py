@@ -54,7 +54,7 @@ def test_the_table_and_what_differs_from_an_earlier_report(gold, run, tmp_path):
     assert code == 0, err
     lines = out.splitlines()
     assert any(line.startswith("in facts") and QUESTION[:20] in line for line in lines)
-    assert any(line.startswith("open issue") and "Jupiter" in line for line in lines)
+    assert any(line.startswith("not found") and "Jupiter" in line for line in lines)
     assert any("answer shown 1.000" in line for line in lines)
     code, out, err = run("eval", "prompts", "manual", "--compare", str(kept))
     assert code == 0 and out.splitlines()[-1] == "no figure differs from the earlier report"

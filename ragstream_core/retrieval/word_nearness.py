@@ -1,0 +1,88 @@
+"""How near each word of a question comes to each sentence of some passages, by token vectors.
+
+The nearness of a token is its best cosine with the sentence's tokens, that of a word the mean over
+its tokens: MaxSim for single words and sentences. Products of float16 values are exact in float64
+(see `max_sim.max_sim`), so that the numbers are the same with any number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragstream_core.retrieval.max_sim import TokenVectors
+from ragstream_core.retrieval.scoring import DIGITS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ragstream_core.ports import F16
+
+Span = tuple[int, int]
+Offsets = Callable[[str], Sequence[Span]]
+RECENT = 64
+"""Passages whose tokens are held: neighbouring questions find the same ones."""
+
+
+@dataclass(frozen=True)
+class WordNearness:
+    """Measures words of a question against sentences of passages.
+
+    Attributes:
+        queries: Encodes the questions.
+        passages: Encodes the passages; usually through a cache.
+        offsets: Where the tokens of a text stand, in characters, one a row of its vectors.
+    """
+
+    queries: TokenVectors
+    passages: TokenVectors
+    offsets: Offsets
+
+    def __call__(
+        self, question: str, words: Sequence[Span], places: Sequence[tuple[str, Sequence[Span]]]
+    ) -> list[list[float]]:
+        """Return for each sentence one number a word, in [-1, 1], rounded to 6 digits.
+
+        Args:
+            question: The text that the words stand in.
+            words: Where.
+            places: Each passage with its sentences.
+        """
+        asked = np.asarray(self.queries.token_vectors([question])[0], dtype=np.float64)
+        columns = _share(self.offsets(question), words)
+        used = columns.any(axis=1)
+        asked, columns = asked[used], columns[used]
+        found: list[list[float]] = []
+        for text, spans in places:
+            rows, starts = self._tokens(text)
+            products = rows @ asked.T
+            cuts = np.searchsorted(starts, np.asarray(spans).ravel()).reshape(-1, 2)
+            best = np.array([_best(products[a:b], len(asked)) for a, b in cuts])
+            found += np.round(best @ columns, DIGITS).tolist()
+        return found
+
+    @functools.cached_property
+    def _tokens(self) -> Callable[[str], tuple[npt.NDArray[np.float64], list[int]]]:
+        def read(text: str) -> tuple[npt.NDArray[np.float64], list[int]]:
+            rows: F16 = self.passages.token_vectors([text])[0]
+            return rows.astype(np.float64), [start for start, _ in self.offsets(text)]
+
+        return functools.lru_cache(maxsize=RECENT)(read)
+
+
+def _best(products: npt.NDArray[np.float64], tokens: int) -> npt.NDArray[np.float64]:
+    if not len(products):
+        return np.zeros(tokens)
+    found: npt.NDArray[np.float64] = np.clip(products.max(axis=0), -1.0, 1.0)
+    return found
+
+
+def _share(tokens: Sequence[Span], words: Sequence[Span]) -> npt.NDArray[np.float64]:
+    """Return the share of each token in each word, shape (tokens, words)."""
+    held = np.array([[float(a < end and b > start) for start, end in words] for a, b in tokens])
+    shares: npt.NDArray[np.float64] = held / np.maximum(held.sum(axis=0), 1.0)
+    return shares
