@@ -24,6 +24,7 @@ from ragstream_core.agents.context.evidence_end import (
     Beyond,
     beyond_evidence,
     is_one_question,
+    strengths_of,
 )
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
 from ragstream_core.agents.context.open_issues import Answers, Judged, conflicts, unanswered
@@ -117,6 +118,7 @@ class Condenser:
         result = advance(prompt, STAGE)
         kept = self._kept(prompt)
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
+        reader = replace(reader, strengths=_strengths(prompt, kept))
         nothing = not is_locked(prompt) and not self._any_relevant(reader)
         ended = {} if nothing else self._ended(prompt, kept)
         usable = [c for c in kept if is_past(c) or not (nothing or c.id in ended)]
@@ -182,11 +184,7 @@ class Condenser:
         """Return the passages of documents behind the end of the evidence."""
         if not (self.tight and is_one_question(pieces_of(prompt))):
             return {}
-        now = pass_number(prompt)
-        rows = prompt.extras.decisions
-        reranked = {r.chunk_id: r.score for r in rows if (r.stage, r.pass_no) == (RERANKED, now)}
-        near = {i: found.both for i, found in nearness(prompt.extras.scores).items()}
-        return beyond_evidence([c.id for c in kept if not is_past(c)], reranked, near)
+        return beyond_evidence([c.id for c in kept if not is_past(c)], *_measures(prompt))
 
     def _saved(self, kept: list[Chunk], ended: dict[str, Beyond]) -> list[str]:
         left = [framed_tokens(chunk, self.counter) for chunk in kept if chunk.id in ended]
@@ -337,6 +335,21 @@ def _verdicts(judged: Sequence[Judged], pass_no: int) -> list[Decision]:
                      pass_no=pass_no, scores=scores)
         )  # fmt: skip
     return rows
+
+
+def _measures(prompt: SuperPrompt) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the reranked scores of this pass, and how near each passage comes to the best one."""
+    now = pass_number(prompt)
+    rows = prompt.extras.decisions
+    reranked = {r.chunk_id: r.score for r in rows if (r.stage, r.pass_no) == (RERANKED, now)}
+    return reranked, {i: near.both for i, near in nearness(prompt.extras.scores).items()}
+
+
+def _strengths(prompt: SuperPrompt, kept: list[Chunk]) -> dict[str, tuple[float, ...]]:
+    pieces, scores = len(prompt.extras.query_pieces), prompt.extras.scores
+    held = {chunk.id: scores[chunk.id].piece_cosines for chunk in kept if chunk.id in scores}
+    cosines = {i: row for i, row in held.items() if len(row) == pieces}
+    return strengths_of([chunk.id for chunk in kept], *_measures(prompt), cosines)
 
 
 def _no_room(usable: list[Chunk], picked: Selection) -> list[str]:

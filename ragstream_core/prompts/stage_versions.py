@@ -29,7 +29,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 5,
     "reranker": 4,
     "a3_nli_gate": 3,
-    "a4_condenser": 6,
+    "a4_condenser": 7,
     "a2_audit": 3,
     "a5_format_enforcer": 3,
     "prompt_builder": 1,

@@ -6,6 +6,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.agents.context.constraints import is_constraint
 from ragstream_core.agents.context.coverage import Piece, Weights
 from ragstream_core.agents.context.facts import (
     CONSTRAINT_EASE,
@@ -14,7 +15,6 @@ from ragstream_core.agents.context.facts import (
     RELATIVE_FLOOR,
     SAME,
     choose,
-    is_constraint,
     relevance,
     similarity,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -67,8 +67,8 @@ class Weights:
 
     @classmethod
     def of(cls, quotes: Sequence[Quote]) -> Weights:
-        """Count the sentences and their terms."""
-        return cls(len(quotes), Counter(chain.from_iterable(q.held for q in quotes)))
+        """Count the sentences and their terms; what two sentences share of a text counts once."""
+        return cls(len(quotes), Counter(chain.from_iterable(_said_once(quotes))))
 
     def __call__(self, term: str) -> float:
         """Return the weight of a term, > 0; a term that no sentence holds weighs most."""
@@ -78,6 +78,15 @@ class Weights:
             idf = math.log1p((self.documents - df + 0.5) / (df + 0.5))
             known = self._known[term] = idf * (VAGUE_WEIGHT if term in VAGUE else 1.0)
         return known
+
+
+def _said_once(quotes: Sequence[Quote]) -> Iterator[frozenset[str]]:
+    """Yield the terms of each sentence, without those that it shares as a text with the last."""
+    end, chunk_id, held = 0, "", frozenset[str]()
+    for quote in quotes:
+        again = quote.chunk_id == chunk_id and quote.span[0] < end
+        yield quote.held - held if again else quote.held
+        end, chunk_id, held = quote.span[1], quote.chunk_id, quote.held
 
 
 def coverage(piece: Piece, held: set[str] | frozenset[str], context: frozenset[str],

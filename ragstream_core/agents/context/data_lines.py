@@ -21,6 +21,11 @@ _KINDS = {
     "yml": "yaml", "jsonc": "json", "python": "py", "javascript": "js", "typescript": "ts",
     "rust": "rs", "golang": "go", "ruby": "rb", "kotlin": "kt", "csharp": "cs", "bash": "sh",
 }  # fmt: skip
+SHELLS = frozenset(("", "sh", "bash", "shell", "console", "zsh", "powershell", "text"))
+_COMMAND = re.compile(r"(\s*)(?:\$ |> )?[a-z][\w.-]{1,30}(?: [^\s=({;:,]\S*)(?: \S+)*$")
+_NO_COMMAND = re.compile(
+    r"[.:;,]$|[(){};]|^\s*(?:from|import|return|if|for|while|def|class)\s| [=:] "
+)
 _CODE = frozenset((*GRAMMARS, *BY_LINES, "py", "js", "ts"))
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\\n])*"|[{}\[\],:]|-?\d[\d.eE+-]*|\b(?:true|false|null)\b|[^\s{}\[\],:"]+'
@@ -157,6 +162,19 @@ def _head_end(lines: list[str], at: int) -> int | None:
         if depth <= 0:
             return number
     return None
+
+
+def command_lines(text: str) -> list[Line]:
+    """Return the lines of a block of code that are commands: a program and its arguments.
+
+    Args:
+        text: A block without a word that says what it is, or with that of a shell.
+    """
+    return [
+        Line(start + len(match[1]), start + len(line.rstrip()))
+        for start, line in _lines(text)
+        if (match := _COMMAND.match(line.rstrip())) and not _NO_COMMAND.search(line.rstrip())
+    ]
 
 
 def table_rows(text: str) -> list[tuple[Line, str]]:

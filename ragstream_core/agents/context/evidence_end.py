@@ -19,6 +19,7 @@ from typing import NamedTuple
 RERANKED, NEAR = 4.0, 12.0
 ENOUGH = 0.985
 ALWAYS = 2
+PIECE_COSINE = 30.0
 QUESTION_MARKS = "?？؟"
 _DIGITS = 6
 
@@ -69,3 +70,36 @@ def beyond_evidence(
         if ended or (at >= ALWAYS and before >= ENOUGH):
             ended[chunk_id] = Beyond(before, round(own, _DIGITS))
     return ended
+
+
+def strengths_of(
+    ranked: Sequence[str],
+    reranked: Mapping[str, float],
+    near: Mapping[str, float],
+    cosines: Mapping[str, Sequence[float]],
+) -> dict[str, tuple[float, ...]]:
+    """Return how strong each passage is for each piece, in [0, 1]; 1 for the strongest of a piece.
+
+    The share of the passage, divided by the largest one; of several pieces exp(30·(c − best)) of
+    its cosine c to the piece, since joined scores say nothing of one piece.
+
+    Args:
+        ranked: Ids of passages, best first.
+        reranked: Their reranked scores; 0 for one without.
+        near: As of `beyond_evidence`.
+        cosines: Their cosines to each piece; a passage without them has no strength.
+
+    Returns:
+        Empty if no cosines are known: then nothing is known of one passage against another.
+    """
+    known = [i for i in ranked if cosines.get(i)]
+    pieces = len(cosines[known[0]]) if known else 0
+    if pieces == 1:
+        raw = [[RERANKED * reranked.get(i, 0.0) + NEAR * near.get(i, 1.0)] for i in known]
+    else:
+        raw = [[PIECE_COSINE * c for c in cosines[i]] for i in known]
+    best = [max(column) for column in zip(*raw, strict=True)]
+    return {
+        i: tuple(round(math.exp(s - top), _DIGITS) for s, top in zip(row, best, strict=True))
+        for i, row in zip(known, raw, strict=True)
+    } | {i: (0.0,) * pieces for i in ranked if known and not cosines.get(i)}

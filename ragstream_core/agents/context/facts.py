@@ -1,101 +1,40 @@
-"""The sentences of S_ctx: facts by score, constraints by words.
+"""The sentences of S_ctx, chosen by the question.
 
-A fact's score is coverage · (0.7 + 0.3/(1 + rank/5)) · form factor + small bonuses, and facts are
-chosen for diversity as well. Constraints are sentences that limit or demand something, in English,
-German, Chinese and Japanese; the word list of one language would find wrong ones in another.
+A fact's score is coverage · (0.5 + 0.5·s^0.3) · form factor + small bonuses, with s the strength of
+its passage for the piece, 1 for the strongest (`passage_strength`). Facts are chosen for diversity
+as well, and the strongest passage gives three sentences at least if it has them: an answer often
+stands beside the sentence that repeats the question's words.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragstream_core.agents.context.constraints import is_constraint
 from ragstream_core.agents.context.coverage import Piece, Weights, coverage
 from ragstream_core.agents.context.quotable import Quote
 from ragstream_core.text.memo import remembered
 
-_ENGLISH = re.compile(
-    r"\b(?:must(?:n't)?|cannot|can't|can not|may not|shall|should not|have to|has to|mandatory"
-    r"|requires?|requirement|(?:is|are|be) (?:required|limited|refused)|refuses|limited to"
-    r"|limits? (?:is|are|of|the)|at most|at least|no more than|maximum|minimum|not supported"
-    r"|unsupported|does(?:n't| not) support|deprecated|forbidden|not allowed"
-    r"|(?<!was )(?<!were )(?<!had )(?<!although )never"
-    # "the only", "not only", "only a few" and "only 26" say how many there are
-    r"|(?<!the )(?<!not )(?<!was )(?<!were )only(?! (?:an?|one|the|few|small|in|for) )(?! [\d(]))\b"
-    r"|(?:^|[.:;|] )(?:do(?: not|n't)|only(?! in \d))\b",
-    re.IGNORECASE,
-)
-_GERMAN = re.compile(
-    r"\b(?:muss|müssen)\b(?! nicht\b)|\b(?:darf|dürfen)\b[^.;]{0,60}?\b(?:nur|nicht|kein\w{0,2}"
-    r"|höchstens|nie(?:mals)?)\b|\b(?:höchstens|mindestens|verboten|untersagt|unzulässig"
-    r"|vorgeschrieben|verpflichtend|zwingend|niemals|nicht (?:erlaubt|zulässig|gestattet"
-    r"|unterstützt)|(?<!nicht )(?:erforderlich|notwendig))\b",
-    re.IGNORECASE,
-)
-_CHINESE = re.compile(
-    r"(?<!不)必[须須]|不得(?!不)|禁止|[严嚴]禁|不允[许許]|不准(?!确|確)|不可以|[务務]必"
-    r"|(?<!了)至少|至多|最多(?=[\d一二三四五六七八九十百两只可为為])|不超[过過]|不支持|只能|[仅僅]限|不能超"
-)
-_JAPANESE = re.compile(
-    r"(?:なければ|なくては)(?:なら|いけ)|(?:ては|では)(?:なら|いけ)|禁止|必須|必要があ(?:る|ります)"
-    r"|(?:超えない|以内に|のみ(?:可能|許可|使用))|できません"
-)
-_KANA = re.compile(r"[\u3040-\u30ff]")
-_HAN = re.compile(r"[\u3400-\u9fff]")
-_LETTER = re.compile(r"[^\W\d_]")
-_WORD = re.compile(r"[^\W\d_]+")
-_SAYS = {
-    "en": "the a an of to and in is are be for with must not do does only at most it its this that"
-    " has have by on or as when from may can if",
-    "de": "der die das und ist nicht ein eine einen einem einer zu den dem des mit für auf im von"
-    " werden wird sind muss müssen darf dürfen nur sich bei oder als auch vor nach",
-    "fr": "le la les des et est une un dans pour pas que qui du ne doit au aux sur par ce cette",
-    "es": "el la los las y es un una en para que del no se debe al con por lo su",
-    "it": "il lo la gli le e è un una di per che non si deve del della con al nel",
-    "pt": "o os as e é um uma em para que do da não se deve ao com por no na",
-    "nl": "de het een en is niet van op te voor met dat moet mag wordt zijn bij",
-}
-_FUNCTION_WORDS = {name: frozenset(words.split()) for name, words in _SAYS.items()}
-_PATTERNS = {"en": _ENGLISH, "de": _GERMAN, "zh": _CHINESE, "ja": _JAPANESE}
-
-
-def language_of(text: str) -> str:
-    """Return the language of a sentence by its script and its function words.
-
-    Returns:
-        ``en``, ``de``, ``fr``, ``es``, ``it``, ``pt``, ``nl``, ``zh``, ``ja``, or an empty text.
-        Letters of ASCII without any function word count as English.
-    """
-    if _KANA.search(text):
-        return "ja"
-    letters = len(_LETTER.findall(text))
-    if 3 * len(_HAN.findall(text)) > letters:
-        return "zh"
-    words = [word.lower() for word in _WORD.findall(text)]
-    counts = {name: sum(w in known for w in words) for name, known in _FUNCTION_WORDS.items()}
-    best = max(counts, key=lambda name: counts[name])  # English first, where several have as many
-    return best if counts[best] or text.isascii() else ""
-
-
-@remembered
-def is_constraint(text: str) -> bool:
-    """Return whether a sentence limits or demands something (must, never, only, at most, …)."""
-    pattern = _PATTERNS.get(language_of(text))
-    return pattern is not None and pattern.search(text) is not None
-
-
 FLOOR = 0.2
-RELATIVE_FLOOR = 0.5
-CONSTRAINT_EASE = 0.7
+RELATIVE_FLOOR = 0.6
+CONSTRAINT_EASE = 0.6
 SAME = 0.7
-PER_CHUNK = 3
+PER_CHUNK = 5
 PHRASE_BONUS = 0.15
 DEFINITION_BONUS = 0.15
 REDUNDANCY = 0.35
 FADING = 0.6
 LEANING = 0.75
+WEAKEST, BEND = 0.5, 0.3
+EASE_OF_STRONGEST = 0.5
+FROM_STRONGEST = 3
+BESIDE_BONUS = 0.15
+Strengths = Mapping[str, Sequence[float]]
+"""Chunk id → how strong it is for each piece, in [0, 1]; 1 for the strongest of a piece."""
 
 _LEANS = re.compile(
     r"(?:this|these|those|it|its|they|here|below|above|such|that|then|also|in (?:this|the) example"
@@ -126,11 +65,20 @@ def _form_factor(text: str) -> float:
     return length * (LEANING if _LEANS.match(text) else 1.0)
 
 
-def relevance(piece: Piece, quote: Quote, weight: Callable[[str], float]) -> float:
-    """Score one sentence for one piece, ≥ 0; 0 if it holds none of the piece's terms."""
+def relevance(
+    piece: Piece, quote: Quote, weight: Callable[[str], float], *, strength: float = 1.0
+) -> float:
+    """Score one sentence for one piece, ≥ 0; 0 if it holds none of the piece's terms.
+
+    Args:
+        piece: The piece.
+        quote: The sentence.
+        weight: Term weights.
+        strength: Of its passage for the piece, in [0, 1].
+    """
     if quote.held.isdisjoint(piece.terms):
         return 0.0
-    prior = 0.7 + 0.3 / (1.0 + quote.rank / 5.0)
+    prior = WEAKEST + (1.0 - WEAKEST) * math.pow(strength, BEND)
     base = coverage(piece, quote.held, quote.context, weight) * prior * _form_factor(quote.text)
     return round(base + _bonus(piece, quote), 6)
 
@@ -192,27 +140,41 @@ class Choice:
         self.covered.update(taken.held)
         for j, best in enumerate(self._best):
             if best > 0:
-                near = similarity(self.quotes[j], taken)
+                other = self.quotes[j]
+                same = other.chunk_id == taken.chunk_id and _overlap(other, taken)
+                near = 1.0 if same else similarity(other, taken)
                 self._nearest[j] = max(self._nearest[j], near)
 
 
 def choose(
-    quotes: Sequence[Quote], pieces: Sequence[Piece], *, limit: int, weight: Weights
+    quotes: Sequence[Quote],
+    pieces: Sequence[Piece],
+    *,
+    limit: int,
+    weight: Weights,
+    strengths: Strengths | None = None,
 ) -> list[tuple[Quote, list[str], float]]:
     """Choose up to ``limit`` sentences so that each piece gets its best ones.
 
-    A sentence needs 0.2, and half of the best score for the piece; a constraint 0.7 of that.
+    A sentence needs 0.2, and 0.6 of the best score for the piece; down to half of both if its
+    passage is the strongest one, and 0.6 of that if it is a constraint.
 
     Args:
         quotes: Candidates in order of rank and position.
         pieces: Query pieces.
         limit: Most sentences.
         weight: Term weights.
+        strengths: How strong each passage is for each piece; None: all alike.
 
     Returns:
         (sentence, ids of the pieces it speaks to, best score), in the order of choice.
     """
-    raw = [[relevance(p, q, weight) for p in pieces] for q in quotes]
+    alike, eased = (1.0,) * len(pieces), EASE_OF_STRONGEST if strengths else 0.0
+    strong = [strengths.get(q.chunk_id, alike) if strengths else alike for q in quotes]
+    raw = [
+        [relevance(p, q, weight, strength=s) for p, s in zip(pieces, row, strict=True)]
+        for q, row in zip(quotes, strong, strict=True)
+    ]
     best = [max((row[p] for row in raw), default=0.0) for p in range(len(pieces))]
     floors = [max(FLOOR, RELATIVE_FLOOR * top) for top in best]
     ease = [
@@ -220,8 +182,11 @@ def choose(
         for row, q in zip(raw, quotes, strict=True)
     ]
     scores = [
-        [s if s >= f * e else 0.0 for s, f in zip(row, floors, strict=True)]
-        for row, e in zip(raw, ease, strict=True)
+        [
+            s if s >= f * e * (1.0 - eased * v) else 0.0
+            for s, f, v in zip(row, floors, of, strict=True)
+        ]
+        for row, e, of in zip(raw, ease, strong, strict=True)
     ]
     state = Choice(quotes, scores, frozenset(t for p in pieces for t in p.terms), weight)
     open_ = {i for i, row in enumerate(scores) if any(row)}
@@ -231,10 +196,61 @@ def choose(
             break
         state.take(-at)
         open_.discard(-at)
+    if strengths:
+        _fill(state, raw, scores, strong, limit)
     return [
         (quotes[i], [p.id for p, s in zip(pieces, scores[i], strict=True) if s], max(scores[i]))
         for i in state.chosen
     ]
+
+
+def _fill(
+    state: Choice,
+    raw: Sequence[Sequence[float]],
+    scores: list[list[float]],
+    strong: Sequence[Sequence[float]],
+    limit: int,
+) -> None:
+    """Choose more of the passage that is strongest for a piece, up to three sentences of it.
+
+    What stands beside a chosen sentence comes first, even if it holds no term of the question.
+    """
+    for p in range(len(raw[0]) if state.chosen else 0):
+        best = next(
+            (q.chunk_id for q, s in zip(state.quotes, strong, strict=True) if s[p] == 1), ""
+        )
+        pool = [i for i, q in enumerate(state.quotes) if q.chunk_id == best]
+        have = sum(i in state.chosen for i in pool)
+        while 0 < have < FROM_STRONGEST and len(state.chosen) < limit:
+            taken = [state.quotes[i] for i in state.chosen]
+            rest = [
+                (round(raw[i][p] + BESIDE_BONUS * _is_beside(i, state.chosen, state.quotes), 6), -i)
+                for i in pool
+                if i not in state.chosen and not any(_repeats(state.quotes[i], t) for t in taken)
+            ]
+            value, at = max(rest, default=(0.0, 0))
+            if value <= 0:
+                break
+            scores[-at][p] = value
+            state.chosen.append(-at)
+            have += 1
+
+
+def _is_beside(i: int, chosen: Sequence[int], quotes: Sequence[Quote]) -> bool:
+    return any(abs(i - j) == 1 and quotes[i].chunk_id == quotes[j].chunk_id for j in chosen)
+
+
+def _repeats(quote: Quote, other: Quote) -> bool:
+    return _overlap(quote, other) or similarity(quote, other) >= SAME
+
+
+def _overlap(quote: Quote, other: Quote) -> bool:
+    """Return whether two sentences share a part of one passage."""
+    return (
+        quote.chunk_id == other.chunk_id
+        and quote.span[0] < other.span[1]
+        and other.span[0] < quote.span[1]
+    )
 
 
 def reading_order(

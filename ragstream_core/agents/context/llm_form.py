@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from ragstream_core.agents.context.facts import choose, is_constraint, reading_order
+from ragstream_core.agents.context.constraints import is_constraint
+from ragstream_core.agents.context.facts import choose, reading_order
 from ragstream_core.agents.context.passage_selection import Reading
 from ragstream_core.agents.context.quotable import Quote, Terms, readable
 from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
@@ -76,7 +77,10 @@ def extracted(reader: Reading, limit: int, *, missed: str = "") -> ContextParts:
         limit: Most sentences.
         missed: Why no language model chose them.
     """
-    chosen = reading_order(choose(reader.quotes, reader.pieces, limit=limit, weight=reader.weight))
+    found = choose(
+        reader.quotes, reader.pieces, limit=limit, weight=reader.weight, strengths=reader.strengths
+    )
+    chosen = reading_order(found)
     limits = frozenset(
         quote for quote, _, _ in chosen if quote.is_said and is_constraint(quote.text)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -167,6 +167,7 @@ class Reading:
         evidence: The chunks.
         files: What ❖ FILES shows.
         weight: Term weights over the quotes.
+        strengths: Chunk id → how strong the chunk is for each piece; empty: unknown.
     """
 
     pieces: list[Piece]
@@ -175,6 +176,7 @@ class Reading:
     evidence: list[Evidence]
     files: list[Evidence]
     weight: Weights
+    strengths: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -12,7 +12,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ragstream_core.agents.context.data_lines import Line, data_kind, data_lines, table_rows
+from ragstream_core.agents.context.code_lines import read_program
+from ragstream_core.agents.context.data_lines import (
+    SHELLS,
+    Line,
+    command_lines,
+    data_kind,
+    data_lines,
+    table_rows,
+)
+from ragstream_core.agents.context.whole_sentences import begins, is_whole, leans
 from ragstream_core.agents.pieces import word_count
 from ragstream_core.records import Chunk
 from ragstream_core.text.memo import remembered
@@ -22,6 +31,7 @@ MIN_WORDS = 5
 MAX_WORDS = 60
 MAX_ITEM_WORDS = 45
 MAX_HEADING = 60
+MAX_LED_LINES = 2
 _Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str], bool]
 Terms = Callable[[str], Sequence[str]]
 
@@ -39,7 +49,6 @@ _BOILERPLATE = re.compile(
     r"|here(?:'s| is| are) (?:an?|the|some) (?:\w{1,30} ){0,2}examples?)",
     re.IGNORECASE,
 )
-_ENDS_WELL = re.compile(r"[.!:;)\]`\"”’*_|…。！：；」』）।]$")
 _FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(\w*)[^\n]*\n")
 
 
@@ -117,7 +126,7 @@ def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]
         whole = (spans[0][0], spans[-1][1])
         return ([whole] if len(text[slice(*whole)].split()) <= MAX_ITEM_WORDS else spans), 1
     items = 1
-    while at + items < len(found) and found[at + items].kind == "item":
+    while at + items < len(found) and _is_led_to(text, found[at + items], items):
         items += 1
     last = found[at + items - 1]
     if items > 1 and spans and text[spans[-1][1] - 1] == ":":
@@ -128,6 +137,13 @@ def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]
     return spans, 1
 
 
+def _is_led_to(text: str, block: Block, number: int) -> bool:
+    """Return whether a block belongs to the lead-in above: an item, or a line or two of code."""
+    if block.kind == "code":
+        return number <= MAX_LED_LINES and not _FENCED.match(text, block.start)
+    return block.kind == "item"
+
+
 def _is_header_row(text: str, found: list[Block], at: int) -> bool:
     block = found[at]
     if _RULE_ROW.match(text[block.start : block.end]):
@@ -135,16 +151,6 @@ def _is_header_row(text: str, found: list[Block], at: int) -> bool:
     following = found[at + 1] if at + 1 < len(found) else block
     is_rule = _RULE_ROW.match(text[following.start : following.end]) is not None
     return following is not block and following.kind == "row" and is_rule
-
-
-def _is_fragment(text: str, block: Block, span: tuple[int, int]) -> bool:
-    """Return whether a chunk's border cut a sentence: lower-case start, or prose without an end."""
-    begins = span[0] == block.start and not text[: block.start].strip()
-    cut_front = begins and block.kind == "prose" and text[span[0]].islower()
-    finishes = span[1] == block.end and not text[span[1] :].strip()
-    return cut_front or (
-        finishes and block.kind == "prose" and not _ENDS_WELL.search(text[slice(*span)])
-    )
 
 
 def _tidy(text: str, kind: str) -> str:
@@ -168,17 +174,41 @@ def quotes_of(chunk: Chunk, rank: int, terms: Terms) -> list[Quote]:
 @functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
 def _read(source: str, heading: str, text: str, terms: Terms) -> list[_Parts]:
     """Return what a `Quote` holds besides its chunk, for each quotable sentence of a passage."""
-    page = _Page(text, heading, frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}")), terms)
+    around = frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}"))
+    page = _Page(text, heading, around, terms)
     kind = data_kind(source.rsplit(".", 1)[-1])
-    quotes = [page.data(line) for line in data_lines(text, kind)] if kind else []
-    if kind not in ("json", "yaml"):
+    if kind in ("json", "yaml"):
+        quotes = [page.data(line) for line in data_lines(text, kind)]
+    elif kind:
+        quotes = _program(page, kind)
+    else:
         rows = table_rows(text)
         taken = [(line.start, line.end) for line, _ in rows]
-        quotes += [page.quote(line[:2], context=page.around | page.terms_of(head))
-                   for line, head in rows]  # fmt: skip
+        quotes = [page.quote(line[:2], context=page.around | page.terms_of(head))
+                  for line, head in rows]  # fmt: skip
         said = _sentences(page)
         quotes += [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
     return sorted(quotes, key=lambda quote: quote[0])
+
+
+def _program(page: _Page, kind: str) -> list[_Parts]:
+    """Return signatures, values, fields, and the sentences of docstrings and comments."""
+    program = read_program(page.text)
+    signatures = data_lines(page.text, kind)
+    known = {line.start for line in signatures}
+    quotes = [page.data(line, context=page.terms_of(program.near(line.start)))
+              for line in signatures]  # fmt: skip
+    for row in program.rows:
+        if row.start not in known:
+            line = Line(row.start, row.end, row.path)
+            quotes.append(page.data(line, context=page.terms_of(program.near(row.start))))
+    whole = readable(page.text)
+    for quote in _sentences(page._replace(text=program.prose)):
+        owner = program.owner(quote[0][0])
+        if quote[1] in whole:  # what runs over several lines of a comment is not verbatim
+            shown, context = owner or quote[2], quote[5] | page.terms_of(owner)
+            quotes.append((*quote[:2], shown, *quote[3:5], context, quote[6]))
+    return quotes
 
 
 class _Page(NamedTuple):
@@ -224,35 +254,58 @@ def _sentences(page: _Page) -> list[_Parts]:
             heading = text[block.start : block.end].split("\n")[0].strip("# \t")
             local, before = page.terms_of(heading), frozenset()
         elif block.kind == "code":
-            quotes += _fenced(page, block, context)
+            quotes += _fenced(page, block, context | before)
         elif block.kind == "row" and _is_header_row(text, found, at):
             before |= page.terms_of(text[slice(*spans[0])])
         elif block.kind in ("prose", "item", "row"):
             spans, used = _spans(text, found, at)
-            for span in spans:
-                quote = page.quote(span, context=context | before, heading=heading, kind=block.kind)
-                if _stands(text, block, span):
-                    quotes.append(quote)
-                before = before if block.kind == "row" else quote[4]
+            for number, span in enumerate(spans):
+                own = page.quote(span, context=context | before, heading=heading, kind=block.kind)
+                whole = _whole(text, block, spans[: number + 1], shown=bool(own[2]))
+                if whole == span:
+                    quotes.append(own)
+                elif whole:
+                    quotes.append(page.quote(whole, context=context | before, heading=heading))
+                before = before if block.kind == "row" else own[4]
         at += used
     return quotes
 
 
-def _stands(text: str, block: Block, span: tuple[int, int]) -> bool:
-    """Return whether a sentence, item or row can be quoted."""
+def _whole(
+    text: str, block: Block, spans: Sequence[tuple[int, int]], *, shown: bool
+) -> tuple[int, int] | None:
+    """Return what is quoted for the last of some sentences; None: it cannot stand by itself.
+
+    If it leans on what stands before it and no heading is shown, they are quoted together.
+    """
+    first, last = spans[-1]
     if block.kind == "row":
-        return is_row(text[slice(*span)])
-    return is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span)
+        return (first, last) if is_row(text[first:last]) else None
+    said = readable(text[first:last])
+    led = last > block.end  # a lead-in with its list or its lines of code
+    fits = begins(said) if led else is_whole(said, item=block.kind == "item")
+    if not fits or not is_quotable(text[first:last]):
+        return None
+    if shown or not leans(said):
+        return first, last
+    for start, _ in spans[-2::-1]:
+        both = readable(text[start:last])
+        if len(both.split()) > MAX_WORDS or looks_like_code(both):
+            return None
+        if is_whole(both) and not leans(both):
+            return start, last
+    return None
 
 
 def _fenced(page: _Page, block: Block, context: frozenset[str]) -> list[_Parts]:
-    """Return the pairs or signatures of a fenced block whose word says what it is."""
+    """Return the pairs, signatures or commands of a fenced block, by the word that opens it."""
     fence = _FENCED.match(page.text, block.start, block.end)
-    kind = data_kind(fence[1]) if fence and fence[1] else ""
-    if not fence or not kind:
-        return []
-    lines = data_lines(page.text[fence.end() : block.end], kind)
-    return [page.data(line, fence.end(), context) for line in lines]
+    word = fence[1] if fence else ""
+    kind, at = data_kind(word) if word else "", fence.end() if fence else block.start
+    body = page.text[at : block.end]
+    lines = data_lines(body, kind) if kind else []
+    lines += command_lines(body) if (word in SHELLS and fence) or not fence else []
+    return [page.data(line, at, context) for line in lines]
 
 
 def _last(heading: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.agents.context.facts import is_constraint
+from ragstream_core.agents.context.constraints import is_constraint
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,15 @@ from ragstream_core.agents.context.facts import is_constraint
         "Die Dichtung muss jährlich gewechselt werden.",
         "Der Deckel darf während des Betriebs nicht geöffnet werden.",
         "Ein Helm ist erforderlich.",
+        "Use at most 12 facts.",
+        "The old format is deprecated since version 3.",
+        "A sequence must be returned.",
+        "Never delete the journal by hand.",
+        "Only the owner may delete a project.",
+        "Le serveur doit être arrêté avant la copie.",
+        "Il est interdit d'ouvrir le couvercle pendant la marche.",
+        "El servidor debe estar parado antes de la copia.",
+        "La tapa no se puede abrir durante la marcha.",
         "操作人员必须每天检查密封。",
         "运行时禁止打开盖子。",
         "压力不超过3巴。",
@@ -49,6 +58,14 @@ def test_what_limits_or_demands(text):
         "The city limits cover 516 square kilometres.",
         "Kong Zhu refused and gave up the title.",
         "Some classes have definitions that do not fit into this framework.",
+        "The content decides, never the clock.",
+        "Readers never wait for a writer.",
+        "The maximum of the function lies in the middle.",
+        "You do not have to restart the server.",
+        "The court held that states must apply the law.",
+        "Two objects are equal only for small numbers of them.",
+        "El servidor está en la sala de máquinas y no se mueve.",
+        "Le serveur est dans la salle des machines et ne bouge pas.",
         "Das Maximum der Funktion liegt bei drei.",
         "Sie musste damals lange warten.",
         "Ein Werkzeug ist nicht erforderlich, und man muss nicht warten.",

@@ -310,7 +310,8 @@ def test_half_a_sentence_is_shown_whole(root, meet):
     meet(Thinking(Condensed=half))
     only = {"agents.a3_form": "deterministic"}
     prompt = made(opened(root), "What is the token budget of a prompt?", settings=only)
-    assert [item.text for item in s_ctx_items(prompt)] == ["It must never be exceeded."]
+    whole = "The token budget of a prompt is six thousand tokens. It must never be exceeded."
+    assert [item.text for item in s_ctx_items(prompt)] == [whole]  # *It* is named, not guessed
     assert not prompt.extras.fallback
 
 

@@ -1,0 +1,89 @@
+"""Which sentences can be read by themselves, and which are quoted with what stands before them."""
+
+import pytest
+
+from ragstream_core.agents.context.passage_selection import stemmed_terms
+from ragstream_core.agents.context.quotable import quotes_of
+from ragstream_core.agents.context.whole_sentences import is_whole, leans
+from ragstream_core.records import Chunk
+
+
+def said(text, heading="", name="a.txt"):
+    chunk = Chunk("c", name, text, (0, len(text)), {"heading": heading})
+    return [quote.text for quote in quotes_of(chunk, 0, stemmed_terms)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The lock is held by one writer.",
+        "A row is dropped if no generation lies in [from_gen, to_gen).",
+        "“The seal is checked every day.”",
+        "压力不超过3巴。",
+        "Die Dichtung wird jährlich gewechselt.",
+    ],
+)
+def test_whole(text):
+    assert is_whole(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The steps are as follows:",
+        "The model we have just fitted is the Michaelis-Menten model, so we can use",
+        "and the other one waits for it.",
+        "The lock (see the page about locks is held by one.",
+        "Commands are separated by a full stop;",
+        ", which is why it waits.",
+        "Mostly open source, widely available",
+    ],
+)
+def test_not_whole(text):
+    assert not is_whole(text)
+
+
+def test_an_item_that_says_what_a_name_stands_for_needs_no_full_stop():
+    assert is_whole("`--json`: prints everything as JSON", item=True)
+    assert not is_whole("`--json`: prints everything as JSON")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It must never be exceeded.", "This holds for all of them.", "If it fails, nothing is kept.",
+     "Otherwise the file is left.", "Dadurch steigt der Druck.", "Cela suffit pour le reste."],
+)  # fmt: skip
+def test_leaning(text):
+    assert leans(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It is possible to mix both forms.", "The budget must never be exceeded.",
+     "This page tells what a lock is.", "Item numbers begin with one.", "Then-clauses are rare."],
+)  # fmt: skip
+def test_not_leaning(text):
+    assert not leans(text)
+
+
+def test_what_leans_is_quoted_with_what_it_leans_on_or_under_its_heading():
+    text = "The budget of a prompt is six thousand tokens. It must never be exceeded."
+    assert said(text)[1] == text
+    assert said(text, heading="The budget")[1] == "It must never be exceeded."
+    assert said("It must never be exceeded by any of them.") == []
+
+
+def test_several_leaning_sentences_are_quoted_from_the_first_that_does_not_lean():
+    text = (
+        "A statement without expressions raises the active exception again. Otherwise the first "
+        "expression is raised. It must be a subclass of the base class."
+    )
+    assert said(text)[-1] == text
+
+
+def test_a_lead_in_is_quoted_with_its_list_or_its_line_of_code_only():
+    kept = "If a decision was based on a prompt, keep it:\n\n    ragstream keep 3f9a0c77\n"
+    assert "If a decision was based on a prompt, keep it: ragstream keep 3f9a0c77" in said(kept)
+    assert said(
+        "The most important settings of it are these:\n\nThe port is eighty by default."
+    ) == ["The port is eighty by default."]
