@@ -153,7 +153,7 @@ class BucketDepot:
                 return bytes(self._fs.cat_file(path, start=0, end=most))
             except FileNotFoundError:
                 return None
-            except OSError:
+            except foreign_errors(self._address.kind):
                 if self._fs.info(path)["size"] == 0:  # of nothing no range can be had
                     return b""
                 raise

@@ -1,32 +1,38 @@
-"""What every depot of published indexes must do: a folder, and a bucket on an S3 server."""
+"""What a depot of published indexes must do: a folder, and buckets on servers of three kinds."""
+
+import contextlib
 
 import pytest
 
 from ragstream_core.errors import OperationFailed, UsageError
 from ragstream_core.remote.depot import open_depot
-from tests.remote_servers import s3_server
+from tests.contracts.test_remote_places import Bucket, Container, GoogleBucket
+from tests.remote_servers import azure_server, google_server, s3_server
 
-KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with s3_server() as url:
-        yield url
+KINDS = ["folder", "file", "s3", *(pytest.param(k, marks=pytest.mark.slow) for k in ("az", "gs"))]
 
 
-@pytest.fixture(params=["folder", "file", "s3"])
-def depot(request, tmp_path, monkeypatch):
-    if request.param != "s3":
-        scheme = "file://" if request.param == "file" else ""
-        return open_depot(f"{scheme}{tmp_path / 'depot'}")
-    import s3fs
+@pytest.fixture(scope="module", params=KINDS)
+def place(request, tmp_path_factory):
+    """A folder or a bucket that holds other things already."""
+    folder = tmp_path_factory.mktemp("depot")
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        if request.param == "s3":
+            yield Bucket(stack.enter_context(s3_server()), patch).url
+        elif request.param == "az":
+            pytest.importorskip("adlfs")
+            yield Container(stack.enter_context(azure_server(folder)), patch).url
+        elif request.param == "gs":
+            pytest.importorskip("gcsfs")
+            yield GoogleBucket(stack.enter_context(google_server()), patch).url
+        else:
+            yield f"{'file://' if request.param == 'file' else ''}{folder}"
 
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", request.getfixturevalue("server"))
-    s3fs.S3FileSystem(skip_instance_cache=True).mkdir(tmp_path.name.lower().replace("_", "-"))
-    return open_depot(f"s3://{tmp_path.name.lower().replace('_', '-')}/team/demo")
+
+@pytest.fixture
+def depot(place, request):
+    return open_depot(f"{place}/{request.node.originalname}")
 
 
 def test_what_is_written_is_read_and_listed_until_it_is_removed(depot):
@@ -48,12 +54,11 @@ def test_an_empty_object_is_no_missing_one(depot):
     assert depot.read("blocks/ab/none", most=9) == b""
 
 
-def test_a_bucket_that_is_not_there(server, monkeypatch):
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    with pytest.raises(UsageError, match="no such bucket"):
-        open_depot("s3://nowhere-at-all/x").write("newest", b"x")
+def test_a_bucket_that_is_not_there(monkeypatch):
+    with s3_server() as url:
+        Bucket(url, monkeypatch)
+        with pytest.raises(UsageError, match="no such bucket"):
+            open_depot("s3://nowhere-at-all/x").write("newest", b"x")
 
 
 def test_a_folder_that_is_a_file(tmp_path):
