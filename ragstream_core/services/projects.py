@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from ragstream_core.errors import (
     AddOption,
     RagstreamError,
-    Refused,
     RunCommand,
     RunProgram,
     UsageError,
@@ -30,7 +29,7 @@ from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote.address import Address, is_remote, parse
-from ragstream_core.wiring import ingestion, project_files, projects
+from ragstream_core.wiring import ingestion, project_files, project_folders, projects
 from ragstream_core.wiring.project_files import ProjectFile, RootEntry
 
 if TYPE_CHECKING:
@@ -217,7 +216,7 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
         folders = [_place(workspace, path) for path in request.paths]
         content = _content(before, folders, request)
         documents = project_files.tree_of(config, name, content)
-        _require_apart(workspace, name, documents, overlap=request.overlap)
+        project_folders.require_apart(workspace, name, documents, overlap=request.overlap)
         if not dry_run:
             project_files.write(workspace.data_dir, name, content)
     found = documents.scan(ingestion.ingestion_config(workspace, name).rules)
@@ -332,48 +331,6 @@ def _content(
 def label_of(place: Path | Address) -> str:
     """Return the label of a folder or address that was given none, from its own name."""
     return project_files.label_of(place.name)
-
-
-def _require_apart(
-    workspace: Workspace, name: str, documents: DocumentTree, *, overlap: bool
-) -> None:
-    """Refuse folders that lie in one another, or in those of another project.
-
-    Raises:
-        UsageError: Two folders of the project do.
-        Refused: One of another project does, and that is not wanted.
-    """
-    real = [Path(os.path.realpath(root.path)) for root in documents.roots]
-    for n, one in enumerate(real):
-        for other in real[:n]:
-            if one == other:
-                raise UsageError(f"{one} is a folder of {name} already", hint="name it once")
-            if _nested(one, other):
-                raise UsageError(
-                    f"of {one} and {other} one lies in the other", hint="name the outer one alone"
-                )
-    for project, path in [] if overlap else _others(workspace, name):
-        for one in real:
-            if _nested(one, path):
-                raise Refused(
-                    f"{one} and {path}, a folder of project {project}, hold the same documents",
-                    hint=(AddOption("--overlap"), " indexes them twice"),
-                )
-
-
-def _nested(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
-
-
-def _others(workspace: Workspace, name: str) -> Iterator[tuple[str, Path]]:
-    """Yield (project, folder) of what the other projects read in place."""
-    for project in projects.in_place(workspace.data_dir):
-        if project != name:
-            try:
-                roots = workspace.documents(project).roots
-            except RagstreamError:  # its file is damaged: nothing is known of it
-                continue
-            yield from ((project, Path(os.path.realpath(root.path))) for root in roots)
 
 
 def _notes(
