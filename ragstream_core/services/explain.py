@@ -166,7 +166,7 @@ class Explanation:
                     "piece": row.chunk_id,
                     "word": row.rule,
                     "reason": row.reason,
-                    "signs": dict(row.scores),
+                    "signs": dict(sorted(row.scores.items())),
                 }
                 for row in self.answers
             ],

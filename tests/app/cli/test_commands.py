@@ -12,7 +12,8 @@ QUESTION = "How does the exact file lock restrict a prompt?"
 INGEST_FILES = {"scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped"}
 PROMPT = {
     "prompt_key", "from_record", "run_id", "stage", "model_target", "super_prompt", "tokens",
-    "cost_usd", "token_tree", "selection", "files", "warnings", "events", "llm", "timings_ms",
+    "cost_usd", "token_tree", "selection", "files", "answers", "warnings", "events", "llm",
+    "timings_ms",
 }  # fmt: skip
 
 
