@@ -101,7 +101,8 @@ def _altered(data, way):
     for name in way[:-1]:
         at = at[name]
     old = at[way[-1]]
-    at[way[-1]] = {str: f"{old}x", bool: old is False, int: 7, float: 0.125}.get(type(old), ["x"])
+    others = {str: f"{old}x", bool: old is False, float: 0.125}
+    at[way[-1]] = old + 1 if type(old) is int else others.get(type(old), ["x"])
     return found
 
 
