@@ -25,6 +25,7 @@ ENV = {
     "OMP_NUM_THREADS": "1",
     "PYTHONPATH": str(Path(__file__).parents[2]),
     "RAGSTREAM_EMBEDDINGS__BACKEND": "hashed",
+    "RAGSTREAM_VECTOR_STORE__COLLECTION": "false",  # it costs more than all the rest, on both sides
 }
 
 
