@@ -119,7 +119,7 @@ def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]
     block = found[at]
     if block.kind == "row":
         return [(block.start, block.end)], 1
-    spans = sentences_in(text, block.start, block.end)
+    spans = _unwrapped(text, sentences_in(text, block.start, block.end))
     if block.kind == "item":
         if len(spans) > 1 and text[spans[-1][1] - 1] == ":":
             spans = spans[:-1]  # "For example:" leads to what is not quoted here
@@ -135,6 +135,17 @@ def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]
             return [*spans[:-1], lead], items
         return spans[:-1], 1
     return spans, 1
+
+
+def _unwrapped(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join what a line's end parted behind a semicolon: the sentence goes on in small letters."""
+    joined = spans[:1]
+    for start, end in spans[1:]:
+        if text[joined[-1][1] - 1] == ";" and text[start].islower():
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _is_led_to(text: str, block: Block, number: int) -> bool:

@@ -87,3 +87,14 @@ def test_a_lead_in_is_quoted_with_its_list_or_its_line_of_code_only():
     assert said(
         "The most important settings of it are these:\n\nThe port is eighty by default."
     ) == ["The port is eighty by default."]
+
+
+def test_a_line_that_ends_in_a_semicolon_ends_no_sentence():
+    wrapped = (
+        'To remove all commands from a breakpoint, type "commands" and follow it with "end";\n'
+        "that is, give no commands. One line may hold several of them.\n"
+    )
+    assert said(wrapped)[0].endswith("that is, give no commands.")
+    assert said("A rule of the language ends here;\nAnother one begins in capitals there.") == [
+        "Another one begins in capitals there."
+    ]
