@@ -59,8 +59,9 @@ def show() -> None:
     make, fill = st.columns(2, gap="small")
     with make.popover("New project", width="stretch", help="From uploads, or from a folder."):
         _maker()
-    with fill.popover("Upload", width="stretch", disabled=not names, help="Adds documents."):
-        if names:
+    own = workspace().own_projects()  # nothing is put into what is pulled
+    with fill.popover("Upload", width="stretch", disabled=not own, help="Adds documents."):
+        if own:
             uploader()
     for name, reason in workspace().unfit_folders():
         st.text(f"No project: {name!r}: {reason}")
@@ -110,6 +111,9 @@ def one_project(name: str, *, alone: bool) -> None:
     if job is not None and running:
         _stop(job)
         notices.follow(job)
+        return
+    if name not in workspace().own_projects():
+        st.text(f"Made elsewhere; ragstream index pull {name} brings it up to date.")
         return
     st.button(
         "Ingest Folder",
@@ -178,7 +182,8 @@ def result(job: IngestJob) -> None:
 
 def uploader() -> None:
     """Draw where documents are dropped; they are saved and ingested at once."""
-    chosen = st.session_state[PROJECTS_KEY] or workspace().projects()
+    own = workspace().own_projects()
+    chosen = [name for name in st.session_state[PROJECTS_KEY] if name in own] or own
     target = st.selectbox("Into project", chosen, key=TARGET_KEY) if len(chosen) > 1 else chosen[0]
     largest = workspace().config.settings.discovery.max_pdf_bytes
     number = st.session_state.setdefault("uploader", 0)

@@ -1,5 +1,6 @@
 """The sidebar: projects, their ingest, uploads, and every control that changes the request."""
 
+import shutil
 import time
 
 import pytest
@@ -9,6 +10,8 @@ from ragstream_app.page.panels import files, projects, retrieval
 from ragstream_core.index.lock import project_lock
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.publish_index import publish
+from ragstream_core.services.pull_index import pull
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, button, click, control, desk, open_page, run, said
@@ -165,6 +168,22 @@ def test_a_project_that_was_never_ingested_is_said_and_guided(data):
     assert "not ingested yet; documents: 4" in said(page)
     waited(click(page, "Ingest Folder"))
     assert "Not ingested yet" not in said(page)
+    click(ask(page), "Run all")
+    assert desk(page).last.prompt_key
+
+
+def test_a_project_that_is_pulled_is_asked_and_neither_ingested_nor_filled(indexed, tmp_path):
+    space = open_workspace()
+    publish(space, "manual", str(tmp_path / "place"))
+    pull(space, str(tmp_path / "place"), name="theirs")
+    shutil.rmtree(indexed / "doc_raw")
+    page = open_page()
+    assert control(page, "multiselect", "Projects").value == ["theirs"]
+    assert "ragstream index pull theirs" in said(page)
+    labels = [one.label for one in page.sidebar.button]
+    assert "Ingest Folder" not in labels
+    assert page.sidebar.get("file_uploader") == []
+    assert taken(page).projects == ("theirs",)
     click(ask(page), "Run all")
     assert desk(page).last.prompt_key
 
