@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ragstream_core.errors import RunCommand
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.platform.disk import disk_failure
 from ragstream_core.platform.locks import LOCK_NAME, FolderLock
 
@@ -25,6 +26,8 @@ def update_hint(index_dir: Path) -> RunCommand:
     """Return the command that brings a store up to date."""
     if is_history(index_dir):
         return RunCommand("history embed")
+    if is_pulled(index_dir):
+        return RunCommand("index pull", index_dir.name)
     return RunCommand("ingest", index_dir.name)
 
 
@@ -32,6 +35,8 @@ def rebuild_hint(index_dir: Path) -> RunCommand:
     """Return the command that makes a store anew."""
     if is_history(index_dir):
         return RunCommand("history backfill", "--rebuild")
+    if is_pulled(index_dir):
+        return RunCommand("index pull", f"{index_dir.name} --verify")
     return RunCommand("ingest", f"{index_dir.name} --rebuild")
 
 

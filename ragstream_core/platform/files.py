@@ -1,7 +1,6 @@
 """The only home of fsync and rename: a file is either the old one or the new one.
 
-``replace_bytes`` is durable: file synced, renamed over the name, directory synced. ``pwrite_rows``
-writes at an offset and syncs the file; committing what was written is the caller's business.
+`replace_bytes` is durable: file synced, renamed over the name, directory synced.
 """
 
 from __future__ import annotations
@@ -60,13 +59,16 @@ def _unlink(path: str | Path) -> None:
         os.unlink(path)
 
 
-def replace_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
+def replace_bytes(
+    path: Path, data: bytes | memoryview, *, durable: bool = True, mode: int = PRIVATE_FILE
+) -> None:
     """Put ``data`` under ``path`` so that a reader sees the old bytes or the new ones.
 
     Args:
         path: Destination; its directory is created when missing.
         data: The whole content.
         durable: Sync file and directory. Switch off only for caches that may be lost.
+        mode: Who may read it; default: its owner alone.
 
     Raises:
         OSError: Disk full, permission denied; the old file is untouched.
@@ -75,6 +77,9 @@ def replace_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True)
     fd, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
     with on_failure(functools.partial(_unlink, name)):
         with os.fdopen(fd, "wb") as handle:
+            if mode != PRIVATE_FILE:
+                with contextlib.suppress(PermissionError):  # a file system without modes
+                    os.fchmod(fd, mode)
             handle.write(data)
             handle.flush()
             if durable:
@@ -97,8 +102,7 @@ def write_blocks(path: Path, blocks: Iterable[bytes]) -> int:
     """Write a new private file of blocks as they come and sync it; return its bytes.
 
     Args:
-        path: In a folder that is there; what lies there is replaced, not atomically: it is a part
-            that gets its name afterwards.
+        path: Replaced, not atomically: it is a part that gets its name afterwards.
         blocks: What it holds; what they raise leaves no file.
 
     Raises:
@@ -118,10 +122,6 @@ def create_bytes(path: Path, data: bytes) -> None:
     """Put ``data`` under a name that nothing has yet, durably; whoever comes second is refused.
 
     Where a file system knows no hard links, a reader may see a part of it for a moment.
-
-    Args:
-        path: Destination; its directory is there.
-        data: The whole content.
 
     Raises:
         FileExistsError: Something has that name already; it is untouched.

@@ -77,6 +77,8 @@ def open_depot(place: str) -> Depot:
 class FolderDepot:
     """A folder of this machine, or of a file server.
 
+    Others may read it as the process's file mode mask says: it is there to be read.
+
     Args:
         root: The folder; made by the first object that is written.
     """
@@ -84,6 +86,9 @@ class FolderDepot:
     def __init__(self, root: Path) -> None:
         self._root = root
         self.url = str(root)
+        mask = os.umask(0o077)  # there is no other way to read it
+        os.umask(mask)
+        self._mode = 0o666 & ~mask
 
     def read(self, name: str, *, most: int) -> bytes | None:
         """Return an object's bytes; see `Depot`."""
@@ -97,7 +102,9 @@ class FolderDepot:
     def write(self, name: str, data: bytes) -> None:
         """Put an object under its name, durably; see `Depot`."""
         with self._named():
-            replace_bytes(self._root / name, data)
+            path = self._root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_bytes(path, data, mode=self._mode)
 
     def names(self, folder: str) -> set[str]:
         """Return the names below a folder; see `Depot`."""

@@ -216,5 +216,5 @@ def parsed(data: bytes, what: str) -> Manifest:
 def _damaged(depot: Depot, name: str) -> IntegrityError:
     return IntegrityError(
         f"{depot.url}: {name} is damaged",
-        hint=("where it is made: ", RunCommand("index publish", "PROJECT PLACE --verify")),
+        hint=("where it is made: ", RunCommand("index publish", "PROJECT PLACE --force")),
     )

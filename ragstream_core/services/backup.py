@@ -51,7 +51,7 @@ from ragstream_core.wiring.backup_files import (
     verify_indexes,
 )
 from ragstream_core.wiring.journal import history_dir, journal
-from ragstream_core.wiring.projects import indexed
+from ragstream_core.wiring.projects import indexed, pulled
 from ragstream_core.wiring.remembered_facts_files import copy_memory
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class Backup:
         history: The conversations; None if there are none in it.
         in_place: Folders whose documents were asked for and are no part of it: they lie outside
             the data root.
+        pulled: Projects whose index is made elsewhere and was left out.
     """
 
     path: str
@@ -89,6 +90,7 @@ class Backup:
     prompts: int
     history: HistoryState | None
     in_place: tuple[str, ...] = ()
+    pulled: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream backup --json` prints."""
@@ -100,6 +102,7 @@ class Backup:
             "prompts": self.prompts,
             "history": self.history._asdict() if self.history else {},
             "in_place": list(self.in_place),
+            "pulled": list(self.pulled),
         }
 
 
@@ -148,18 +151,21 @@ def backup(
     Args:
         workspace: The data root.
         destination: The folder to make.
-        projects: Their names; none: all that have an index, all prompts, all conversations.
+        projects: Their names; none: all that have an index of their own, all prompts, all
+            conversations.
         documents: Copy the documents too.
         force: Replace a folder that is there.
 
     Raises:
         UnknownProject: A project has no index.
-        Refused: The destination is there, or an index fails its checks.
+        Refused: The destination is there, an index fails its checks, or one that is named is
+            made elsewhere.
         ProjectLocked: Another process writes a project.
         IntegrityError: A copy is not what was committed.
         OSError: Disk full, permission denied.
     """
-    wanted = sorted(set(projects)) or indexed(workspace.config.index_dir)
+    wanted = sorted(set(projects)) or _own_indexes(workspace)
+    left = () if list(projects) else pulled(workspace.config.index_dir)
     for name in wanted:
         if not (workspace.index_dir(name) / CATALOG_NAME).exists():
             raise UnknownProject(f"project {name} has no index", hint=RunCommand("ingest", name))
@@ -173,7 +179,7 @@ def backup(
         with open_catalog(workspace.index_dir(name)) as catalog:
             states[name] = _copy_index(catalog, staging / "index" / name)
         _copy_texts(workspace, name, staging, documents=documents)
-    for name in _not_ingested(workspace) if not list(projects) else ():
+    for name in (*_not_ingested(workspace), *left) if not list(projects) else ():
         _copy_texts(workspace, name, staging, documents=False)
     prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
     history = None if list(projects) else copy_history(workspace, staging)
@@ -186,7 +192,14 @@ def backup(
     verify_history(staging)
     replace_folder(staging, destination)
     size = sum(p.stat().st_size for p in files(destination))
-    return Backup(str(destination), len(digests), size, states, prompts, history, outside)
+    return Backup(str(destination), len(digests), size, states, prompts, history, outside,
+                  tuple(left))  # fmt: skip
+
+
+def _own_indexes(workspace: Workspace) -> list[str]:
+    root = workspace.config.index_dir
+    elsewhere = pulled(root)
+    return [name for name in indexed(root) if name not in elsewhere]
 
 
 def _not_ingested(workspace: Workspace) -> list[str]:

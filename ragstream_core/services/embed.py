@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ragstream_core.errors import ModelMismatch, RunCommand
+from ragstream_core.index.pulled import is_pulled
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -54,7 +55,9 @@ def embed(
         raise ModelMismatch(
             f"project {project!r} was embedded by model {stored[:12]}, the settings name "
             f"{mine[:12]}",
-            hint=RunCommand("ingest", f"{project} --rebuild"),
+            hint="set embeddings.backend/model to what it is made with, elsewhere"
+            if is_pulled(workspace.index_dir(project))
+            else RunCommand("ingest", f"{project} --rebuild"),
         )
     model = models.embedder(config)
     made = model.embed_queries(texts) if kind == "query" else model.embed_documents(texts)

@@ -238,6 +238,11 @@ def _require_name(workspace: Workspace, name: str) -> None:
         return
     known = {project.lower(): project for project in workspace.projects()}
     there = known.get(name.lower(), "")
+    if there == name and is_pulled(workspace.index_dir(name)):
+        raise UsageError(
+            f"{name} is pulled; its documents lie where its index is made",
+            hint=("choose another name, or ", RunCommand("project remove", name), " first"),
+        )
     if there == name:
         raise UsageError(
             f"the documents of {name} lie in {workspace.data_dir / 'doc_raw'}; a project has "

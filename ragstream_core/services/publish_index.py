@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import AddOption, Refused
+from ragstream_core.errors import AddOption, IntegrityError, Refused
 from ragstream_core.index import catalog_read
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.index.pulled import require_own
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.vectors import vector_path
-from ragstream_core.platform.files import copy_durable, make_private_dir
+from ragstream_core.platform.files import copy_durable, make_private_dir, remove_path
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
@@ -110,8 +110,16 @@ def publish(
     depot = open_depot(place)
     index_dir = workspace.index_dir(project)
     require_own(index_dir)
-    before = publication.newest(depot)
-    known = _known(depot, before, force=wanted.force)
+    kept_generations(index_dir)  # no index: nothing is made, not even a lock
+    with serialized(index_dir):  # another publication of this index waits
+        return _publish(depot, index_dir, wanted, progress)
+
+
+def _publish(
+    depot: Depot, index_dir: Path, wanted: PublishRequest, progress: PhaseProgress | None
+) -> Published:
+    project = index_dir.name
+    before, known = _known(depot, force=wanted.force)
     with _copied(index_dir) as (copy, kept):
         newest = kept[-1]
         if known is not None and not wanted.force:
@@ -132,37 +140,39 @@ def publish(
     return Published(project, depot.url, name, made.generation, *sent, size, removed)
 
 
-def _known(depot: Depot, digest: str, *, force: bool) -> Manifest | None:
-    if not digest:
-        return None
-    found = publication.read_manifest(depot, digest)
-    if found is None and not force:
+def _known(depot: Depot, *, force: bool) -> tuple[str, Manifest | None]:
+    """Return what is published and its digest; if it is damaged, force sees nothing there."""
+    try:
+        digest = publication.newest(depot)
+        found = publication.read_manifest(depot, digest) if digest else None
+    except IntegrityError:
+        if not force:
+            raise
+        return "", None
+    if digest and found is None and not force:
         raise Refused(
             f"{depot.url}: what is published there is not complete",
             hint=(AddOption("--force"), " publishes anew"),
         )
-    return found
+    return (digest, found) if found else ("", None)
 
 
 @contextlib.contextmanager
 def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
     """Copy an index under its lock, so that it may be written while the copy is sent."""
-    kept = kept_generations(index_dir)  # no index: nothing is made, not even a lock
     copy = index_dir.parent / f".{index_dir.name}.publishing"
+    remove_path(copy)
     make_private_dir(copy)
-    with serialized(copy):  # another publication of this index waits
-        for path in copy.iterdir():
-            path.unlink()
-        try:
-            with open_catalog(index_dir) as catalog:
-                kept = catalog_read.generations(catalog.db)
-                shapes = catalog.db.execute("SELECT embed_fp, epoch, rows FROM vector_files")
-                paths = [vector_path(index_dir, fp, epoch) for fp, epoch, rows in shapes if rows]
-                for path in [index_dir / CATALOG_NAME, *paths]:
-                    copy_durable(path, copy / path.name)
-            yield copy, kept
-        finally:
-            shutil.rmtree(copy, ignore_errors=True)
+    try:
+        with open_catalog(index_dir) as catalog:
+            kept = catalog_read.generations(catalog.db)
+            shapes = catalog.db.execute("SELECT embed_fp, epoch, rows FROM vector_files")
+            paths = [vector_path(index_dir, fp, epoch) for fp, epoch, rows in shapes if rows]
+            for path in [index_dir / CATALOG_NAME, *paths]:
+                copy_durable(path, copy / path.name)
+        yield copy, kept
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 def _require_successor(depot: Depot, published: Manifest, kept: Sequence[Generation]) -> None:
@@ -229,7 +239,10 @@ def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
     """Remove what neither the newest publication nor ``keep`` older ones need."""
     kept, manifests, at = {name}, [newest], newest
     while len(kept) <= keep and at.previous:
-        older = publication.read_manifest(depot, at.previous)
+        try:
+            older = publication.read_manifest(depot, at.previous)
+        except IntegrityError:  # whatever it named, nobody can read it
+            older = None
         if older is None:
             break
         kept.add(at.previous)

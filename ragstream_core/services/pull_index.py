@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from ragstream_core.errors import (
     UsageError,
 )
 from ragstream_core.index import catalog_read, derived
+from ragstream_core.index.lock import project_lock
 from ragstream_core.index.pulled import PULLED_NAME, PulledMark, is_pulled, read_mark, write_mark
 from ragstream_core.index.schema import CATALOG_NAME, reading
 from ragstream_core.platform.files import (
@@ -86,7 +87,12 @@ def pulled_projects(workspace: Workspace) -> dict[str, str]:
 
 
 def pull(
-    workspace: Workspace, place: str, *, name: str = "", progress: PhaseProgress | None = None
+    workspace: Workspace,
+    place: str,
+    *,
+    name: str = "",
+    verify: bool = False,
+    progress: PhaseProgress | None = None,
 ) -> Pulled:
     """Make the index of a project equal to what is published.
 
@@ -96,6 +102,7 @@ def pull(
         workspace: The data root.
         place: A folder or the address of a bucket; or the name of a project that was pulled.
         name: What the project is called here; "": as where it is made.
+        verify: Read all that is here again, and fetch what is damaged.
         progress: Called with (phase, blocks done, blocks in all).
 
     Raises:
@@ -119,7 +126,7 @@ def pull(
                 hint=("where it is made: ", RunCommand("index publish", "PROJECT PLACE")),
             )
         try:
-            return _pull(workspace, depot, digest, name, progress)
+            return _pull(workspace, depot, digest, name, progress, verify=verify)
         except _Gone:
             if digest == seen or publication.newest(depot) == digest:
                 raise
@@ -130,13 +137,10 @@ def pull(
 class _Gone(IntegrityError):
     """A manifest or a block is missing or damaged, at its place or because it was removed."""
 
-    def __init__(self, depot: Depot, what: str) -> None:
+    def __init__(self, depot: Depot, what: str, option: str) -> None:
         super().__init__(
             f"{depot.url}: {what} is missing or damaged",
-            hint=(
-                "where it is made: ",
-                RunCommand("index publish", "PROJECT PLACE --verify"),
-            ),
+            hint=("where it is made: ", RunCommand("index publish", f"PROJECT PLACE {option}")),
         )
 
 
@@ -166,11 +170,17 @@ def _known_url(index_dir: Path) -> str:
 
 
 def _pull(
-    workspace: Workspace, depot: Depot, digest: str, wanted: str, progress: PhaseProgress | None
+    workspace: Workspace,
+    depot: Depot,
+    digest: str,
+    wanted: str,
+    progress: PhaseProgress | None,
+    *,
+    verify: bool,
 ) -> Pulled:
     manifest = publication.read_manifest(depot, digest)
     if manifest is None:
-        raise _Gone(depot, f"manifest {digest[:12]}")
+        raise _Gone(depot, f"manifest {digest[:12]}", "--force")
     name = projects.checked(wanted or manifest.project)
     _require_free(workspace, name, depot.url)
     index_dir = workspace.index_dir(name)
@@ -178,7 +188,7 @@ def _pull(
     before = _local(index_dir)
     said = manifest.data().decode()
     there = bool(before) and read_mark(index_dir).manifest == said
-    if there and all((index_dir / file.name).is_file() for file in manifest.files):
+    if there and not verify and _are_there(index_dir, manifest.files):
         return Pulled(name, depot.url, manifest.generation, manifest.created, 0, 0, size, False)
     staging = index_dir.with_name(f".{name}.pulling")
     make_private_dir(staging)
@@ -194,11 +204,19 @@ def _pull(
         now = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
         _derive(staging)
         write_mark(staging, PulledMark(depot.url, now, said))
+        _require_free(workspace, name, depot.url)  # an ingest may have begun meanwhile
         _take_place(staging, index_dir)
     return Pulled(
         name, depot.url, manifest.generation, manifest.created,
         fetch.count, fetch.bytes, size, True,
     )  # fmt: skip
+
+
+def _are_there(index_dir: Path, files: Sequence[PublishedFile]) -> bool:
+    try:
+        return all((index_dir / file.name).stat().st_size == file.size for file in files)
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -260,7 +278,7 @@ class _Fetch:
             return block, False
         block = publication.read_block(self._depot, digest, length)
         if block is None:
-            raise _Gone(self._depot, f"block {digest[:12]}")
+            raise _Gone(self._depot, f"block {digest[:12]}", "--verify")
         return block, True
 
     def _from_old(self, digest: str, length: int) -> bytes | None:
@@ -292,8 +310,11 @@ def _take_place(staging: Path, index_dir: Path) -> None:
     if not index_dir.is_dir():
         publish_dir(staging, index_dir)
         return
-    exchange_dirs(staging, index_dir)
-    for tokens in staging.glob("tokens-*"):  # named by the texts they belong to
-        tokens.rename(index_dir / tokens.name)
-    shutil.rmtree(staging, ignore_errors=True)
-    shutil.rmtree(aside_of(index_dir), ignore_errors=True)
+    aside = aside_of(index_dir)
+    remove_path(aside)
+    with project_lock(index_dir):  # another pull must not begin in the folder that goes
+        exchange_dirs(staging, index_dir)
+        for tokens in staging.glob("tokens-*"):  # named by the texts they belong to
+            tokens.rename(index_dir / tokens.name)
+        staging.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)

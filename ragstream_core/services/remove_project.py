@@ -11,7 +11,13 @@ from ragstream_core.errors import AddOption, RagstreamError, Refused, RunCommand
 from ragstream_core.index.lock import project_lock
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.platform.disk import size_of
-from ragstream_core.platform.files import make_private_dir, move_aside, remove_path, sync_dir
+from ragstream_core.platform.files import (
+    aside_of,
+    make_private_dir,
+    move_aside,
+    remove_path,
+    sync_dir,
+)
 from ragstream_core.platform.locks import serialized
 from ragstream_core.prompts.store import pinned
 from ragstream_core.records.identity import Json
@@ -116,6 +122,7 @@ def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -
             _unlink(file)
     _unlink(file)
     remove_path(index_dir.with_name(f".{name}.pulling"))
+    remove_path(aside_of(index_dir))
     remove_path(workspace.data_dir / "mirrors" / name)
     if not keep_index:
         remove_path(workspace.data_dir / "chroma_db" / name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError, quoted
 from ragstream_core.index import generations
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
 from ragstream_core.index.view import open_view
@@ -118,7 +119,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
     return VerifyReport(
         project=project,
         findings=[
-            FindingRow(f.check, f.message, _command(project, f)) for f in dict.fromkeys(findings)
+            FindingRow(f.check, f.message, _command(index_dir, f)) for f in dict.fromkeys(findings)
         ],
         healed=repaired,
         generation=newest.n if newest else 0,
@@ -144,8 +145,11 @@ def _collection_outcome(
     return ([CHROMA] if done.made != "unchanged" else []), []
 
 
-def _command(project: str, finding: Finding) -> str:
+def _command(index_dir: Path, finding: Finding) -> str:
     """Return what to run against a finding."""
+    project = index_dir.name
+    if is_pulled(index_dir) and finding.check != "collection":
+        return f"ragstream index pull {project} --verify"
     if finding.check == "erasing":
         path = finding.message.removeprefix("the erasing of ").removesuffix(" was interrupted")
         return f"ragstream forget {quoted(path, '-p', project)}"

@@ -19,6 +19,7 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
@@ -229,7 +230,9 @@ def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> P
         raise ModelMismatch(
             f"project {project!r} was embedded by model {found.embed_fp[:12]}; the settings ask "
             f"for {embeddings.backend}/{embeddings.model}, {mine[:12]}",
-            hint=(
+            hint="set embeddings.backend/model to what it is made with, elsewhere"
+            if is_pulled(index_dir)
+            else (
                 RunCommand("ingest", f"{project} --rebuild"),
                 ", or set embeddings.backend/model back",
             ),

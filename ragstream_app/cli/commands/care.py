@@ -47,6 +47,8 @@ def backup(
         typer.echo(f"conversations: {made.history.records:,} records")
     for folder in made.in_place:
         note(f"{folder} is read in place: its documents are not in the backup")
+    for name in made.pulled:
+        note(f"the index of {name} is made elsewhere and not in the backup; pull it again")
     typer.echo(
         f"{made.files:,} files, {size(made.bytes)}, {made.prompts} prompts in {made.path}; verified"
     )

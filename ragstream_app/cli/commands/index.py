@@ -171,12 +171,15 @@ def gc(
 
     Raises:
         GenerationGone: Nothing was ever ingested.
+        Refused: The index of one that is named is made elsewhere.
         ProjectLocked: Another process writes the project.
     """
     from ragstream_core.services import generations
+    from ragstream_core.wiring.projects import pulled
 
     workspace = session_of(ctx).workspace()
-    wanted = _wanted(workspace, projects)
+    elsewhere = () if projects else pulled(workspace.config.index_dir)
+    wanted = [name for name in _wanted(workspace, projects) if name not in elsewhere]
     results = [generations.gc(workspace, name, dry_run=dry_run) for name in wanted]
     if as_json:
         emit_json([result.to_json() for result in results])

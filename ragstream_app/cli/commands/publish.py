@@ -8,10 +8,12 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
-from ragstream_app.session import emit_json, note, session_of
-from ragstream_core.errors import RunCommand, UsageError
+from ragstream_app.session import describe, emit_json, exit_code, note, session_of, show
+from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ragstream_core.services.publish_index import Published
     from ragstream_core.services.pull_index import Pulled
 
@@ -88,37 +90,60 @@ def pull(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="What the project is called here.")
     ] = "",
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", metavar="", help="Read all that is here; fetch what is damaged."),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Read an index that another machine publishes, or bring it up to date.
 
     Prompts, search and replay work as there; the documents, files to inject and conversations stay
-    where they are. Nothing else contacts the place.
+    where they are. Nothing else contacts the place. One of several that cannot be pulled stops no
+    other.
 
     Raises:
-        UsageError: Nothing is published there.
+        UsageError: Nothing is published there, or a name without a place.
         Refused: The data root has a project of that name.
         IntegrityError: What is published there is damaged; the old index stays.
         OperationFailed: The place does not answer; the old index stays.
     """
     from ragstream_app.output.progress import ingest_progress
     from ragstream_core.services.pull_index import pull as pull_index
-    from ragstream_core.services.pull_index import pulled_projects
+    from ragstream_core.wiring.projects import pulled
 
     workspace = session_of(ctx).workspace()
-    places = [place] if place else list(pulled_projects(workspace))
+    if name and not place:
+        raise UsageError(
+            "--name is for one place", hint=RunCommand("index pull", f"PLACE --name {name}")
+        )
+    places = [place] if place else pulled(workspace.config.index_dir)
     if not places:
         raise UsageError(
             "no project of this data root was pulled", hint=RunCommand("index pull", "PLACE")
         )
-    done = []
+    rows: list[Mapping[str, object]] = []
+    worst = 0
     for one in places:
-        with ingest_progress(name or one) as progress:
-            done.append(pull_index(workspace, one, name=name, progress=progress))
+        try:
+            with ingest_progress(name or one) as progress:
+                done = pull_index(workspace, one, name=name, verify=verify, progress=progress)
+        except (RagstreamError, OSError) as error:
+            if len(places) == 1:
+                raise
+            worst = max(worst, exit_code(error))
+            rows.append({"project": one, "error": describe(error).to_json()})
+            if not as_json:
+                note(f"{one}:")
+                show(error)
+            continue
+        rows.append(done.to_json())
         if not as_json:
-            _print_pulled(done[-1])
+            _print_pulled(done)
     if as_json:
-        emit_json([one.to_json() for one in done])
+        emit_json(rows)
+    if worst:
+        raise typer.Exit(worst)
 
 
 def _print_published(done: Published) -> None:

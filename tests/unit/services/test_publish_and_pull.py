@@ -1,9 +1,12 @@
 """An index that is published and pulled: the same prompts there, and never half of one."""
 
 import contextlib
+import os
 import random
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -13,14 +16,17 @@ from ragstream_core.errors import (
     ProjectLocked,
     RagstreamError,
     Refused,
+    RunCommand,
     UsageError,
 )
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.lock import project_lock, rebuild_hint, update_hint
+from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.remote import publication
+from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.projects import list_projects
+from ragstream_core.services.projects import AddRequest, add, list_projects
 from ragstream_core.services.publish_index import PublishRequest, publish
 from ragstream_core.services.pull_index import pull, pulled_projects
 from ragstream_core.services.remove_project import remove
@@ -275,3 +281,102 @@ def test_a_publication_that_is_removed_meanwhile_is_read_anew(writer, reader, pl
     with contextlib.suppress(RagstreamError):  # 1 block may be in both
         assert pull(reader, place).generation in (1, 2)
     assert pull(reader, place).generation == 2
+
+
+def test_a_pointer_or_a_manifest_that_was_damaged_is_published_anew(writer, reader, place):
+    publish(writer, "demo", place)
+    changed(writer)
+    publish(writer, "demo", place)
+    depot = Path(place)
+    for name in ("newest", "manifest"):
+        current = depot / "manifests" / f"{(depot / 'newest').read_text().strip()}.json"
+        victim = depot / "newest" if name == "newest" else current
+        victim.write_bytes(victim.read_bytes()[:-3])
+        with pytest.raises(IntegrityError) as raised:
+            pull(reader, place)
+        assert "--force" in raised.value.hint
+        for request in (PublishRequest(), PublishRequest(verify=True)):
+            with pytest.raises(IntegrityError, match="damaged"):
+                publish(writer, "demo", place, request)
+        publish(writer, "demo", place, PublishRequest(force=True))
+        assert pull(reader, place).generation == 2
+
+
+def test_pruning_ends_at_an_older_manifest_that_was_damaged(writer, reader, place):
+    publish(writer, "demo", place)
+    older = next((Path(place) / "manifests").iterdir())
+    changed(writer)
+    publish(writer, "demo", place)
+    older.write_text("{}")
+    assert publish(writer, "demo", place, PublishRequest(keep=3)).removed
+    assert not older.exists() and pull(reader, place).generation == 2
+
+
+def test_damage_of_what_is_here_is_found_named_and_fetched_again(writer, reader, place):
+    publish(writer, "demo", place)
+    pull(reader, place)
+    vectors = next(reader.index_dir("demo").glob("vectors-*.f32"))
+    data = bytearray(vectors.read_bytes())
+    data[8] ^= 0xFF
+    vectors.write_bytes(data)
+    forget_views()
+    finding = verify_project(reader, "demo", part=Part(1, 1)).findings[0]
+    assert finding.run == "ragstream index pull demo --verify"
+    assert not pull(reader, "demo").changed
+    assert pull(reader, "demo", verify=True).fetched == 1
+    forget_views()
+    assert verify_project(reader, "demo", part=Part(1, 1)).findings == []
+    vectors.write_bytes(b"")  # a wrong size is seen without being asked for
+    assert pull(reader, "demo").fetched >= 1
+
+
+def test_messages_over_a_pulled_project_name_the_pull(writer, reader, place, tmp_path):
+    publish(writer, "demo", place)
+    pull(reader, place)
+    index_dir = reader.index_dir("demo")
+    assert str(rebuild_hint(index_dir)) == str(RunCommand("index pull", "demo --verify"))
+    assert str(update_hint(index_dir)) == str(RunCommand("index pull", "demo"))
+    with pytest.raises(UsageError, match="demo is pulled"):
+        add(reader, "demo", AddRequest((str(tmp_path),)))
+
+
+def test_publications_one_after_the_other_and_pulls_at_once(writer, reader, place):
+    publish(writer, "demo", place)
+    changed(writer)
+    with ThreadPoolExecutor(4) as pool:
+        request = PublishRequest(keep=0)
+        for done in [pool.submit(publish, writer, "demo", place, request) for _ in range(4)]:
+            assert done.result().generation == 2
+        pulls = [pool.submit(pull, reader, place) for _ in range(6)]
+        refused = [type(found.exception()) for found in pulls if found.exception()]
+    assert set(refused) <= {ProjectLocked} and len(refused) < len(pulls)
+    forget_views()
+    assert verify_project(reader, "demo").findings == []
+    names = {path.name for path in reader.index_dir("demo").parent.iterdir()}
+    assert not {name for name in names if name.endswith(".replaced")}
+
+
+@pytest.mark.parametrize(("mask", "folder", "file"), [(0o022, 0o755, 0o644), (0o077, 0o700, 0o600)])
+def test_others_may_read_a_publication_as_the_mask_says(writer, place, mask, folder, file):
+    before = os.umask(mask)
+    try:
+        publish(writer, "demo", place)
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    for path in (Path(place), *Path(place).rglob("*")):
+        assert path.stat().st_mode & 0o777 == (folder if path.is_dir() else file)
+
+
+def test_a_backup_leaves_what_is_pulled_out_and_keeps_its_texts(writer, reader, place, tmp_path):
+    publish(writer, "demo", place)
+    pull(reader, place)
+    texts = reader.data_dir / "projects" / "demo"
+    texts.mkdir(parents=True)
+    (texts / "hard_rules.md").write_text("- Answer in English.\n")
+    made = backup(reader, tmp_path / "copy")
+    assert (made.projects, made.pulled) == ({}, ("demo",))
+    assert (tmp_path / "copy" / "projects" / "demo" / "hard_rules.md").is_file()
+    assert not (tmp_path / "copy" / "index").exists()
+    with pytest.raises(Refused, match="made elsewhere"):
+        backup(reader, tmp_path / "other", ["demo"])

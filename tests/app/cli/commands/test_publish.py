@@ -61,3 +61,32 @@ def test_what_is_pulled_is_ingested_nowhere_else(run, tmp_path):
     code, out, _ = run("here", "index", "pull", place, "--name", "copy", "--json")
     assert code == 0 and json.loads(out)[0]["project"] == "copy"
     assert run("here", "project", "remove", "copy", "--yes")[0] == 0
+
+
+def test_one_that_cannot_be_pulled_stops_no_other(run, tmp_path):
+    write_docs(tmp_path / "here")
+    (tmp_path / "there").mkdir()
+    run("here", "ingest", "demo")
+    for name in ("a", "b"):
+        run("here", "index", "publish", "demo", str(tmp_path / name))
+        run("there", "index", "pull", str(tmp_path / name), "--name", name)
+    code, _, err = run("there", "index", "pull", "--name", "c")
+    assert code == 2 and "ragstream index pull PLACE --name c" in err
+    (tmp_path / "a" / "newest").unlink()
+    code, out, err = run("there", "index", "pull")
+    assert code == 2 and "b: generation 1" in out and "nothing is published" in err
+    code, out, _ = run("there", "index", "pull", "--json")
+    assert code == 2 and [row["project"] for row in json.loads(out)] == ["a", "b"]
+
+
+def test_what_cares_for_all_passes_what_is_pulled_by(run, tmp_path):
+    write_docs(tmp_path / "here")
+    place = str(tmp_path / "place")
+    run("here", "ingest", "demo")
+    run("here", "index", "publish", "demo", place)
+    run("here", "index", "pull", place, "--name", "theirs")
+    code, out, _ = run("here", "index", "gc")
+    assert code == 0 and "demo:" in out and "theirs" not in out
+    assert run("here", "index", "gc", "theirs")[0] == 3
+    code, out, err = run("here", "backup", str(tmp_path / "copy"))
+    assert code == 0 and "demo: generation 1" in out and "theirs is made elsewhere" in err
