@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, RagstreamError, Refused, RunCommand, UnknownProject
 from ragstream_core.index.lock import project_lock
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import (
@@ -66,7 +67,8 @@ def remove(
 
     Raises:
         UnknownProject: There is no such project and no index of it.
-        Refused: Its documents lie below the data root, or kept prompts need its index.
+        Refused: Its documents lie below the data root, kept prompts need its index, or it is
+            pulled and the index is to stay.
         ProjectLocked: Another process writes its index.
         OSError: Something cannot be removed; run it again.
     """
@@ -76,12 +78,19 @@ def remove(
     if not away:
         _require_left_over(workspace, name, index_dir, aside)
     folders, exclude = _named(workspace, name) if away else ((), ())
+    if keep_index and is_pulled(index_dir):
+        raise Refused(
+            f"{name} is pulled: there is nothing of it here but its index",
+            hint=RunCommand("project remove", name),
+        )
     there = index_dir.is_dir() or aside.is_dir()
     going = there and not keep_index
     if going and (needed := pinned(workspace.store.root, name)):
         raise Refused(
             f"{sum(map(len, needed.values()))} kept prompts read the index of {name}",
-            hint=(AddOption("--keep-index"), " leaves it"),
+            hint=(RunCommand("keep", "KEY --undo"), " first, for each of them")
+            if is_pulled(index_dir)
+            else (AddOption("--keep-index"), " leaves it"),
         )
     taken = size_of(index_dir) + size_of(aside) if going else 0
     if not dry_run:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RagstreamError, RunCommand, UsageError
+from ragstream_core.index.pulled import require_own
 from ragstream_core.records.identity import Json
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def sync_project(
     request = request or SyncRequest()
     found = mirrors.roots(workspace, project)
     if not found:
+        require_own(workspace.index_dir(project))
         raise UsageError(
             f"project {project} has no address to fetch from",
             hint=RunCommand("project add", f"{project} URL"),

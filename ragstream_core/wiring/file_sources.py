@@ -29,6 +29,7 @@ from ragstream_core.config import overlay
 from ragstream_core.errors import InjectFile, OperationFailed, RunProgram, UnknownPrompt, UsageError
 from ragstream_core.index.catalog_read import live_files
 from ragstream_core.index.generations import manifest_of
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.index.schema import reading
 from ragstream_core.prompts.inputs import persists
 
@@ -136,6 +137,8 @@ def named_files(
         away = [
             f"{root.shown}: {why}" for tree in trees for root, why in tree.absent(tree.missing())
         ]
+        pulled = [project for project in projects if is_pulled(workspace.index_dir(project))]
+        away += [f"{project}, whose documents lie where its index is made" for project in pulled]
         if not away or candidates(token, names):
             raise
         raise UsageError(error.message, hint=f"it may lie in {'; '.join(away)}") from None

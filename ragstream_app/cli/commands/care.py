@@ -165,6 +165,7 @@ def keep(
         GenerationGone: A generation that it needs is no longer there.
     """
     from ragstream_core.services import prompt_retention
+    from ragstream_core.wiring.projects import pulled
 
     workspace = session_of(ctx).workspace()
     change = prompt_retention.unkeep if undo else prompt_retention.keep
@@ -175,8 +176,13 @@ def keep(
     if undo:
         typer.echo(f"{done.prompt_key[:12]} is no longer kept")
         return
-    pins = ", ".join(f"generation {n} of {project}" for project, n in done.pins)
-    typer.echo(f"{done.prompt_key[:12]} is kept, and with it {pins}")
+    elsewhere = pulled(workspace.config.index_dir)
+    pins = [f"generation {n} of {name}" for name, n in done.pins if name not in elsewhere]
+    with_it = f", and with it {', '.join(pins)}" if pins else ""
+    typer.echo(f"{done.prompt_key[:12]} is kept{with_it}")
+    for name, n in done.pins:
+        if name in elsewhere:
+            note(f"generation {n} of {name} is there until it is dropped where its index is made")
 
 
 def prompts_gc(

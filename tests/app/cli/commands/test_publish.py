@@ -90,3 +90,35 @@ def test_what_cares_for_all_passes_what_is_pulled_by(run, tmp_path):
     assert run("here", "index", "gc", "theirs")[0] == 3
     code, out, err = run("here", "backup", str(tmp_path / "copy"))
     assert code == 0 and "demo: generation 1" in out and "theirs is made elsewhere" in err
+
+
+def test_what_needs_the_documents_says_where_they_are(run, tmp_path):
+    write_docs(tmp_path / "here")
+    (tmp_path / "there").mkdir()
+    place = str(tmp_path / "place")
+    run("here", "ingest", "demo")
+    run("here", "index", "publish", "demo", place)
+    run("there", "index", "pull", place)
+    for option in ("--file", "--diff"):
+        code, _, err = run("there", "prompt", "What is it?", "-p", "demo", option, "catalog.md")
+        assert code == 2 and "where its index is made" in err
+    code, _, err = run("there", "project", "sync", "demo")
+    assert code == 3 and "ragstream index pull demo" in err
+
+
+def test_a_kept_prompt_holds_nothing_that_is_made_elsewhere(run, tmp_path):
+    write_docs(tmp_path / "here")
+    (tmp_path / "there").mkdir()
+    place = str(tmp_path / "place")
+    run("here", "ingest", "demo")
+    run("here", "index", "publish", "demo", place)
+    run("there", "index", "pull", place)
+    code, out, _ = run("there", "prompt", "What is the lock?", "-p", "demo", "--json")
+    key = json.loads(out)["prompt_key"]
+    code, out, err = run("there", "keep", key)
+    assert code == 0 and "with it" not in out and "dropped where its index is made" in err
+    code, _, err = run("there", "project", "remove", "demo", "--yes")
+    assert code == 3 and "ragstream keep KEY --undo" in err
+    assert run("there", "keep", key, "--undo")[0] == 0
+    assert run("there", "project", "remove", "demo", "--yes", "--keep-index")[0] == 3
+    assert run("there", "project", "remove", "demo", "--yes")[0] == 0
