@@ -25,7 +25,7 @@ def root(tmp_path):
 
 def test_names_of_one_letter_are_projects(root):
     assert projects.names(root) == ["a", "default", "notes", "pg"]
-    projects.require(root, "a")
+    projects.require(root, "a", root / "index")
     (only,) = projects.copied(root, "a").roots
     assert only == ("", root / "doc_raw" / "a", frozenset(), "")
 
@@ -36,7 +36,7 @@ def test_a_folder_that_cannot_be_a_project_is_told_with_its_reason(root):
     assert "1 to 64 letters" in told["two words"] and "Windows device" in told["CON"]
     assert "a link" in told["linked"] and "leads nowhere" in told["nowhere"]
     with pytest.raises(UnknownProject, match="linked is not a project") as refused:
-        projects.require(root, "linked")
+        projects.require(root, "linked", root / "index")
     assert refused.value.hint == told["linked"]
     assert projects.unfit(root / "absent") == []
 
