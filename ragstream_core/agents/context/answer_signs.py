@@ -38,8 +38,9 @@ _COUNT = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d")
+# "without" denies nothing: it names a circumstance that is asked about
 _NEGATES = re.compile(
-    r"\b(?:not|never|cannot|no longer|without|except|neither|nor|\w+n['’]t)\b", re.IGNORECASE
+    r"\b(?:not|never|cannot|no longer|except|neither|nor|\w+n['’]t)\b", re.IGNORECASE
 )
 _ASKS_COUNT = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|tall|high|deep|wide|fast)\b|\bwhat (?:number"

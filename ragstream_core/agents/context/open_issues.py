@@ -215,7 +215,7 @@ def unanswered(
             issues.append(_issue("unsupported", text, piece_id=piece.id))
             continue
         if answer is not None and answer.word == PERHAPS and held is not None:
-            far = f" (no sentence comes near “{held.signs.farthest}”)"
+            far = f" (its nearest sentence is far from “{held.signs.farthest}”)"
             text = f"Perhaps answered: “{asked}”{words or far}"
             cited = (answer.nearest,) if answer.nearest else ()
             issues.append(OpenIssue("perhaps", text, piece.id, cited))
