@@ -64,9 +64,9 @@ def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]
     findings = verify_structure(workspace.index_dir(project), read_texts=False)
     vectors = [f for f in findings if f.check == "vectors"]
     state = ingestion.status(workspace, project)
-    pending = state["pending"]
-    waiting = [Finding(what, path) for what in ("new", "removed") for path in pending[what]]
-    cut = state["truncated_inputs"]
+    waiting = [Finding("new", path) for path in state.pending.new]
+    waiting += [Finding("removed", path) for path in state.pending.removed]
+    cut = state.truncated_inputs
     truncated = [Finding("texts", f"{cut} texts were cut")] if cut else []
     yield _result(COVERS, FILE_MANIFEST, waiting, severity=dg.AssetCheckSeverity.WARN)
     yield _result(IDS, INDEX, [f for f in findings if f.check != "vectors"])

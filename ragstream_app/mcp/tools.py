@@ -321,11 +321,11 @@ def _project(desk: Desk, name: str) -> Project:
         return Project(name=name, problem=one_line(told(error)))
     return Project(
         name=name,
-        indexed=bool(row["generation"]),
-        files=row["files"],
-        passages=row["chunks"],
-        changed=sum(map(len, row["pending"].values())),
-        updated=row["created"],
+        indexed=bool(row.generation),
+        files=row.files,
+        passages=row.chunks,
+        changed=sum(map(len, row.pending)),
+        updated=row.created,
     )
 
 

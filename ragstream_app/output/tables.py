@@ -19,7 +19,6 @@ from ragstream_core.ingestion.forecast import UNREADABLE
 from ragstream_core.ingestion.stats import FILE_KEYS
 from ragstream_core.records.identity import shown_name
 from ragstream_core.records.stage_results import ModelCall
-from ragstream_core.wiring.ingestion import pending_paths
 
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor import Check
@@ -28,9 +27,11 @@ if TYPE_CHECKING:
     from ragstream_core.evaluation.judges import GateMeasurement
     from ragstream_core.evaluation.retrieval import EvaluationResult
     from ragstream_core.evaluation.sweep import Point
+    from ragstream_core.ingestion.forecast import Forecast
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.services.eval_gold import GoldReport
     from ragstream_core.services.sync_project import ProjectSync
+    from ragstream_core.wiring.ingestion import ProjectStatus
 
 MAX_SHOWN = 12
 NAMES_SHOWN = 3
@@ -96,40 +97,40 @@ def after_text(stats: IngestionStats) -> str:
     return f"; {seconds:.2f} s more for what derives from it" if seconds >= NOTICED_S else ""
 
 
-def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, str]]) -> None:
+def print_status(rows: Sequence[ProjectStatus], prompts: Sequence[Mapping[str, str]]) -> None:
     """Print a line a project, then the last prompts."""
     lines = [("project", "gen", "files", "chunks", "to ingest", "skipped", "MB", "made")]
     lines += [
         (
-            printable(row["project"]),
-            str(row["generation"] or "–"),
-            f"{row['files']:,}",
-            f"{row['chunks']:,}",
-            f"{len(pending_paths(row)):,}",
-            f"{len(row['skipped']):,}",
-            f"{row['bytes'] / 1e6:,.1f}",
-            moment(str(row["created"] or "")),
+            printable(row.project),
+            str(row.generation or "–"),
+            f"{row.files:,}",
+            f"{row.chunks:,}",
+            f"{len(row.pending.paths):,}",
+            f"{len(row.skipped):,}",
+            f"{row.bytes / 1e6:,.1f}",
+            moment(row.created),
         )
         for row in rows
     ]
     _aligned(lines, right=tuple(range(1, 7)))
     for row in rows:
-        if row["forecast"]["chunks"]:
-            typer.echo(f"{printable(row['project'])}: {forecast_text(row['forecast'])}")
-        if UNREADABLE in row["reason"]:
-            typer.echo(f"{printable(row['project'])}: {printable(row['reason'])}")
-        for folder in row["absent"]:
-            typer.echo(printable(f"{row['project']}: {folder}: what it held stays in the index"))
-        made = row["collection"]
-        if standing := collection_text(made["problem"], made["self_recall"], made["rows"]):
-            typer.echo(f"{printable(row['project'])}: {printable(standing)}")
-            if row["collection"]["next"]:
-                typer.echo(f"  next: {row['collection']['next']}")
+        if row.forecast.chunks:
+            typer.echo(f"{printable(row.project)}: {forecast_text(row.forecast)}")
+        if UNREADABLE in row.reason:
+            typer.echo(f"{printable(row.project)}: {printable(row.reason)}")
+        for folder in row.absent:
+            typer.echo(printable(f"{row.project}: {folder}: what it held stays in the index"))
+        made = row.collection
+        if standing := collection_text(made.problem, made.self_recall, made.rows):
+            typer.echo(f"{printable(row.project)}: {printable(standing)}")
+            if made.next:
+                typer.echo(f"  next: {made.next}")
     if prompts:
         typer.echo("last prompts:")
     for item in prompts:
         typer.echo(f"  {item['prompt_key'][:KEY_DIGITS]}  {moment(item['when'])}")
-    stale = [r["project"] for r in rows if r["reason"] and UNREADABLE not in r["reason"]]
+    stale = [r.project for r in rows if r.reason and UNREADABLE not in r.reason]
     if stale:
         typer.echo(f"next: ragstream ingest {' '.join(stale)}")
     elif prompts:
@@ -154,21 +155,21 @@ def collection_text(problem: str, recall: float | None, rows: int) -> str:
     )
 
 
-def forecast_text(forecast: Mapping[str, Any]) -> str:
+def forecast_text(forecast: Forecast) -> str:
     """Return what an ingest would embed and how long that takes, in one sentence."""
-    speed = f"{forecast['chunks_per_s']:,.0f} chunks/s"
-    basis = f"{speed} measured here" if forecast["measured"] else f"an estimate: {speed} assumed"
+    speed = f"{forecast.chunks_per_s:,.0f} chunks/s"
+    basis = f"{speed} measured here" if forecast.measured else f"an estimate: {speed} assumed"
     return (
-        f"an ingest would embed about {forecast['chunks']:,} chunks of {forecast['files']:,} files "
-        f"in about {duration(forecast['seconds'])} ({basis})"
+        f"an ingest would embed about {forecast.chunks:,} chunks of {forecast.files:,} files "
+        f"in about {duration(forecast.seconds)} ({basis})"
     )
 
 
-def print_skipped(rows: Sequence[Mapping[str, Any]]) -> None:
+def print_skipped(rows: Sequence[ProjectStatus]) -> None:
     """Print every file that is left out with its reason, a line each."""
     for row in rows:
-        for path, reason in row["skipped"]:
-            typer.echo(printable(f"{row['project']}/{path}: {reason}".replace("\n", "\\n")))
+        for path, reason in row.skipped:
+            typer.echo(printable(f"{row.project}/{path}: {reason}".replace("\n", "\\n")))
 
 
 def print_prompt(outcome: PromptOutcome, places: Sequence[str] = ()) -> None:

@@ -157,10 +157,10 @@ def _elsewhere(workspace: Workspace, pin: Pin, path: str) -> tuple[str, str] | N
     if path in newest:
         return "later", f"{when}; a later ingest brought it in"
     status = ingestion.status(workspace, pin.project)
-    refused = dict(status["skipped"])
+    refused = dict(status.skipped)
     if path in refused:
         return "refused", refused[path]
-    if any(path in names for names in status["pending"].values()):
+    if path in status.pending.paths:
         return "not_indexed", f"{when} and waits for `ragstream ingest {pin.project}`"
     return None
 

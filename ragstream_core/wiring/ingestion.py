@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.index.pulled import is_pulled, require_own
 from ragstream_core.index.rows import TRUNCATED
-from ragstream_core.ingestion.forecast import Inspection, Known, forecast, inspect, known, peeked
+from ragstream_core.ingestion.forecast import (
+    Forecast,
+    Inspection,
+    Known,
+    forecast,
+    inspect,
+    known,
+    peeked,
+)
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.scan import Scan
 from ragstream_core.wiring import projects
@@ -22,7 +30,9 @@ from ragstream_core.wiring.models import fingerprint
 if TYPE_CHECKING:
     from ragstream_core.ingestion.document_tree import DocumentTree
     from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.records.identity import Json
     from ragstream_core.text.chunk_profiles import ChunkProfile
+    from ragstream_core.wiring.chroma_collections import CollectionState
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -99,17 +109,79 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     return replace(stats, warnings=(*documents.kept_back(found.found), *failed))
 
 
-def status(workspace: Workspace, project: str) -> dict[str, Any]:
-    """Return what is indexed and what an ingest would do; light, writes nothing.
+class PendingFiles(NamedTuple):
+    """The documents that an ingest would read or drop, by their signatures.
 
-    Returns:
-        ``project, generation, digest, created, model, files, chunks, on_disk``, ``reason`` (why
-        an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
-        ``absent`` (folders in place that are missing or empty, and why),
-        ``truncated_inputs`` (texts the encoder cut when the generation was made),
-        ``unsure`` (files so fresh that only their hash can tell), ``forecast`` (what an ingest
-        would embed, about: ``files, chunks, seconds, chunks_per_s, measured``), ``skipped``
-        ([path, reason] of all that is left out), ``bytes``.
+    Attributes:
+        new: Paths that are not indexed yet.
+        changed: Paths whose files are others now.
+        removed: Paths whose files are gone.
+    """
+
+    new: Sequence[str]
+    changed: Sequence[str] = ()
+    removed: Sequence[str] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """All of them, sorted."""
+        return sorted({*self.new, *self.changed, *self.removed})
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectStatus:
+    """What is indexed of a project, and what an ingest would do.
+
+    Attributes:
+        project: Its name.
+        generation: The newest one; 0: nothing was ever ingested.
+        digest: Of that generation; empty without one, as all that follows of it.
+        created: When it was committed, ISO 8601.
+        model: Fingerprint of the embedding model.
+        files: How many documents it has.
+        chunks: How many it has.
+        on_disk: How many documents there are now.
+        reason: Why an ingest is due, or empty.
+        absent: Folders in place that are missing or empty, and why.
+        truncated_inputs: Texts that the encoder cut when the generation was made.
+        unsure: How many files are so fresh that only their hash can tell.
+        pending: What is to be read or dropped.
+        forecast: What an ingest would embed, about.
+        skipped: (path, reason) of all that is left out.
+        bytes: Of the folder of the index.
+        collection: Its Chroma collection.
+    """
+
+    project: str
+    generation: int
+    digest: str
+    created: str
+    model: str
+    files: int
+    chunks: int
+    on_disk: int
+    reason: str
+    absent: tuple[str, ...]
+    truncated_inputs: int
+    unsure: int
+    pending: PendingFiles
+    forecast: Forecast
+    skipped: tuple[tuple[str, str], ...]
+    bytes: int
+    collection: CollectionState
+
+    def to_json(self) -> dict[str, Json]:
+        """Return a project of `ragstream status --json`."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {
+            "pending": self.pending._asdict(),
+            "forecast": self.forecast._asdict(),
+            "collection": self.collection._asdict(),
+        }
+
+
+def status(workspace: Workspace, project: str) -> ProjectStatus:
+    """Return what is indexed and what an ingest would do; light, writes nothing.
 
     Raises:
         UnknownProject: There is no such folder.
@@ -124,37 +196,27 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
     past = known(index_dir, newest)
     waiting = _waiting(found)
     likely = peeked(documents, waiting, found.found, past)
-    return {
-        "project": project,
-        "generation": newest.n if newest else 0,
-        "digest": newest.digest if newest else "",
-        "created": newest.created if newest else "",
-        "model": newest.embed_fp if newest else "",
-        "files": newest.counts.get("files", 0) if newest else 0,
-        "chunks": newest.counts.get("chunks", 0) if newest else 0,
-        "on_disk": len(found.found.files),
-        "reason": pending.reason if pending else "",
-        "absent": [f"{root.shown}: {why}" for root, why in documents.absent(found.found)],
-        "truncated_inputs": int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
-        "unsure": len(changes.racy) if changes else 0,
-        "pending": {
-            "new": list(changes.new),
-            "changed": list(changes.changed),
-            "removed": list(changes.removed),
-        }
+    return ProjectStatus(
+        project=project,
+        generation=newest.n if newest else 0,
+        digest=newest.digest if newest else "",
+        created=newest.created if newest else "",
+        model=newest.embed_fp if newest else "",
+        files=newest.counts.get("files", 0) if newest else 0,
+        chunks=newest.counts.get("chunks", 0) if newest else 0,
+        on_disk=len(found.found.files),
+        reason=pending.reason if pending else "",
+        absent=tuple(f"{root.shown}: {why}" for root, why in documents.absent(found.found)),
+        truncated_inputs=int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
+        unsure=len(changes.racy) if changes else 0,
+        pending=PendingFiles(changes.new, changes.changed, changes.removed)
         if changes
-        else {"new": waiting, "changed": [], "removed": []},
-        "forecast": forecast(waiting, found.found, likely, profile=profile_of(workspace))._asdict(),
-        "skipped": _left_out(found, past),
-        "bytes": _size(index_dir),
-        "collection": chroma_collections.state(workspace, project, newest)._asdict(),
-    }
-
-
-def pending_paths(status: Mapping[str, Any]) -> list[str]:
-    """Return the paths of a project's status that an ingest would read or drop, sorted."""
-    pending: Mapping[str, list[str]] = status["pending"]
-    return sorted({path for kind in ("new", "changed", "removed") for path in pending[kind]})
+        else PendingFiles(waiting),
+        forecast=forecast(waiting, found.found, likely, profile=profile_of(workspace)),
+        skipped=_left_out(found, past),
+        bytes=_size(index_dir),
+        collection=chroma_collections.state(workspace, project, newest),
+    )
 
 
 def changed_files(
@@ -172,7 +234,7 @@ def changed_files(
     """
     found = []
     for project in projects:
-        pending = pending_paths(status(workspace, project))
+        pending = status(workspace, project).pending.paths
         if pending:
             names = ", ".join(map(shown, pending[:_NAMES_SHOWN]))
             more = " …" if len(pending) > _NAMES_SHOWN else ""
@@ -189,10 +251,10 @@ def _waiting(found: Inspection) -> list[str]:
     return [*changes.new, *changes.changed] if changes else sorted(found.found.files)
 
 
-def _left_out(found: Inspection, past: Known) -> list[list[str]]:
-    """Return [path, reason] of what the scan refused, and of what the last ingest skipped."""
+def _left_out(found: Inspection, past: Known) -> tuple[tuple[str, str], ...]:
+    """Return (path, reason) of what the scan refused, and of what the last ingest skipped."""
     skipped = {path: reason for path, reason in past.skipped if path in found.found.files}
-    return [list(row) for row in sorted({**skipped, **dict(found.found.refused)}.items())]
+    return tuple(sorted({**skipped, **dict(found.found.refused)}.items()))
 
 
 def inspection(workspace: Workspace, project: str) -> tuple[Inspection, DocumentTree]:

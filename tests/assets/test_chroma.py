@@ -41,7 +41,7 @@ def test_the_job_makes_the_collection_and_the_check_compares_it(kept, home):
     assert made["rows"] == made["added"] == made["vectors_verified"] > 0
     assert event.partition == "demo"
     version = event.materialization.tags["dagster/data_version"]
-    assert version == ingestion.status(kept, "demo")["digest"]
+    assert version == ingestion.status(kept, "demo").digest
     assert checked(first)[EQUAL]
 
     second = materialise(kept, home)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.wiring.ingestion import ProjectStatus
     from ragstream_core.wiring.workspace import Workspace
 
 INGEST_EPILOG = """**Examples**
@@ -130,7 +131,7 @@ def status(
         emit_json(
             {
                 "data_dir": str(workspace.data_dir),
-                "projects": [*rows, *_errors(unusable)],
+                "projects": [*(row.to_json() for row in rows), *_errors(unusable)],
                 "prompts": prompts,
                 "not_projects": [list(row) for row in workspace.unfit_folders()],
             }
@@ -150,11 +151,11 @@ def status(
 
 def _states(
     workspace: Workspace, wanted: list[str]
-) -> tuple[list[dict[str, Any]], dict[str, RagstreamError]]:
+) -> tuple[list[ProjectStatus], dict[str, RagstreamError]]:
     """Return the status of each project, and why there is none of some."""
     from ragstream_core.wiring import ingestion
 
-    rows: list[dict[str, Any]] = []
+    rows: list[ProjectStatus] = []
     unusable: dict[str, RagstreamError] = {}
     for project in wanted:
         try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from ragstream_app.output.markup import literal
@@ -36,7 +34,7 @@ def ingests() -> IngestJobs:
 
 
 @st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]
-def status(project: str) -> dict[str, Any]:
+def status(project: str) -> ingestion.ProjectStatus:
     """Return what is indexed of a project and what an ingest would do."""
     return ingestion.status(workspace(), project)
 
@@ -146,17 +144,17 @@ def state_of(name: str) -> str:
         known = status(name)
     except Exception as error:  # a damaged index is said where it is used
         return describe(error).message
-    if not known["generation"]:
-        return f"not ingested yet; documents: {known['on_disk']:,}"
-    waiting = sum(map(len, known["pending"].values()))
-    facts = [f"files: {known['files']:,}", f"generation {known['generation']}"]
+    if not known.generation:
+        return f"not ingested yet; documents: {known.on_disk:,}"
+    waiting = sum(map(len, known.pending))
+    facts = [f"files: {known.files:,}", f"generation {known.generation}"]
     return " · ".join([*facts, *([f"{waiting:,} to ingest"] if waiting else [])])
 
 
 def is_ingested(name: str) -> bool:
     """Whether a project has a generation; one whose state cannot be read has."""
     try:
-        return bool(status(name)["generation"])
+        return bool(status(name).generation)
     except Exception:  # said by `state_of`
         return True
 

@@ -127,7 +127,7 @@ def test_a_folder_that_went_keeps_its_documents_until_yes(space, code, wiki, how
     assert idle is not None and idle.warnings == stats.warnings and idle.digest == stats.digest
     assert idle.files == stats.files
     state = ingestion.status(space, "shop")
-    assert state["absent"] and not state["reason"]
+    assert state.absent and not state.reason
     assert project_state(space, "shop").roots[1].state == (
         "unreadable" if how == "closed" else "missing"
     )

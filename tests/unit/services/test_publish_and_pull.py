@@ -134,7 +134,7 @@ def test_an_index_that_is_pulled_is_read_and_never_written(writer, reader, place
     assert pulled_projects(reader) == {"theirs": place}
     assert state_of(reader, "theirs").pulled_from == place
     said = ingestion.status(reader, "theirs")
-    assert (said["generation"], said["reason"], said["pending"]["removed"]) == (1, "", [])
+    assert (said.generation, said.reason, said.pending.paths) == (1, "", [])
 
 
 def test_a_pulled_project_is_removed_like_any_other(writer, reader, place):

@@ -49,9 +49,9 @@ def test_an_address_is_noted_and_nobody_is_contacted(space, web):
         web.address, "missing", "nothing of it was fetched yet",
     )  # fmt: skip
     assert project_state(space, "guide").roots == done.project.roots
-    assert ingestion.status(space, "guide")["absent"] == [
-        f"{web.address}: nothing of it was fetched yet"
-    ]
+    assert ingestion.status(space, "guide").absent == (
+        f"{web.address}: nothing of it was fetched yet",
+    )
     with pytest.raises(InputUnavailable) as raised:
         ingest_project(space, "guide")
     assert "ragstream project sync guide" in raised.value.hint

@@ -170,9 +170,9 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     assert "no space left" in warning and "next: " in warning and "index check demo" in warning
     idle = ingestion.unchanged(kept, "demo")
     assert not idle.committed and "not tried again" in idle.warnings[0]
-    state = ingestion.status(kept, "demo")["collection"]
-    assert (state["kept"], state["generation"], state["self_recall"]) == (True, 0, None)
-    assert "no space left" in state["problem"] and "index check demo" in state["next"]
+    state = ingestion.status(kept, "demo").collection
+    assert (state.kept, state.generation, state.self_recall) == (True, 0, None)
+    assert "no space left" in state.problem and "index check demo" in state.next
     checked = verify.verify_project(kept, "demo")
     assert checked.healed == ["the Chroma collection"] and not checked.findings
     assert checked.collection.self_recall == 1.0 and not checked.collection.problem

@@ -32,9 +32,9 @@ def space(tmp_path):
 
 def test_each_setting_changes_the_chunks_and_equal_texts_keep_their_vectors(space):
     first = ingest_project(space(), "notes")
-    assert ingestion.status(space(), "notes")["reason"] != "settings changed"
+    assert ingestion.status(space(), "notes").reason != "settings changed"
     small = space(size=40)
-    assert ingestion.status(small, "notes")["reason"] == "settings changed"
+    assert ingestion.status(small, "notes").reason == "settings changed"
     second = ingest_project(small, "notes")
     assert second.chunks["live"] > first.chunks["live"]
     assert second.chunks["reused"] >= 1  # the short one

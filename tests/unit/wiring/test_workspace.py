@@ -64,11 +64,11 @@ def test_flat_files_are_the_project_default_and_nothing_else(tmp_path):
 
 
 def test_status_tells_what_an_ingest_would_do(space, tmp_path):
-    assert ingestion.status(space, "demo")["generation"] == 1
+    assert ingestion.status(space, "demo").generation == 1
     (tmp_path / "doc_raw" / "demo" / "more.md").write_text("# More\n")
     (tmp_path / "doc_raw" / "demo" / "catalog.md").unlink()
     found = ingestion.status(space, "demo")
-    assert (found["pending"]["new"], found["pending"]["removed"]) == (["more.md"], ["catalog.md"])
+    assert (found.pending.new, found.pending.removed) == (["more.md"], ["catalog.md"])
     assert ingestion.unchanged(space, "demo") is None
 
 

@@ -163,7 +163,7 @@ def test_a_stopped_ingest_commits_nothing_and_goes_on_next_time(many, embedding,
     job.stop()
     embedding.go.set()
     assert job.wait(WAIT_S) and "you stopped the ingest" in str(job.error)
-    assert ingestion.status(space, "manual")["generation"] == 0 and job.result is None
+    assert ingestion.status(space, "manual").generation == 0 and job.result is None
     assert len(embedding.calls) == 2
     again = ingests.start(space, "manual")
     assert again.wait(WAIT_S) and not again.error, again.error

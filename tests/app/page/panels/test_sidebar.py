@@ -307,7 +307,7 @@ def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
     (indexed / "doc_raw" / "manual" / "late.md").write_text("# Late\n\nCame meanwhile.\n")
     go.set()
     assert first.wait(30) and len(calls) == 2
-    assert ingestion.status(workspace, "manual")["files"] == 5
+    assert ingestion.status(workspace, "manual").files == 5
 
 
 def test_every_control_of_ours_has_a_label_and_help(page):
