@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.records import SuperPrompt
-from ragstream_core.records.identity import digest_of
-from ragstream_core.records.json_form import json_of
+from ragstream_core.records.canonical import record_digest
 
 Stage = Callable[[SuperPrompt], SuperPrompt]
 StageFactory = Callable[[str, SuperPrompt], Stage]
@@ -203,7 +202,7 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
     ledger = after.extras.decisions
     fresh = ledger if ledger != before.extras.decisions else ()
     rows = [row for row in fresh if row.stage == after.stage]
-    return digest_of(json_of([changed, gone, rows]))
+    return record_digest([changed, gone, rows])
 
 
 def _state(prompt: SuperPrompt) -> dict[str, object]:

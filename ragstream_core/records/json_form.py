@@ -49,7 +49,7 @@ def _writer(kind: type) -> _Read:
     if hasattr(kind, "to_json"):
         write: _Read = kind.to_json
         return write
-    if _fields(kind):
+    if names_of(kind):
         return _fields_writer(kind)
     if issubclass(kind, Mapping):
         return lambda value: json_of(dict(value))
@@ -58,7 +58,7 @@ def _writer(kind: type) -> _Read:
 
 @functools.cache
 def _fields_writer(kind: type) -> _Read:
-    names = _fields(kind)
+    names = names_of(kind)
     if not names:
         raise TypeError(f"{kind.__name__} is no record")
     deep = [name for name, hint in get_type_hints(kind).items() if hint not in _PLAIN]
@@ -76,7 +76,7 @@ def _row(names: tuple[str, ...], values: _Read, deep: list[str], record: Json) -
 
 
 @functools.cache
-def _fields(kind: type) -> tuple[str, ...]:
+def names_of(kind: type) -> tuple[str, ...]:
     """Return the names of a record's fields, none for anything else."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
@@ -111,7 +111,7 @@ def _reader(kind: Any) -> _Read | None:
         return functools.partial(_sequence, _reader(args[0]), _classes(args[0]))
     if origin is Mapping:
         return functools.partial(_values, _reader(args[1]), _classes(args[1]))
-    return _record(kind) if _fields(kind) else None
+    return _record(kind) if names_of(kind) else None
 
 
 def _classes(kind: Any) -> frozenset[type]:
