@@ -7,7 +7,7 @@ may write into the own prompt what they like, and is told what that did to its s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.parser import SECTIONS, owners
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.stage_results import TokenBlock, TokenPart, TokenTree
+from ragstream_core.text.token_estimates import ScriptTokenCounter
 
 SUPER_PROMPT = "super_prompt"
 OWN_SECTIONS = ("HARD RULES", "PROJECT MEMORY", "SYSTEM")
@@ -131,18 +132,31 @@ def text_tokens(text: str, nonce: str, counter: TokenCounter) -> TokenTree:
     Returns:
         The tree; a block's heading and own lines are what its parts leave of it.
     """
-    blocks: list[TokenBlock] = []
-    at = before = 0
+    sections, at = [], 0
     for section in sections_of(text, nonce):
-        parts = []
-        for name, start, end in _frames(section.text, nonce):
-            first, last = counter.count(text[: at + start]), counter.count(text[: at + end])
-            parts.append(TokenPart(name, last - first))
+        frames = [(name, at + start, at + end) for name, start, end in _frames(section.text, nonce)]
         at += len(section.text)
-        until = counter.count(text[:at])
-        blocks.append(TokenBlock(section.name or BEFORE, until - before, tuple(parts) or None))
-        before = until
-    return TokenTree(counter.name, before, tuple(blocks))
+        sections.append((section.name or BEFORE, at, frames))
+    places = {end for _, end, _ in sections}.union(
+        *(f[1:] for _, _, rows in sections for f in rows)
+    )
+    upto = _counts_up_to(text, sorted(places - {0}), counter)
+    blocks, before = [], 0
+    for name, end, frames in sections:
+        parts = [TokenPart(source, upto[last] - upto[first]) for source, first, last in frames]
+        blocks.append(TokenBlock(name, upto[end] - upto[before], tuple(parts) or None))
+        before = end
+    return TokenTree(counter.name, upto[before], tuple(blocks))
+
+
+def _counts_up_to(text: str, ends: Sequence[int], counter: TokenCounter) -> dict[int, int]:
+    """Return what a text counts up to each of some places, ascending; 0 up to its start."""
+    whole_lines = all(text[end - 1] == "\n" for end in ends[:-1])
+    if isinstance(counter, ScriptTokenCounter) and whole_lines:
+        counts = counter.up_to(text, ends)
+    else:
+        counts = [counter.count(text[:end]) for end in ends]
+    return dict(zip((0, *ends), (0, *counts), strict=True))
 
 
 def _openings(text: str, nonce: str) -> list[re.Match[str]]:

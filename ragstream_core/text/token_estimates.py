@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 VERSION = 2
 """Raise it with any change of `COSTS`, `features` or what they read."""
@@ -145,23 +146,38 @@ class ScriptTokenCounter:
 
     def count(self, text: str) -> int:
         """Return the estimated number of tokens, 0 for an empty text."""
-        spent = 0
-        for line in text.splitlines(keepends=True):
-            cost = _line_cost if len(line) <= _CACHED_CHARS else _line_cost.__wrapped__
-            spent += cost(line, self.encoding)
-        return -(-spent // 100)
+        return -(-_spent(text, self.encoding) // 100)
+
+    def up_to(self, text: str, ends: Sequence[int]) -> list[int]:
+        """Return what is counted of a text up to each of some ends of lines, ascending."""
+        parts = (text[start:end] for start, end in pairwise((0, *ends)))
+        return [-(-spent // 100) for spent in accumulate(_spent(p, self.encoding) for p in parts)]
 
 
-@functools.lru_cache(maxsize=8192)
-def _line_cost(line: str, encoding: str) -> int:
-    """Return hundredths of a token; the stages count the same lines again and again."""
-    pieces, plain = _pieces(line)
-    return sum(
-        (_piece_cost if len(piece) <= _CACHED_CHARS else _piece_cost.__wrapped__)(
-            kind, piece, plain, encoding
+def _spent(text: str, encoding: str) -> int:
+    """Return hundredths of a token."""
+    lines = text.splitlines(keepends=True)
+    cost = _line_costs(encoding)
+    if max(map(len, lines), default=0) <= _CACHED_CHARS:
+        return sum(map(cost, lines))
+    return sum((cost if len(x) <= _CACHED_CHARS else cost.__wrapped__)(x) for x in lines)
+
+
+@functools.cache
+def _line_costs(encoding: str) -> functools._lru_cache_wrapper[int]:
+    """Return what counts a line, and remembers it: the stages count the same lines again."""
+
+    @functools.lru_cache(maxsize=8192)
+    def cost(line: str) -> int:
+        pieces, plain = _pieces(line)
+        return sum(
+            (_piece_cost if len(piece) <= _CACHED_CHARS else _piece_cost.__wrapped__)(
+                kind, piece, plain, encoding
+            )
+            for kind, piece in pieces
         )
-        for kind, piece in pieces
-    )
+
+    return cost
 
 
 @functools.lru_cache(maxsize=16_384)

@@ -86,3 +86,10 @@ def test_a_line_is_counted_the_same_from_the_cache_and_without_it():
     short = "the quick brown fox jumps. " * 20
     counter = ScriptTokenCounter()
     assert counter.count(long) == pytest.approx(10 * counter.count(short), abs=10)
+
+
+@given(st.lists(st.text(LETTERS + "\r\x0b\u2028")))
+def test_what_a_text_counts_up_to_the_ends_of_lines_is_what_its_parts_count(lines):
+    counter, text = ScriptTokenCounter(), "".join(f"{line}\n" for line in lines) + "end"
+    ends = [at for at, char in enumerate(text, start=1) if char == "\n"] + [len(text)]
+    assert counter.up_to(text, ends) == [counter.count(text[:end]) for end in ends]
