@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ragstream_core.retrieval.max_sim import TokenVectors
 from ragstream_core.retrieval.scoring import DIGITS
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from ragstream_core.ports import F16
 
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 Span = tuple[int, int]
 Offsets = Callable[[str], Sequence[Span]]
 RECENT = 64
@@ -56,33 +57,42 @@ class WordNearness:
         columns = _share(self.offsets(question), words)
         used = columns.any(axis=1)
         asked, columns = asked[used], columns[used]
-        found: list[list[float]] = []
+        products, cuts, before = [], [], 0
         for text, spans in places:
             rows, starts = self._tokens(text)
-            products = rows @ asked.T
-            cuts = np.searchsorted(starts, np.asarray(spans).ravel()).reshape(-1, 2)
-            best = np.array([_best(products[a:b], len(asked)) for a, b in cuts])
-            found += np.round(best @ columns, DIGITS).tolist()
+            products.append(rows @ asked.T)
+            ends = np.searchsorted(starts, np.asarray(spans).ravel())
+            cuts.append(before + np.minimum(ends, len(rows)))  # a model may cut tokens
+            before += len(rows)
+        best = _best(np.concatenate(products), np.concatenate(cuts))
+        found: list[list[float]] = np.round(best @ columns, DIGITS).tolist()
         return found
 
     @functools.cached_property
-    def _tokens(self) -> Callable[[str], tuple[npt.NDArray[np.float64], list[int]]]:
-        def read(text: str) -> tuple[npt.NDArray[np.float64], list[int]]:
+    def _tokens(self) -> Callable[[str], tuple[F64, I64]]:
+        def read(text: str) -> tuple[F64, I64]:
             rows: F16 = self.passages.token_vectors([text])[0]
-            return rows.astype(np.float64), [start for start, _ in self.offsets(text)]
+            starts = [start for start, _ in self.offsets(text)]
+            return rows.astype(np.float64), np.array(starts, dtype=np.int64)
 
         return functools.lru_cache(maxsize=RECENT)(read)
 
 
-def _best(products: npt.NDArray[np.float64], tokens: int) -> npt.NDArray[np.float64]:
-    if not len(products):
-        return np.zeros(tokens)
-    found: npt.NDArray[np.float64] = np.clip(products.max(axis=0), -1.0, 1.0)
-    return found
+def _best(products: F64, cuts: I64) -> F64:
+    """Return the largest product of each sentence with each token, in [-1, 1]; 0 for no token.
+
+    Args:
+        products: Shape (tokens of all passages, tokens of the question).
+        cuts: Where sentences begin and end, shape (2 · sentences,).
+    """
+    padded = np.concatenate([products, np.zeros((1, products.shape[1]))])  # the last may be empty
+    best = np.clip(np.maximum.reduceat(padded, cuts, axis=0)[::2], -1.0, 1.0)
+    best[cuts[::2] == cuts[1::2]] = 0.0
+    return best
 
 
-def _share(tokens: Sequence[Span], words: Sequence[Span]) -> npt.NDArray[np.float64]:
+def _share(tokens: Sequence[Span], words: Sequence[Span]) -> F64:
     """Return the share of each token in each word, shape (tokens, words)."""
     held = np.array([[float(a < end and b > start) for start, end in words] for a, b in tokens])
-    shares: npt.NDArray[np.float64] = held / np.maximum(held.sum(axis=0), 1.0)
+    shares: F64 = held / np.maximum(held.sum(axis=0), 1.0)
     return shares

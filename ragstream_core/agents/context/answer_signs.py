@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -159,14 +159,21 @@ def holds_candidate(question: str, asked: frozenset[str], sentence: Sentence) ->
         asked: Its stems.
         sentence: The sentence.
     """
-    low = question.lower()
-    if _ASKS_COUNT.search(question):
+    kind, low = _wanted(question)
+    if kind is _ASKS_COUNT:
         return any(found not in low for found in sentence.counts)
-    if _ASKS_DATE.search(question):
+    if kind is _ASKS_DATE:
         return any(found.lower() not in low for found in sentence.dates)
-    if _ASKS_NAME.search(question):
+    if kind is _ASKS_NAME:
         return any(not stems <= asked for stems in sentence.names)
-    return bool(sentence.stems - asked)
+    return not sentence.stems <= asked
+
+
+@remembered
+def _wanted(question: str) -> tuple[re.Pattern[str] | None, str]:
+    """Return the pattern that says what a question asks for, and the question in small letters."""
+    kinds = (_ASKS_COUNT, _ASKS_DATE, _ASKS_NAME)
+    return next((kind for kind in kinds if kind.search(question)), None), question.lower()
 
 
 class Passage(NamedTuple):
@@ -222,7 +229,7 @@ def signs_of(
         return None
     shown = [(passage.text, passage.sentences(terms)) for passage in passages]
     read = [(at, s) for at, (_, sentences) in enumerate(shown) for s in sentences]
-    said = [[float(any(x in s.stems for x in w.stems)) for w in words] for _, s in read]
+    said = [[float(not s.stems.isdisjoint(w.stems)) for w in words] for _, s in read]
     near = said
     if nearness is not None:
         places = [(text, [s.span for s in sentences]) for text, sentences in shown]
@@ -233,8 +240,8 @@ def signs_of(
 
 
 def _weights(words: Sequence[Word], sentences: Sequence[Sentence]) -> list[float]:
-    df = Counter(stem for sentence in sentences for stem in sentence.stems)
-    total = len(sentences)
+    held, total = [sentence.stems for sentence in sentences], len(sentences)
+    df = {x: sum(x in stems for stems in held) for word in words for x in word.stems}
 
     def weight(word: Word) -> float:
         rarest = max(math.log1p((total - df[x] + 0.5) / (df[x] + 0.5)) for x in word.stems)
@@ -255,8 +262,7 @@ class _Read(NamedTuple):
 
     def share(self, row: Sequence[float]) -> float:
         """Return the mean of a number a word, by the words' weights."""
-        total = math.fsum(self.weights)
-        return math.fsum(w * x for w, x in zip(self.weights, row, strict=True)) / total
+        return math.fsum(map(operator.mul, self.weights, row)) / math.fsum(self.weights)
 
     def signs(self, cosine: float, terms: Terms) -> Signs:
         shares = [round(self.share(row), DIGITS) for row in self.near]

@@ -202,7 +202,7 @@ def unanswered(
         files: The injected files.
         terms: Stems a text.
     """
-    known = frozenset(t for shown in (*evidence, *files) for t in shown.terms)
+    known = frozenset[str]().union(*(shown.terms for shown in (*evidence, *files)))
     told = {answer.piece_id: (answer, held) for answer, held in answers}
     issues, names = [], []
     for piece in pieces:
