@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -132,9 +133,36 @@ def changes_at(inputs: PromptInputs, op: str) -> dict[str, Json]:
     return {key: value for at, key, value in inputs.changes if OPS.index(at) <= position}
 
 
+def pinned_settings(inputs: PromptInputs) -> ChainSettings:
+    """Return the settings that a prompt was begun with."""
+    return _validated(_Same(inputs.settings))
+
+
+class _Same:
+    """A mapping that equals itself alone: every stage asks for the settings of the same inputs."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: Mapping[str, Mapping[str, Json]]) -> None:
+        self.held = held
+
+    def __hash__(self) -> int:
+        """Return a number that is its own as long as it is held."""
+        return id(self.held)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same mapping."""
+        return isinstance(other, _Same) and other.held is self.held
+
+
+@functools.lru_cache(maxsize=8)
+def _validated(settings: _Same) -> ChainSettings:
+    return ChainSettings.model_validate(settings.held)
+
+
 def settings_at(inputs: PromptInputs, op: str) -> ChainSettings:
     """Return the settings that hold at an op."""
-    return overlay(ChainSettings.model_validate(inputs.settings), changes_at(inputs, op))
+    return overlay(pinned_settings(inputs), changes_at(inputs, op))
 
 
 def begin(inputs: PromptInputs) -> SuperPrompt:
@@ -169,6 +197,6 @@ def persists(inputs: PromptInputs) -> bool:
     Raises:
         UnknownSetting: `history.persist` was changed to what is neither on nor off.
     """
-    given = ChainSettings.model_validate(inputs.settings)
+    given = pinned_settings(inputs)
     changes = [{key: value} for _, key, value in inputs.changes if key == "history.persist"]
     return all(overlay(given, change).history.persist for change in ({}, *changes))

@@ -22,7 +22,7 @@ from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import Layout, digest_tokens
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.edits import run_edited
-from ragstream_core.prompts.inputs import begin, persists, settings_at
+from ragstream_core.prompts.inputs import begin, persists, pinned_settings, settings_at
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.prompts.stage_versions import TimedStage
 from ragstream_core.records import SuperPrompt
@@ -210,19 +210,14 @@ def _retrieval(
 ) -> Stage:
     embedder = models.embedder(workspace.config)
     memory = ConversationMemory(workspace, inputs, "retrieval")
+    views = functools.cache(lambda: _views(workspace, inputs))
     if getattr(embedder, "reproducible", True) or not persists(inputs):
-        stage = search.retrieval_stage(
-            workspace, settings, lambda: _views(workspace, inputs), memory=memory
-        )
+        stage = search.retrieval_stage(workspace, settings, views, memory=memory)
         return TimedStage(stage, memory.clock)
     recorded = inputs.query_vectors if isinstance(files, RecordedFiles) else None
     queries = KeptQueries(embedder, workspace.store, recorded)
     stage = search.retrieval_stage(
-        workspace,
-        settings,
-        lambda: _views(workspace, inputs),
-        memory=memory,
-        embedder=cast("Embedder", queries),
+        workspace, settings, views, memory=memory, embedder=cast("Embedder", queries)
     )
     return TimedStage(NotingStage(stage, queries), memory.clock)
 
@@ -230,13 +225,14 @@ def _retrieval(
 def _reranker(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    pinned = ChainSettings.model_validate(inputs.settings).rerank == settings.rerank
+    pinned = pinned_settings(inputs).rerank == settings.rerank
     name = inputs.models["reranker"] if pinned else ""
     weights = inputs.models.get("reranker_weights", "") if pinned else ""
     cache_dir = workspace.index_dir(inputs.pins[0].project)
     keep = persists(inputs)
     memory = ConversationMemory(workspace, inputs, "retrieval")
 
+    @functools.cache  # asked for every piece
     def searched() -> list[IndexView]:
         past = [memory.view] if memory.view else []
         return [*_views(workspace, inputs), *past]
@@ -258,7 +254,7 @@ def _gate(
         enabled=settings.agents.a3,
         nli_theta=gate.nli_theta,
     )
-    pinned = ChainSettings.model_validate(inputs.settings).gate == gate
+    pinned = pinned_settings(inputs).gate == gate
     name = inputs.models["gate"] if pinned else models.gate_name(workspace.config, gate)
     if name == "similarity" or not stage.enabled:
         waiting = inputs.models.get("gate_unmeasured", "") if pinned and stage.enabled else ""
@@ -331,7 +327,8 @@ def _audit(
 ) -> Stage:
     views = _views(workspace, inputs)
     alone = len(views) == 1
-    eligible = {p if alone else f"{view.project}/{p}" for view in views for p in view.paths}
+    paths = [(view.project, path) for view in views for path in set(view.paths)]  # one a chunk
+    eligible = {path if alone else f"{project}/{path}" for project, path in paths}
     texts = {
         "Hard Rules": inputs.texts["hard_rules"],
         PROJECT_MEMORY: inputs.texts["project_memory"],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.models.chat.prices import context_window
 from ragstream_core.models.token_counters import counter_for, counter_named
+from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring.models import models_dir
 
@@ -45,7 +46,7 @@ def within_window(settings: ChainSettings) -> ChainSettings:
     return settings.model_copy(update={"prompt": lowered})
 
 
-_CHOOSE = {"token_counter", "chars_per_token", "model_target"}
+_CHOOSE = ("token_counter", "chars_per_token", "model_target")
 
 
 def counter_of(
@@ -64,10 +65,10 @@ def counter_of(
         WeightsMissing: The settings of the stage name an encoding whose file is not here.
         WeightsMismatch: It is damaged.
     """
-    pinned = ChainSettings.model_validate(inputs.settings).prompt
+    pinned = pinned_settings(inputs).prompt
     if settings is not None:
         chosen = settings.prompt
-        if chosen.model_dump(include=_CHOOSE) != pinned.model_dump(include=_CHOOSE):
+        if any(getattr(chosen, name) != getattr(pinned, name) for name in _CHOOSE):
             return counter_for(chosen, models_dir(workspace.config))
     return counter_named(inputs.models["counter"], models_dir(workspace.config))
 
