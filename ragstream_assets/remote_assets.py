@@ -11,6 +11,7 @@ from ragstream_assets.document_assets import MIRROR_KEY, projects
 from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.previews.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.run_outcomes import outcome
 from ragstream_core.services.sync_project import ProjectSync, SyncRequest, sync_if_remote
 
 CODE_VERSION = "1"
@@ -30,6 +31,7 @@ class MirrorConfig(dg.Config):
     empty_ok: bool = Field(
         default=False, description="A place that lists nothing may empty its mirror."
     )
+    labels: list[str] = Field(default=[], description="Only these addresses; none: all of them.")
 
 
 @dg.asset(
@@ -44,11 +46,12 @@ def mirror(
     Whole files only; nothing is removed unless a listing came to its end. A project without an
     address has nothing to fetch, and nobody is contacted.
     """
-    with short_errors():
+    with short_errors(context.run_id):
         (project,) = chosen(context)
-        request = SyncRequest(empty_ok=config.empty_ok)
+        request = SyncRequest(tuple(config.labels), empty_ok=config.empty_ok)
         told = reporter(context.log.info, None)
-        done = sync_if_remote(workspace.open(), project, request, progress=told)
+        done = outcome(context.run_id).fetched()
+        done = done or sync_if_remote(workspace.open(), project, request, progress=told)
     return dg.MaterializeResult(metadata=sync_metadata(done))
 
 
@@ -59,11 +62,12 @@ def sync_metadata(done: ProjectSync) -> Metadata:
         for root in done.roots
         for path, reason in root.report.failed
     ]
-    failed += [{"path": url, "reason": reason} for url, reason in done.problems]
+    failed += [{"path": row.url, "reason": row.message} for row in done.problems]
     addresses = [{"label": root.label, "address": root.report.url} for root in done.roots]
     return {
         **done.totals(),
         "complete": done.is_complete,
+        "seconds": round(sum(root.report.seconds for root in done.roots), 3),
         "addresses": table(addresses, "label", "address"),
         "not_fetched": table(failed[:SHOWN], "path", "reason"),
     }

@@ -1,7 +1,7 @@
 """What a run and its caller share within a process; nothing of it is stored.
 
 Dagster keeps events, the prompt store keeps prompts. This holds the objects themselves: what a
-chain that has run already left for the run that is written of it, the error a stage raised before
+chain or a sync that has run left for the run that is written of it, the error a stage raised before
 Dagster wrapped it, the timings of the stages so far.
 """
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.prompt_inputs import PromptInputs
+    from ragstream_core.services.sync_project import ProjectSync
 
 KEPT_RUNS = 16
 
@@ -28,14 +29,15 @@ class RunOutcome:
 
     Attributes:
         inputs: Inputs that were pinned before the run; None if the run pins them.
-        has_run: Whether the chain ran before the run is written of it; the run then computes
-            nothing and takes the results from here.
+        has_run: Whether the chain or the sync ran before the run is written of it; the run then
+            does nothing and takes the results from here.
         before: What the first of its steps read, if it did.
         passed: Step → the prompt after it, of the steps that ran in this process so far.
         seconds: Step → what it took.
         progress: Told (phase, done, total) while the run ingests.
         stats: What the ingest did.
         ingested_at: When it was through, on the clock of `time.perf_counter`.
+        synced: What was fetched, if it was a sync.
         record: The record of the finished prompt.
         error: What a stage raised.
     """
@@ -48,6 +50,7 @@ class RunOutcome:
     progress: "PhaseProgress | None" = None
     stats: "IngestionStats | None" = None
     ingested_at: float = 0.0
+    synced: "ProjectSync | None" = None
     record: "PromptRecord | None" = None
     error: Exception | None = None
 
@@ -80,6 +83,16 @@ class RunOutcome:
         if step not in self.passed:
             raise self.error or LookupError(f"{step} did not run")
         return self.passed[step]
+
+    def fetched(self) -> "ProjectSync | None":
+        """Return what was fetched before the run was written, None in any other run.
+
+        Raises:
+            Exception: What the sync raised there.
+        """
+        if self.has_run and self.synced is None:
+            raise self.error or LookupError("there was no sync")
+        return self.synced
 
     def read(self, step: str) -> "SuperPrompt | None":
         """Return what a step left for the one after it, None in a run that reads stage files."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ragstream_app.output.stages import call_text, stage_text, usage_from, usage_text
-from ragstream_app.output.words import KEY_DIGITS, duration, moment, one_line, printable, size
+from ragstream_app.output.words import KEY_DIGITS, duration, moment, one_line, printable
 from ragstream_app.session import note
 from ragstream_core.ingestion.forecast import UNREADABLE
 from ragstream_core.ingestion.stats import FILE_KEYS
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.forecast import Forecast
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.services.eval_gold import GoldReport
-    from ragstream_core.services.sync_project import ProjectSync
     from ragstream_core.wiring.ingestion import ProjectStatus
 
 MAX_SHOWN = 12
@@ -62,33 +61,6 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
     run = f" · Dagster run {run_id[:8]}" if run_id else ""
     more = after_text(stats)
     typer.echo(f"{done} generation {stats.generation} in {stats.seconds:.2f} s{rate}{more}{run}")
-
-
-def print_sync(done: ProjectSync) -> None:
-    """Print a line an address, what failed, and what is left where it is by reason."""
-    would = "would be " if any(root.report.dry_run for root in done.roots) else ""
-    for root in done.roots:
-        report = root.report
-        typer.echo(
-            printable(
-                f"{report.url}: {len(report.fetched):,} {would}fetched ({size(report.bytes)}), "
-                f"{report.unchanged:,} unchanged, {len(report.removed):,} {would}removed"
-            )
-        )
-        for path, reason in report.failed:
-            typer.echo(printable(f"  failed: {one_line(path)}: {reason}"))
-        for reason, paths in _by_reason(report.skipped).items():
-            names = f"{len(paths):,} files" if len(paths) > 3 else ", ".join(map(one_line, paths))
-            typer.echo(printable(f"  left there: {names}: {reason}"))
-    for url, reason in done.problems:
-        typer.echo(printable(f"{url}: {reason}"))
-
-
-def _by_reason(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path, reason in rows:
-        found.setdefault(reason, []).append(path)
-    return found
 
 
 def after_text(stats: IngestionStats) -> str:

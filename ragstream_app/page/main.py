@@ -18,6 +18,7 @@ from ragstream_app.page.panels import (
     first_steps,
     map,
     memory,
+    new_documents,
     preview,
     projects,
     prompt,
@@ -96,6 +97,7 @@ def show_sidebar() -> None:
     """Draw projects and uploads, files, retrieval, agents and the weather."""
     with st.sidebar:
         projects.show()
+        new_documents.show()
         choice.show()
         files.show()
         retrieval.show()

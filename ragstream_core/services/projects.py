@@ -258,7 +258,11 @@ def _folder(workspace: Workspace, given: str | Path) -> Path:
     if not str(given).strip():
         raise UsageError("a path is empty", hint="name the folder; `.` is the one you are in")
     try:
-        path = Path(given).expanduser().resolve(strict=True)
+        home = Path(given).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{given}: there is no such user", hint="check the path") from None
+    try:
+        path = home.resolve(strict=True)
         with os.scandir(path) as entries:
             next(entries, None)
     except FileNotFoundError:
@@ -331,6 +335,19 @@ def _content(
         raise UsageError(
             said, hint=("give each folder a name with ", AddOption("--label")) if twice else ()
         ) from None
+
+
+def name_for(workspace: Workspace, place: str) -> str:
+    """Return the name of a project that was given none, from its first folder or address.
+
+    Args:
+        workspace: The data root.
+        place: A path, or an address; it is checked, and nobody is contacted.
+
+    Raises:
+        UsageError: Neither a folder that can be read nor an address.
+    """
+    return label_of(_place(workspace, place))
 
 
 def label_of(place: Path | Address) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import RagstreamError, RunCommand, UsageError
+from ragstream_core.errors import Advice, RagstreamError, RunCommand, UsageError, worded
 from ragstream_core.index.pulled import require_own
 from ragstream_core.records.identity import Json
 
@@ -29,23 +29,43 @@ class RootSync:
 
 
 @dataclass(frozen=True, slots=True)
+class RootProblem:
+    """Why one address could not be mirrored; what was fetched of it before stays.
+
+    Attributes:
+        url: The address.
+        message: What is wrong.
+        advice: What to do about it; may be empty.
+    """
+
+    url: str
+    message: str
+    advice: Advice = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectSync:
     """What a sync did.
 
     Attributes:
         project: Its name.
         roots: Its addresses, each with what was fetched.
-        problems: (address, reason) of those that could not be mirrored; what they had stays.
+        problems: Of those that could not be mirrored.
     """
 
     project: str
     roots: tuple[RootSync, ...]
-    problems: tuple[tuple[str, str], ...] = ()
+    problems: tuple[RootProblem, ...] = ()
 
     @property
     def is_complete(self) -> bool:
         """Whether every wanted file of every address is here."""
         return not self.problems and not any(root.report.failed for root in self.roots)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a document came or went."""
+        return any(root.report.fetched or root.report.removed for root in self.roots)
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream project sync --json` prints."""
@@ -53,7 +73,7 @@ class ProjectSync:
             "project": self.project,
             "complete": self.is_complete,
             "roots": [{"label": root.label, **root.report.to_json()} for root in self.roots],
-            "problems": [list(row) for row in self.problems],
+            "problems": [[row.url, row.message, worded(row.advice)] for row in self.problems],
         }
 
     def totals(self) -> dict[str, int]:
@@ -82,6 +102,18 @@ class SyncRequest:
     labels: tuple[str, ...] = ()
     empty_ok: bool = False
     dry_run: bool = False
+
+
+def addresses(workspace: Workspace, project: str) -> tuple[str, ...]:
+    """Return the addresses of a project; none if it has only folders. Contacts nobody.
+
+    Raises:
+        UnknownProject: There is no such project.
+        UsageError: Its ``project.yaml`` cannot be used.
+    """
+    from ragstream_core.wiring import mirrors
+
+    return tuple(root.address.url for root in mirrors.roots(workspace, project))
 
 
 def sync_if_remote(
@@ -143,7 +175,7 @@ def sync_project(
         )
     wanted = [root for root in found if not request.labels or root.label in request.labels]
     done: list[RootSync] = []
-    problems: list[tuple[str, str]] = []
+    problems: list[RootProblem] = []
     for root in wanted:
         try:
             report = mirrors.sync_root(
@@ -153,7 +185,7 @@ def sync_project(
         except RagstreamError as error:
             if len(wanted) == 1:
                 raise
-            problems.append((root.address.url, error.message))
+            problems.append(RootProblem(root.address.url, error.message, error.advice))
             continue
         done.append(RootSync(root.label, report))
     return ProjectSync(project, tuple(done), tuple(problems))

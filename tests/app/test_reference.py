@@ -25,7 +25,8 @@ COMMANDS = (
     "prompts", "prompts gc", "runs", "runs gc", "history", "history adopt",
     "history append", "history show", "history sessions", "history tag", "history import",
     "history export", "history embed", "history backfill", "history check", "history clear", "mcp",
-    "mcp install",
+    "mcp install", "init", "project", "project add", "project list", "project sync",
+    "project remove",
 )  # fmt: skip
 
 

@@ -95,9 +95,9 @@ def ingest(
     workspace = session_of(ctx).workspace()
     how = _How(workspace, verify=verify, rebuild=rebuild, accept=yes, record=not no_record)
     wanted = _wanted(workspace, projects, workspace.own_projects())
-    synced = all(_synced(workspace, name, as_json=as_json) for name in wanted) if sync else True
+    unsynced = _sync_each(how, wanted, as_json=as_json) if sync else 0
     results, worst = _ingest_each(how, wanted, as_json=as_json)
-    worst = max(worst, 0 if synced else 1)
+    worst = max(worst, unsynced)
     if as_json:
         emit_json(results if len(wanted) > 1 else results[0])
     elif not worst:
@@ -175,11 +175,27 @@ def _errors(unusable: Mapping[str, RagstreamError]) -> list[dict[str, Any]]:
     ]
 
 
-def _synced(workspace: Workspace, project: str, *, as_json: bool) -> bool:
-    """Fetch what is new at a project's addresses; return whether all of it is here."""
+def _sync_each(how: _How, wanted: list[str], *, as_json: bool) -> int:
+    """Fetch what is new at the addresses of each project; return the worst exit code.
+
+    Raises:
+        RagstreamError: The only project could not be synced.
+    """
     from ragstream_app.cli.commands.project import sync_and_note
 
-    return sync_and_note(workspace, project, quiet=as_json)
+    worst = 0
+    for project in wanted:
+        try:
+            done = sync_and_note(how.workspace, project, record=how.record, quiet=as_json)
+        except (RagstreamError, OSError) as error:
+            if len(wanted) == 1:
+                raise
+            worst = max(worst, exit_code(error))
+            note(f"{project}:")
+            show(error)
+        else:
+            worst = max(worst, 0 if done else 1)
+    return worst
 
 
 class _How:

@@ -9,14 +9,15 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
-from ragstream_app.session import emit_json, note, session_of
-from ragstream_core.errors import UsageError, quoted
+from ragstream_app.session import emit_json, is_recorded, note, session_of
+from ragstream_core.errors import UsageError, quoted, worded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ragstream_core.services.projects import ProjectState
     from ragstream_core.services.remove_project import Removed
+    from ragstream_core.services.sync_project import ProjectSync, SyncRequest
     from ragstream_core.wiring.workspace import Workspace
 
 ADD_EPILOG = """**Examples**
@@ -188,6 +189,7 @@ def sync(
         bool,
         typer.Option("--yes", metavar="", help="Take a place that lists nothing for emptied."),
     ] = False,
+    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Fetch what is new at the addresses of a project, and drop what is no longer there.
@@ -201,46 +203,78 @@ def sync(
         OperationFailed: It does not answer.
         Exit: Files or addresses could not be had; the old ones stay.
     """
-    from ragstream_app.output.progress import ingest_progress
-    from ragstream_app.output.tables import print_sync
-    from ragstream_core.services.sync_project import SyncRequest, sync_project
+    from ragstream_core.services.sync_project import SyncRequest
 
     workspace = session_of(ctx).workspace()
     request = SyncRequest(tuple(label or ()), empty_ok=yes, dry_run=dry_run)
-    with ingest_progress(name) as progress:
-        done = sync_project(workspace, name, request, progress=progress)
+    done, run_id = _synced(
+        workspace, name, request, record=is_recorded(workspace, wanted=not no_record)
+    )
     if as_json:
-        emit_json(done.to_json())
+        emit_json({**done.to_json(), "run_id": run_id})
     else:
-        print_sync(done)
+        _print_sync(done, run_id)
     if not as_json and not dry_run:
         note(f"next: ragstream ingest {name}")
     if not done.is_complete:
         raise typer.Exit(1)
 
 
-def sync_and_note(workspace: Workspace, name: str, *, quiet: bool) -> bool:
+def sync_and_note(workspace: Workspace, name: str, *, record: bool, quiet: bool) -> bool:
     """Sync a project before an ingest; return whether all of it is here.
 
     Args:
         workspace: The data root.
         name: The project.
+        record: Whether a Dagster run may be written.
         quiet: Keep standard output for JSON; what failed is noted.
 
     Raises:
         RagstreamError: As `sync_project`.
     """
-    from ragstream_app.output.progress import ingest_progress
-    from ragstream_app.output.tables import print_sync
-    from ragstream_core.services.sync_project import sync_project
-
-    with ingest_progress(name) as progress:
-        done = sync_project(workspace, name, progress=progress)
+    done, run_id = _synced(workspace, name, None, record=record)
     if not quiet:
-        print_sync(done)
+        _print_sync(done, run_id)
     elif not done.is_complete:
         note(f"{name}: not all of it could be fetched; ragstream project sync {name}")
     return done.is_complete
+
+
+def _synced(
+    workspace: Workspace, name: str, request: SyncRequest | None, *, record: bool
+) -> tuple[ProjectSync, str]:
+    """Sync a project with progress; return what came of it, and the Dagster run or "".
+
+    Raises:
+        RagstreamError: As `sync_project`.
+    """
+    from ragstream_app.output.progress import ingest_progress
+
+    with ingest_progress(name) as progress:
+        if not record:
+            from ragstream_core.services.sync_project import sync_project
+
+            return sync_project(workspace, name, request, progress=progress), ""
+        from ragstream_assets.recorder.sync_run import record_sync
+
+        made = record_sync(workspace, name, request, progress=progress)
+    if made.warning:
+        note(f"warning: {made.warning}")
+    return made.done, made.run_id
+
+
+def _print_sync(done: ProjectSync, run_id: str) -> None:
+    from ragstream_app.output.synced import sync_lines
+    from ragstream_app.output.words import printable
+
+    for line in sync_lines(done):
+        typer.echo(line)
+    for row in done.problems:
+        typer.echo(printable(f"{row.url}: {row.message}"))
+        if row.advice:
+            typer.echo(printable(f"  next: {worded(row.advice)}"))
+    if run_id:
+        typer.echo(f"Dagster run {run_id[:8]}")
 
 
 def remove(

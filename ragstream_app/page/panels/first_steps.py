@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels import notices, projects
+from ragstream_app.page.panels import new_documents, notices, projects
 from ragstream_app.page.panels.conversation import imports
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, workspace
@@ -26,8 +26,14 @@ def show() -> None:
         st.info("Choose a project in the sidebar; the prompt reads what it holds.")
     elif raw:
         names = ", ".join(map(literal, raw))
+        unfetched = [name for name in raw if projects.addresses(name)]
         if any(map(projects.is_running, raw)):
             st.info(f"Being ingested: {names}. Then ask a question and press **Run all**.")
+        elif unfetched:
+            st.info(
+                f"Not fetched yet: {', '.join(map(literal, unfetched))}. Press **Sync** in the "
+                "sidebar: it fetches the documents and ingests them."
+            )
         else:
             st.info(f"Not ingested yet: {names}. Press **Ingest Folder** in the sidebar.")
 
@@ -73,7 +79,8 @@ def _folder() -> None:
         on_click=notices.attempt,
         args=(PLACE, _on_folder),
         width="stretch",
-        help="To upload documents instead, make a project in the sidebar.",
+        help="To upload documents, or to fetch them from an address, press New project in the "
+        "sidebar.",
     )
 
 
@@ -104,5 +111,5 @@ def _on_folder() -> Notice:
     folder = (st.session_state.get(FOLDER_KEY) or "").strip()
     if not folder:
         raise UsageError("no folder given", hint="type the path of a folder on this machine")
-    projects.add_folder(folder)
+    new_documents.add_places([folder])
     return Notice()

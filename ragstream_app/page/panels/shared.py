@@ -299,6 +299,8 @@ def on_the_page(action: Action, *, alone: bool) -> str:
             return "write into Prompt what you want to know"
         case RunCommand("ingest", project) if "--" not in project:
             return f"press Ingest Folder{project and f' of {project}'} in the sidebar"
+        case RunCommand("project sync", project) if "--" not in project:
+            return f"press Sync of {project} in the sidebar"
         case RunCommand() | RunProgram() | SetVariable():
             said = on_the_command_line(action, alone=True)
             return f"in a terminal: {said}" if alone else f"`{said}` in a terminal"

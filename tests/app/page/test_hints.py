@@ -83,6 +83,10 @@ WORDS = {
     RunCommand("ingest", "x --rebuild"): (
         "ragstream ingest x --rebuild", "in a terminal: ragstream ingest x --rebuild"
     ),
+    RunCommand("project sync", "x"): (
+        "ragstream project sync x",
+        "press Sync of x in the sidebar",
+    ),
     RunCommand("prompt"): ("ragstream prompt", "write into Prompt what you want to know"),
     RunProgram("pip install x"): ("pip install x", "in a terminal: pip install x"),
     AddOption("--force"): ("--force", "--force on the command line"),

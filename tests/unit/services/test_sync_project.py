@@ -150,8 +150,11 @@ def test_one_address_that_fails_does_not_stop_the_others(space, web):
     added(space, web, away, labels=["here", "away"])
     done = sync_project(space, "guide")
     assert not done.is_complete and len(done.roots) == 1
-    assert done.problems[0][0] == away and "does not answer" in done.problems[0][1]
-    assert json.loads(json.dumps(done.to_json()))["complete"] is False
+    (problem,) = done.problems
+    assert problem.url == away and "does not answer" in problem.message and problem.advice
+    told = json.loads(json.dumps(done.to_json()))
+    assert told["complete"] is False and told["problems"][0][0] == away
+    assert all(told["problems"][0])
     with pytest.raises(OperationFailed, match="does not answer"):
         sync_project(space, "guide", SyncRequest(labels=("away",)))
 
