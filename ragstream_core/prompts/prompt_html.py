@@ -6,12 +6,10 @@ no picture, and every word of the prompt is text.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import unquote
+from collections.abc import Iterator, Sequence
 
 from ragstream_core.prompts.citations import shown_name
-from ragstream_core.prompts.reparse import BEFORE, sections_of
+from ragstream_core.prompts.outline import Part, Quotation, Statement, outline
 from ragstream_core.records import SuperPrompt
 from ragstream_core.text.markup import fold_html, pre_html, table_html, visible
 
@@ -65,58 +63,31 @@ def block_colour(number: int) -> str:
 
 
 def _sections(prompt: SuperPrompt) -> Iterator[str]:
-    extras = prompt.extras
-    blocks = {block.name: (n, block.tokens) for n, block in enumerate(extras.token_tree.blocks)}
-    frames = _frame(extras.fence.nonce)
-    told = _passages(prompt)
-    for section in sections_of(extras.super_prompt, extras.fence.nonce):
-        number, tokens = blocks.get(section.name, (len(_COLOURS) - 1, 0))
-        count = f" · {tokens:,} tokens" if tokens else ""
+    for number, block in enumerate(outline(prompt)):
+        count = f" · {block.tokens:,} tokens" if block.tokens else ""
         swatch = f'<span style="{_SWATCH};background:{block_colour(number)}"></span>'
-        summary = f"{swatch}<b>{visible(section.name or BEFORE)}</b>{count}"
-        text = section.text.partition("\n")[2] if section.name else section.text
-        body = "".join(_parts(text, frames, told))
-        yield fold_html(summary, body, unfolded=section.name in _UNFOLDED)
+        summary = f"{swatch}<b>{visible(block.name)}</b>{count}"
+        body = "".join(map(_part, block.parts))
+        yield fold_html(summary, body, unfolded=block.name in _UNFOLDED)
 
 
-def _frame(nonce: str) -> re.Pattern[str]:
-    """Return what a framed text looks like; a line inside one begins with a bar, so it ends once.
-
-    Groups: citation id, source, other attributes, quoted lines.
-    """
-    mark = re.escape(nonce)
-    return re.compile(
-        rf'^<<DOC (?:\d+) {mark} id="([^"\n]*)" source="([^"\n]*)"([^\n]*)>>\n'
-        rf"((?:\|[^\n]*\n)*)<<END DOC \d+ {mark}>>$",
-        re.MULTILINE,
-    )
+def _part(part: Part) -> str:
+    if isinstance(part, Quotation):
+        return fold_html(_source(part), pre_html(part.text))
+    if isinstance(part, Statement):
+        cited = " ".join(f"<code>{visible(f'{name} {cid}')}</code>" for cid, name in part.cited)
+        heading = f"<em>{visible(part.heading)}:</em> " if part.heading else ""
+        return f"<p><b>{visible(part.number)}</b> {heading}{visible(part.text)} {cited}</p>"
+    return pre_html(part)
 
 
-def _parts(text: str, frames: re.Pattern[str], told: Mapping[str, str]) -> Iterator[str]:
-    """Yield the text between frames as lines, and each frame as a block with its source."""
-    at = 0
-    for match in frames.finditer(text):
-        yield pre_html(text[at : match.start()].strip("\n"))
-        cited, source, attributes, quoted = match.groups()
-        mode = re.search(r'mode="(\w+)"', attributes)
-        facts = [visible(f) for f in (told.get(cited, ""), mode[1] if mode else "") if f]
-        line = f"{visible(unquote(source))} <code>{visible(cited)}</code>"
-        lines = re.sub(r"^\| ?", "", quoted, flags=re.MULTILINE).removesuffix("\n")
-        yield fold_html(" · ".join([line, *facts]), pre_html(lines))
-        at = match.end()
-    yield pre_html(text[at:].strip("\n"))
-
-
-def _passages(prompt: SuperPrompt) -> dict[str, str]:
-    """Return citation id → page and score, for those that have one."""
-    extras = prompt.extras
-    told = {}
-    for cited, issued in extras.citations.items():
-        scores = extras.scores.get(issued.chunk_id)
-        page = f"page {issued.page_number}" if issued.page_number else ""
-        score = f"score {scores.score:.3f}" if scores else ""
-        told[cited] = " · ".join(part for part in (page, score) if part)
-    return told
+def _source(quoted: Quotation) -> str:
+    """Return the line of a quotation: where it is from, and by what it was ranked."""
+    page = f"page {quoted.page}" if quoted.page else ""
+    score = f"score {quoted.score:.3f}" if quoted.score else ""
+    facts = (quoted.heading, page, score, quoted.mode)
+    named = f"{visible(quoted.source)} <code>{visible(quoted.id)}</code>"
+    return " · ".join([named, *(visible(fact) for fact in facts if fact)])
 
 
 def _candidates(prompt: SuperPrompt) -> str:
