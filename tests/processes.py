@@ -1,6 +1,8 @@
 """Processes, ports and HTTP servers, for tests that start some: who lives, what is free."""
 
+import base64
 import contextlib
+import itertools
 import os
 import socket
 import threading
@@ -8,21 +10,29 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+PATIENCE_S = 60.0
+_PORTS = itertools.count(os.getpid() * 37)
+
 
 def free_port() -> int:
-    """Return a port of the loopback address that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a port of the loopback address that nothing listens on, another one each time.
+
+    The system gives none of these out by itself, so it stays free until a server takes it; each
+    worker begins elsewhere.
+    """
+    for number in _PORTS:
+        port = 20_000 + number % 12_000
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("unreachable: the count has no end")
 
 
 def alive(pid: int) -> bool:
     """Whether a process runs; a zombie does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    with contextlib.suppress(OSError):  # it may end at any moment
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def children(pid: int) -> list[int]:
@@ -34,7 +44,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def until(condition, seconds: float = 20.0) -> bool:
+def command_of(pid: int) -> str:
+    """Return the words that a process was started with; nothing if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
+
+
+def until(condition, seconds: float = PATIENCE_S) -> bool:
     """Wait until something is so; return whether it is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -42,6 +59,30 @@ def until(condition, seconds: float = 20.0) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def read_head(stream: socket.socket) -> bytes:
+    """Return the head of an HTTP answer, in whatever pieces it comes."""
+    said = b""
+    while b"\r\n\r\n" not in said and (more := stream.recv(4096)):
+        said += more
+    return said
+
+
+def opens_web_socket(port: int, path: str, headers: dict[str, str]) -> bool:
+    """Whether a server on loopback opens a WebSocket for a browser that sends these headers."""
+    sent = {
+        "Host": f"127.0.0.1:{port}",
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+        "Sec-WebSocket-Version": "13",
+        **headers,
+    }
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {text}" for name, text in sent.items())]
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as stream:
+        stream.sendall("\r\n".join([*lines, "", ""]).encode())
+        return read_head(stream).startswith(b"HTTP/1.1 101")
 
 
 class LoopbackServer(ThreadingHTTPServer):

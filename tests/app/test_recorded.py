@@ -1,9 +1,7 @@
 """The same commands and buttons with recording on, as it is by default."""
 
 import json
-import os
 import signal
-import threading
 from itertools import pairwise
 
 import pytest
@@ -78,22 +76,26 @@ def test_a_command_answers_first_and_waits_for_its_run_a_while(
     recording, run, monkeypatch, interrupted
 ):
     from ragstream_assets.recorder import runs
-    from ragstream_assets.recorder.writer import Writer
+    from ragstream_assets.recorder.writer import Recording, Writer
 
     assert run("ingest", "manual", "--no-record")[0] == 0
     monkeypatch.setattr(prompt_runner, "QUIET_S", 0.05)
     monkeypatch.setattr(prompt_runner, "PATIENCE_S", 30.0 if interrupted else 0.05)
     monkeypatch.setattr("ragstream_assets.recorder.writer.writer", writer := Writer())
     monkeypatch.setattr("ragstream_assets.recorder.chain_run.writer", writer)
+    waited = Recording.wait
+
+    def wait(self, seconds):
+        if interrupted and seconds == prompt_runner.PATIENCE_S:
+            signal.raise_signal(signal.SIGINT)
+        return waited(self, seconds)
+
+    monkeypatch.setattr(Recording, "wait", wait)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
     try:
         with runs.one_run:
-            if interrupted:
-                timer.start()
             code, out, err = run("prompt", QUESTION, "-p", "manual")
     finally:
-        timer.cancel()
         signal.signal(signal.SIGINT, handler)
     assert code == 0 and QUESTION in out
     assert "writing the run" in err and "took too long; the prompt is kept" in err

@@ -25,7 +25,7 @@ from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.lengths import FULL
-from tests.processes import children, free_port, until
+from tests.processes import alive, children, command_of, free_port, until
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 20 if FULL else 1
@@ -60,12 +60,12 @@ class Up:
         found: dict[str, list[int]] = {name: [] for name in sum(ROUND, ())}
         for pid in children(self.process.pid):
             for name, word in SERVERS.items():
-                if word in words(pid):
+                if word in command_of(pid):
                     found[name].append(pid)
-                    codes = [child for child in children(pid) if "grpc" in words(child)]
+                    codes = [child for child in children(pid) if "grpc" in command_of(child)]
                     found.setdefault(f"code server of the {name}", []).extend(codes)
         for server in found["code server of the daemon"]:
-            found[RUN] += [p for p in children(server) if "spawn_main" in words(p)]
+            found[RUN] += [p for p in children(server) if "spawn_main" in command_of(p)]
         return found
 
     def healthy(self) -> bool:
@@ -89,12 +89,6 @@ class Up:
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)["data"]
-
-
-def words(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    return ""
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +118,7 @@ def up(tmp_path_factory) -> Iterator[Up]:
         yield running
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(120)
 
 
 @pytest.mark.slow
@@ -178,11 +172,4 @@ def test_the_end_leaves_no_process(up):
     started = {pid for pids in up.pids().values() for pid in pids}
     up.process.send_signal(signal.SIGTERM)
     assert up.process.wait(60) == 128 + signal.SIGTERM
-    assert until(lambda: not any(map(_runs, started)), 60)
-
-
-def _runs(pid: int) -> bool:
-    """Whether there is such a process; one that only waits for its parent to notice is none."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
+    assert until(lambda: not any(map(alive, started)))

@@ -36,7 +36,7 @@ def test_lines_say_where_it_is_also_while_a_phase_reports_nothing(monkeypatch):
     monkeypatch.setattr(progress, "note", said.put)
 
     def next_line(than: str = "") -> str:
-        return next(line for line in iter(lambda: said.get(timeout=10), None) if line != than)
+        return next(line for line in iter(lambda: said.get(timeout=60), None) if line != than)
 
     with ingest_progress("demo") as report:
         report("read", 1, 2)

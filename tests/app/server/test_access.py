@@ -1,15 +1,12 @@
 """The page's door: on this machine alone, or behind a password, and never for a foreign page."""
 
-import base64
 import contextlib
 import http.client
 import os
 import re
-import socket
 import stat
 import subprocess
 import sys
-import time
 from urllib.parse import urlencode
 
 import pytest
@@ -21,7 +18,7 @@ from ragstream_app.server.access import page_access
 from ragstream_app.server.processes import HOST, answers
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting
-from tests.processes import free_port
+from tests.processes import PATIENCE_S, free_port, opens_web_socket, until
 from tests.workspaces import ROOT
 
 SECRET = "four plain words here"
@@ -144,19 +141,19 @@ def page_server(**settings_):
         stderr=subprocess.STDOUT,
     )
     try:
-        deadline = time.monotonic() + 60
-        while not answers(f"http://{HOST}:{port}/_stcore/health"):
-            assert process.poll() is None, process.stdout.read()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        health = f"http://{HOST}:{port}/_stcore/health"
+        assert until(lambda: answers(health) or process.poll() is not None, 120)
+        assert process.poll() is None, process.stdout.read()
         yield port
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE_S)
 
 
 def ask(port, method="GET", path="/", headers=None, body=""):
-    with contextlib.closing(http.client.HTTPConnection(HOST, port, timeout=30)) as connection:
+    with contextlib.closing(
+        http.client.HTTPConnection(HOST, port, timeout=PATIENCE_S)
+    ) as connection:
         connection.request(
             method, path, body or None, {"Host": f"{HOST}:{port}", **(headers or {})}
         )
@@ -166,18 +163,7 @@ def ask(port, method="GET", path="/", headers=None, body=""):
 
 def opens(port, **headers) -> bool:
     """Whether the page opens its WebSocket for a browser that sends these headers."""
-    lines = {
-        "Host": f"{HOST}:{port}",
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
-        "Sec-WebSocket-Version": "13",
-        **headers,
-    }
-    text = "GET /_stcore/stream HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items())
-    with socket.create_connection((HOST, port), timeout=30) as stream:
-        stream.sendall((text + "\r\n").encode())
-        return stream.recv(200).startswith(b"HTTP/1.1 101")
+    return opens_web_socket(port, "/_stcore/stream", headers)
 
 
 def test_foreign_pages_reach_nothing_of_the_page(data):

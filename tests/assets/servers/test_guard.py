@@ -5,17 +5,13 @@ requests launch runs and report assets, so that a guard that lets them through i
 """
 
 import asyncio
-import base64
 import contextlib
 import http.client
 import json
 import os
 import signal
-import socket
 import threading
-import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -27,6 +23,14 @@ from ragstream_assets.instance import dagster_home, instance_of
 from ragstream_assets.schedules import retention_job
 from ragstream_assets.servers.code_servers import revive
 from ragstream_assets.servers.guard import Guard, own_hosts, refusal
+from tests.processes import (
+    PATIENCE_S,
+    children,
+    command_of,
+    free_port,
+    opens_web_socket,
+    until,
+)
 
 PORT = 3000
 OWN = own_hosts(PORT)
@@ -129,19 +133,10 @@ class Running:
 
     def socket_opens(self, origin: str = "", host: str = "") -> bool:
         """Whether the server opens a WebSocket for a page of this Origin."""
-        lines = [
-            "GET /graphql HTTP/1.1",
-            f"Host: {host or f'127.0.0.1:{self.port}'}",
-            "Upgrade: websocket",
-            "Connection: Upgrade",
-            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
-            "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Protocol: graphql-ws",
-            *([f"Origin: {origin}"] if origin else []),
-        ]
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as stream:
-            stream.sendall("\r\n".join([*lines, "", ""]).encode())
-            return stream.recv(200).startswith(b"HTTP/1.1 101")
+        given = {"Host": host, "Origin": origin}
+        headers = {name: text for name, text in given.items() if text}
+        headers["Sec-WebSocket-Protocol"] = "graphql-ws"
+        return opens_web_socket(self.port, "/graphql", headers)
 
     def state(self) -> tuple[int, int]:
         """Runs, and events of assets."""
@@ -159,20 +154,16 @@ class Running:
 def _listening(app):
     import uvicorn
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = uvicorn.Server(
         uvicorn.Config(app(port), host="127.0.0.1", port=port, log_level="error")
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.02)
+    assert until(lambda: server.started or not thread.is_alive()) and thread.is_alive()
     yield port
     server.should_exit = True
-    thread.join(20)
+    thread.join(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -256,28 +247,15 @@ def test_a_killed_code_server_is_started_again(servers):
     guarded, _, context = servers
     assert revive(context) == []
     os.kill(_code_server_pid(), signal.SIGKILL)
-    assert _within(30, lambda: revive(context) == ["ragstream"])
+    assert until(lambda: revive(context) == ["ragstream"])
     assert revive(context) == []
     body = json.dumps({"query": LAUNCH})
     assert b"LaunchRunSuccess" in guarded.send(Probe("POST", "/graphql", JSON, body))[1]
 
 
 def _code_server_pid() -> int:
-    pids: list[int] = []
-    for task in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
-            pids += map(int, task.read_text().split())
-    (found,) = [p for p in pids if b"grpc" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    (found,) = [p for p in children(os.getpid()) if "grpc" in command_of(p)]
     return found
-
-
-def _within(seconds, condition):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.2)
-    return False
 
 
 # --- the rules themselves, without a server ---

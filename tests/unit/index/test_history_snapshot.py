@@ -200,7 +200,7 @@ def test_readers_beside_a_publisher_see_old_or_new(path):
     seen, stop = set(), threading.Event()
 
     def read():
-        while not stop.is_set():
+        while not (stop.is_set() and seen):
             forget_snapshots()
             view = open_snapshot(path)
             view.verify()

@@ -20,7 +20,7 @@ def waits():
 def chat(server, waits):
     """Makes a model whose waiting takes no time and is written down."""
 
-    def made(*, url="", key=KEY, key_url="", timeout_s=5.0, budget_s=60.0, **options):
+    def made(*, url="", key=KEY, key_url="", timeout_s=60.0, budget_s=60.0, **options):
         url = url or server.url
         endpoint = endpoint_at(
             url, key=key, key_url=key_url or url, timeout_s=timeout_s, budget_s=budget_s

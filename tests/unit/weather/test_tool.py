@@ -251,17 +251,14 @@ def test_a_place_at_the_date_line_has_a_forecast_on_its_other_side(open_meteo):
 def drip(handler):
     """A byte now and then: no read times out, the whole never comes."""
     handler.head(content_length="100000")
-    for _ in range(200):
-        handler.wfile.write(b" ")
-        handler.wfile.flush()
-        time.sleep(0.05)
+    head_drip(handler)
 
 
 def head_drip(handler):
-    for _ in range(200):
+    for _ in range(500):
         handler.wfile.write(b"X")
         handler.wfile.flush()
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def cut(handler):
@@ -393,8 +390,19 @@ def test_a_list_of_places_that_is_none_ends_the_look_up(open_meteo, name):
 @pytest.mark.parametrize("first", [True, False], ids=["places", "forecast"])
 def test_a_slow_answer_ends_with_the_clock(open_meteo, slow, first):
     """Each byte comes in time, the whole does not: the clock counts, not the silence."""
+
+    class Impatient(OpenMeteo):
+        """Gives little time to the question that is answered slowly, to the other all it needs."""
+
+        def places(self, city, *, country="", limit_s):
+            return super().places(city, country=country, limit_s=0.8 if first else limit_s)
+
+        def hours(self, place, days, *, limit_s):
+            return super().hours(place, days, limit_s=0.8)
+
     open_meteo.answers = [slow] if first else [raw(places(BERLIN)), slow]
-    found = failed(tool(open_meteo.url, timeout_s=0.6).run("Berlin"), "no whole answer within")
+    api = Impatient(geocoding_url=open_meteo.url, forecast_url=open_meteo.url)
+    found = failed(WeatherTool(api).run("Berlin"), "no whole answer within")
     assert (found.place is None) == first
 
 

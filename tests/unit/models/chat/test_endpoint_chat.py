@@ -35,7 +35,7 @@ from tests.model_server import (
     said,
     status,
 )
-from tests.processes import free_port
+from tests.processes import free_port, until
 
 
 class City(BaseModel):
@@ -263,7 +263,7 @@ def test_too_slow_is_a_timeout_and_is_not_paid_twice(chat, server, answer, strea
     with pytest.raises(ChatFailed) as caught:
         list(model.stream(ASKED)) if streamed else model.complete(ASKED)
     assert type(caught.value) is ChatTimeout, caught.value
-    assert len(server.seen) == 1
+    assert until(lambda: server.seen) and len(server.seen) == 1
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
@@ -428,16 +428,16 @@ def test_a_stream_that_ends_badly_is_partial_and_never_repeated(chat, server, an
 
 
 def test_a_stream_that_falls_silent_is_partial(chat, server):
-    server.answers = [events(event("half a sen"), event(" more"), pause_s=1.5)]
-    reply = list(chat(timeout_s=0.4).stream(ASKED))[-1].reply
+    server.answers = [events(event("half a sen"), event(" more"), pause_s=30)]
+    reply = list(chat(timeout_s=2).stream(ASKED))[-1].reply
     assert (reply.text, reply.status) == ("half a sen", "partial")
-    assert "within 0.4 s" in reply.reason or "in time" in reply.reason  # whose clock was first
+    assert "within 2 s" in reply.reason or "in time" in reply.reason  # whose clock was first
 
 
 def test_a_stream_that_never_ends_ends_with_the_budget(chat, server):
-    server.answers = [events(*[event("x ")] * 200, pause_s=0.02)]
-    reply = list(chat(timeout_s=0.4, budget_s=0.8).stream(ASKED))[-1].reply
-    assert reply.status == "partial" and 1 < len(reply.text) < 380
+    server.answers = [events(*[event("x ")] * 2000, pause_s=0.02)]
+    reply = list(chat(budget_s=2).stream(ASKED))[-1].reply
+    assert reply.status == "partial" and 1 < len(reply.text) < 3800
 
 
 def test_a_stream_of_fifty_megabytes_is_cut(chat, server):

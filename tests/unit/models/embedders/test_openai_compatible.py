@@ -65,7 +65,7 @@ def other_dimension(handler):
 def make(server, tmp_path, waits):
     """Makes an embedder whose waiting takes no time and is written down."""
 
-    def made(*, timeout_s=2.0, budget_s=60.0, key_url=None, model="toy"):
+    def made(*, timeout_s=60.0, budget_s=60.0, key_url=None, model="toy"):
         server.answers = [vectors]
         endpoint = endpoint_at(
             server.url,
