@@ -85,12 +85,16 @@ def questions_of(
 
     Args:
         queries: Rows with ``id``, ``text`` and ``meta``: ``conv``, perhaps ``category``.
-        documents: The corpus.
+        documents: The corpus; a question is asked at the time of the last turn, ``meta.now``.
 
     Raises:
         UsageError: A question names no conversation of the corpus.
     """
     sessions = sessions_of(documents)
+    times: dict[str, str] = {}
+    for document in documents:
+        conv, time = str(document["meta"]["conv"]), document["meta"].get("date")
+        times[conv] = max(times.get(conv, NO_TIME), timestamp_of(str(time or "")))
     found = []
     for query in queries:
         meta = dict(query.get("meta") or {})
@@ -101,5 +105,6 @@ def questions_of(
             continue
         if "category" in meta:
             meta.setdefault("kind", f"category {meta['category']}")
-        found.append({**query, "meta": {**meta, "session": session}})
+        meta |= {"session": session, "now": times[str(meta["conv"])]}
+        found.append({**query, "meta": meta})
     return found

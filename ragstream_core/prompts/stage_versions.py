@@ -26,7 +26,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 3,
     "a2_prompt_shaper": 6,
     "a1_file_injector": 2,
-    "retrieval": 5,
+    "retrieval": 6,
     "reranker": 4,
     "a3_nli_gate": 3,
     "a4_condenser": 7,

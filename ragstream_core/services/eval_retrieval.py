@@ -249,7 +249,7 @@ def _inputs(space: Workspace, view: HistoryView, query: dict[str, Any]) -> Promp
         lock=False,
         settings=settings.pinned(),
         texts={},
-        now=conversations.NO_TIME,
+        now=query["meta"]["now"],
         time_zone="UTC",
         models={"counter": counter.name},
         code={},

@@ -218,8 +218,8 @@ class HistoryConfig(Section):
     gold_bias: float = Field(0.3, ge=0, le=1, description="Added to the score of GOLD turns.")
     silver_bias: float = Field(0.1, ge=0, le=1, description="Added to the score of SILVER turns.")
     around: bool = Field(
-        default=True, description="Let a turn's rank count the turns beside it, its sitting and "
-        "whether the question names who speaks.",
+        default=True, description="Let a turn's rank count the turns beside it, its sitting, the "
+        "speaker and the day that the question names, and rare words of the best turns.",
     )  # fmt: skip
     importance_weight: float = Field(
         0.1, ge=0, le=1, description="Share of a turn's importance in its score."

@@ -366,13 +366,19 @@ class ConversationMemory:
 
     def _around(self, turns: list[Hit], asked: str) -> list[Hit]:
         """Rank turns by what stands around them as well; not where one signal alone decides."""
-        from ragstream_core.conversations.around import Found, ranked
+        from ragstream_core.conversations.around import Asked, Found, ranked
+        from ragstream_core.text.bm25 import idf
+        from ragstream_core.text.terms import term_id
 
         pure = settings_at(self.inputs, self.op).retrieval.dense_weight in (0.0, 1.0)
         if pure or not self.settings.around or self.view is None:
             return turns
         rows, texts = self.view.rows_of(hit.chunk_id for hit in turns), self.view.text("text")
-        return ranked(Found(turns, rows, [texts[row] for row in rows]), self.view.order, asked)
+        found, indexes = Found(turns, rows, [texts[row] for row in rows]), [self.view.lexical]
+        question = Asked(
+            asked, lambda: self.clock.now().date(), lambda term: idf(indexes, term_id(term))
+        )
+        return ranked(found, self.view.order, question)
 
     def events(self) -> list[str]:
         """Say how many older turns were searched, and why not the others."""

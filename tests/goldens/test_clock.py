@@ -54,6 +54,26 @@ def test_the_time_is_read_where_turns_age_or_run_out(space, settings, timed):
 
 
 @pytest.mark.parametrize(
+    ("asked", "around", "timed"),
+    [
+        ("last week", "true", True),
+        ("on 5 October 2026", "true", False),
+        ("last week", "false", False),
+    ],
+)
+def test_the_time_is_read_where_a_question_counts_days_from_it(space, asked, around, timed):
+    text = f"{SCENARIOS['past']['text']} What was said {asked}?"
+    keys = set()
+    for now in (NOW, LATER):
+        given = {"history.around": around}
+        request = PromptRequest(text, ("demo",), session="other", settings=given)
+        prompt = run_prompt(space, pin_inputs(space, request, now))
+        assert bool(inputs_of(prompt).now) == timed
+        keys.add(key_of(prompt))
+    assert len(keys) == 1 + timed
+
+
+@pytest.mark.parametrize(
     ("filters", "keys"), [("since:2026-10-05", 1), ("since:30d", 2), ("since:2w type:md", 2)]
 )
 def test_a_date_in_the_question_is_no_clock_and_an_age_changes_once_a_day(space, filters, keys):

@@ -1,16 +1,22 @@
 """Turns are ranked by what stands around them; what is no turn keeps its place."""
 
+import datetime as dt
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.conversations.around import (
     BESIDE,
+    DAY,
+    ENOUGH,
     PAUSE_NS,
+    SHARED,
     SITTING,
     SPEAKER,
+    Asked,
     Found,
     Order,
     order_of,
@@ -61,7 +67,7 @@ def test_turns_without_a_time_are_one_sitting():
 def test_the_turn_beside_a_good_one_comes_before_one_that_stands_alone():
     hits = [hit(1, 0.9), hit(2, 0.3), hit(3, 0.31)]
     found = Found(hits, [0, 1, 2], ["a", "b", "c"])
-    apart = ranked(found, order([1, 2, 9], [1, 1, 2]), "what?")
+    apart = ranked(found, order([1, 2, 9], [1, 1, 2]), Asked("what?"))
     assert [h.chunk_id for h in apart] == [hits[0].chunk_id, hits[1].chunk_id, hits[2].chunk_id]
     assert [h.score for h in apart] == [0.9, 0.31, 0.3]
     assert apart[1].scores == {
@@ -70,13 +76,84 @@ def test_the_turn_beside_a_good_one_comes_before_one_that_stands_alone():
     }  # fmt: skip
 
 
-def test_a_question_that_names_a_speaker_finds_what_that_one_said():
+@pytest.mark.parametrize("question", ["What did Jon lose?", "Jon's job?", "Was it Jon’s job?"])
+def test_a_question_that_names_a_speaker_finds_what_that_one_said(question):
     texts = ["[8 May 2023, 13:56] Gina: I lost my job.", "[8 May 2023, 13:57] Jon: So did I."]
     hits = [hit(1, 0.5), hit(2, 0.45)]
-    best, other = ranked(Found(hits, [0, 1], texts), order([1, 9]), "What did Jon lose?")
+    best, other = ranked(Found(hits, [0, 1], texts), order([1, 9]), Asked(question))
     assert best.chunk_id == hits[1].chunk_id
     assert best.scores["speaker"] == SPEAKER
     assert "speaker" not in other.scores
+
+
+TURNS = [
+    "[8 May 2023, 13:56] Gina: Last Friday I lost my job.",
+    "[8 May 2023, 14:10] Jon: So did I, three weeks ago.",
+    "[5 May 2023, 10:00] Gina: hello",
+    "Gina: I lost it yesterday, on 5 May 2023",
+    "Gina: yesterday",
+    "[1 June 2023, 10:00] Gina: It has been my plan since 2021.",
+]
+
+
+def with_days(question, today=None):
+    hits = [hit(n, 0.5) for n in range(len(TURNS))]
+    where = order([10 * n for n in range(len(TURNS))], list(range(len(TURNS))))
+    asked = Asked(question, lambda: today) if today else Asked(question)
+    found = ranked(Found(hits, range(len(TURNS)), TURNS), where, asked)
+    assert {h.scores["day"] for h in found if "day" in h.scores} <= {DAY}
+    return {int(h.chunk_id[-4]) for h in found if "day" in h.scores}
+
+
+def test_a_day_that_the_question_names_finds_the_turns_of_it_and_those_that_name_it():
+    assert with_days("What happened on 5 May, 2023?") == {0, 2, 3}
+    assert with_days("What happened in April 2023?") == {1}
+    assert with_days("What happened?") == set()
+
+
+def test_a_day_can_be_counted_from_that_of_the_question():
+    assert with_days("What happened last Friday?", dt.date(2023, 5, 9)) == {0, 2, 3}
+    assert with_days("What happened last Friday?") == set()
+
+
+def test_what_lasts_longer_than_a_month_counts_only_for_a_question_about_as_long_a_time():
+    assert 5 not in with_days("What was the plan in March 2021?")
+    assert 5 in with_days("What was the plan in 2021?")
+
+
+def test_the_day_of_the_question_is_asked_for_only_if_it_counts():
+    def never():
+        raise AssertionError
+
+    where = order([1])
+    for question in ("What happened on 5 May, 2023?", "What happened?"):
+        assert ranked(Found([hit(1, 0.5)], [0], TURNS[:1]), where, Asked(question, never))
+
+
+def test_rare_words_in_common_with_a_best_turn_lift_one_that_shares_no_word_with_the_question():
+    texts = [
+        "[8 May 2023, 13:56] Gina: My job was at Contoso, the bakery.",
+        "[8 July 2023, 13:56] Gina: Contoso closed its doors.",
+        "[9 July 2023, 13:56] Gina: The doors are green, a good job.",
+    ]
+    hits = [hit(1, 0.9), hit(2, 0.1), hit(3, 0.11)]
+    rarity = {"contoso": 6.0, "door": 2.9, "job": 9.0}
+    found = Found(hits, [0, 1, 2], texts)
+    where = order([1, 20, 30], [1, 2, 3])
+    best, second, third = ranked(
+        found, where, Asked("Where is the job?", rarity=lambda term: rarity.get(term, 0.0))
+    )
+    assert [h.chunk_id for h in (best, second, third)] == [h.chunk_id for h in hits]
+    assert second.scores["shared"] == best.scores["shared"] == round(SHARED * 6.0 / ENOUGH, 6)
+    assert "shared" not in third.scores  # "job" is the question's, "doors" is not rare
+
+
+def test_pieces_of_one_turn_have_nothing_in_common():
+    texts = ["Gina: Contoso here", "Gina: Contoso there"]
+    asked = Asked("What?", rarity=lambda term: 9.0)
+    for places, shared in (([4, 4], 0), ([4, 6], 2)):
+        found = ranked(Found([hit(1, 0.5), hit(2, 0.4)], [0, 1], texts), order(places), asked)
+        assert sum("shared" in h.scores for h in found) == shared
 
 
 def test_names_are_those_before_the_lines_and_roles_are_none():
@@ -94,11 +171,13 @@ SCORES = st.lists(st.integers(-3, 40).map(lambda n: n / 40), min_size=1, max_siz
 @given(SCORES, st.randoms(use_true_random=False))
 def test_places_keep_their_scores_and_the_order_given_does_not_count(scores, random):
     hits = [hit(n, score) for n, score in enumerate(scores)]
-    rows, texts = list(range(len(hits))), [f"{'Jon' if n % 3 else 'Gina'}: x" for n in range(12)]
+    rows = list(range(len(hits)))
+    texts = [f"{'Jon' if n % 3 else 'Gina'}: word{n % 4} word{n % 5}" for n in range(12)]
     where = order([n // 2 for n in rows], [n // 5 for n in rows])
-    found = ranked(Found(hits, rows, texts[: len(hits)]), where, "Jon?")
+    asked = Asked("Jon?", rarity=lambda term: 5.0)
+    found = ranked(Found(hits, rows, texts[: len(hits)]), where, asked)
     assert [h.score for h in found] == sorted(scores, reverse=True)
     assert {h.chunk_id: h.scores["own"] for h in found} == {h.chunk_id: h.score for h in hits}
     random.shuffle(rows)
     mixed = Found([hits[n] for n in rows], rows, [texts[n] for n in rows])
-    assert ranked(mixed, where, "Jon?") == found
+    assert ranked(mixed, where, asked) == found

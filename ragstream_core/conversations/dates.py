@@ -1,0 +1,262 @@
+"""The days that a text names: dates, and words like "last Friday", by the day they were said on.
+
+Rules for English, German, French and Spanish. What leaves open which day is meant, like "on
+Friday", "recently" or 3/4/2026, names none.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import functools
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+_MONTHS = (
+    "january|jan|januar|jänner|janvier|enero", "february|feb|februar|février|febrero",
+    "march|mar|märz|mars|marzo", "april|apr|avril|abril", "may|mai|mayo",
+    "june|jun|juni|juin|junio",
+    "july|jul|juli|juillet|julio", "august|aug|août|agosto",
+    "september|sept|sep|septembre|septiembre", "october|oct|oktober|octobre|octubre",
+    "november|nov|novembre|noviembre", "december|dec|dezember|décembre|diciembre",
+)  # fmt: skip
+_WEEKDAYS = (
+    "monday|mon|montag|lundi|lunes", "tuesday|tues|tue|dienstag|mardi|martes",
+    "wednesday|wed|mittwoch|mercredi|miércoles", "thursday|thurs|thu|donnerstag|jeudi|jueves",
+    "friday|fri|freitag|vendredi|viernes", "saturday|sat|samstag|sonnabend|samedi|sábado",
+    "sunday|sun|sonntag|dimanche|domingo",
+)  # fmt: skip
+_UNITS = (
+    "day|days|tag|tage|tagen|jour|jours|día|días",
+    "week|weeks|woche|wochen|semaine|semaines|semana|semanas",
+    "weekend|weekends|wochenende|wochenenden|week-end|fin de semana",
+    "month|months|monat|monate|monaten|mois|mes|meses",
+    "year|years|jahr|jahre|jahren|an|ans|année|années|año|años",
+)
+DAY, WEEK, WEEKEND, MONTH, YEAR = range(5)
+_NUMBERS = (
+    "a|an|one|einem|einer|un|une|una", "two|a couple of|zwei|deux|dos", "three|drei|trois|tres",
+    "four|vier|quatre|cuatro", "five|fünf|cinq|cinco", "six|sechs|seis", "seven|sieben|siete",
+    "eight|acht|huit|ocho", "nine|neun|neuf|nueve", "ten|zehn|dix|diez",
+)  # fmt: skip
+_NEAR_DAYS = (
+    "the day before yesterday|vorgestern|avant-hier|anteayer",
+    "yesterday|last night|gestern|hier|ayer|anoche",
+    "today|tonight|this morning|heute|aujourd'hui|aujourd’hui|hoy",
+    "tomorrow|demain",
+)
+_STEPS = (
+    "last|past|previous|letzte|letzten|letzter|letztes|letztem|vorige|vorigen|voriges|vorigem|"
+    "vergangene|vergangenen|vergangenes|vergangenem|dernier|dernière|passé|passée|pasado|pasada",
+    "this|diese|diesen|dieser|dieses|diesem|ce|cette|este|esta",
+    "next|coming|nächste|nächsten|nächster|nächstes|nächstem|kommende|kommenden|kommendes|"
+    "prochain|prochaine|próximo|próxima|que viene",
+)
+_SIDES = ("before|vor|vor dem|vor der|avant|avant le|antes del|antes de",
+          "after|nach|nach dem|nach der|après|après le|después del|después de")  # fmt: skip
+_END = dt.date.max.toordinal()
+
+
+class Days(NamedTuple):
+    """Days that follow each other, numbered as `datetime.date.toordinal` does.
+
+    Attributes:
+        first: The first one.
+        last: The last one, ≥ ``first``.
+    """
+
+    first: int
+    last: int
+
+    def meets(self, other: Days) -> bool:
+        """Whether a day lies in both."""
+        return self.first <= other.last and other.first <= self.last
+
+
+Said = Callable[[], dt.date]
+"""Returns the day on which a text was said; called only if something is counted from it."""
+
+
+def days_named(text: str, said: Said) -> list[Days]:
+    """Return the days that a text names; those of one rule follow the order of the text.
+
+    Args:
+        text: What somebody said.
+        said: The day on which it was said.
+    """
+    found: list[Days] = []
+    text = text.lower()
+    if not _hint().search(text):
+        return found
+    for pattern, days in _rules():
+
+        def taken(match: re.Match[str], days: _Rule = days) -> str:
+            try:
+                named = days(match, said)
+            except (ValueError, OverflowError):  # 31 April; before the first year
+                return match[0]
+            if named.first >= 1 and named.last <= _END:
+                found.append(named)
+            return " " * len(match[0])  # so no other rule reads it
+
+        text = pattern.sub(taken, text)
+    return found
+
+
+_Rule = Callable[["re.Match[str]", Said], Days]
+
+
+@functools.cache
+def _numbers(table: tuple[str, ...]) -> dict[str, int]:
+    return {word: number for number, words in enumerate(table) for word in words.split("|")}
+
+
+def _any(table: tuple[str, ...]) -> str:
+    return "(?:" + "|".join(sorted(_numbers(table), key=len, reverse=True)) + ")"
+
+
+def _number(table: tuple[str, ...], word: str) -> int:
+    return _numbers(table)[word]
+
+
+@functools.cache
+def _hint() -> re.Pattern[str]:
+    """Return what every text has that names a day, tried first because most have none of it."""
+    tables = _MONTHS, _NEAR_DAYS, _STEPS, ("ago|vor|y a|hace",)
+    return re.compile(r"\b(?:(?:19|20)\d\d|" + "|".join(map(_any, tables)) + r")\b")
+
+
+@functools.cache
+def _rules() -> tuple[tuple[re.Pattern[str], _Rule], ...]:
+    """Return the rules, those that read more before those that read less.
+
+    A group of a number, "month2", is another place of the same part.
+    """
+    month, unit, weekday, step = map(_any, (_MONTHS, _UNITS, _WEEKDAYS, _STEPS))
+    year, count = r"(?:19|20)\d\d", rf"(?:\d{{1,3}}|{_any(_NUMBERS)})"
+    date = (
+        rf"(?:(?P<iso>{year}-\d\d-\d\d)"
+        rf"|(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<month>{month})\.?"
+        rf"(?:,? (?:de |del )?(?P<year>{year}))?"
+        rf"|(?P<month2>{month})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?(?:,? ?(?P<year2>{year}))?)"
+    )
+    thing = rf"(?:(?P<unit>{unit})|(?P<weekday>{weekday}))"
+    forms = (
+        (rf"(?:(?P<count>{count}) )?{thing} (?P<side>{_any(_SIDES)}) (?:the )?{date}", _off_date),
+        (date, _date),
+        (rf"(?P<count>{count}) (?P<unit>{unit}) ago"
+         rf"|(?:vor|il y a|hace) (?P<count2>{count}) (?P<unit2>{unit})", _ago),
+        (rf"(?P<month>{month}),? (?:of |de |del )?(?P<year>{year})", _month),
+        (rf"(?P<step>{step}) (?:{thing}|(?P<month>{month}))"
+         rf"|(?:(?P<unit2>{unit})|(?P<weekday2>{weekday})) (?P<step2>{step})", _stepped),
+        (f"(?P<word>{_any(_NEAR_DAYS)})", _near_day),
+        (rf"(?:in|during|since|of|im|seit|en|depuis|desde) (?P<month>{month})", _month),
+        (rf"(?:in|during|since|im jahr|en|depuis|desde) (?P<year>{year})", _year),
+    )  # fmt: skip
+    return tuple((re.compile(rf"\b(?:{form})\b"), days) for form, days in forms)
+
+
+def _part(match: re.Match[str], name: str) -> str:
+    parts = match.groupdict()
+    return parts.get(name) or parts.get(f"{name}2") or ""
+
+
+def _off_date(match: re.Match[str], said: Said) -> Days:
+    """Two weeks before 5 May 2026; the Friday after it."""
+    base = _date_of(match, said)
+    sign = 1 if _number(_SIDES, match["side"]) else -1
+    if match["weekday"]:
+        return _weekday(base, _number(_WEEKDAYS, match["weekday"]), sign)
+    unit = _number(_UNITS, match["unit"])
+    if match["count"]:
+        return _moved(base, unit, sign * _count(match["count"]))
+    return _unit_of(base, unit, sign)
+
+
+def _date(match: re.Match[str], said: Said) -> Days:
+    day = _date_of(match, said).toordinal()
+    return Days(day, day)
+
+
+def _date_of(match: re.Match[str], said: Said) -> dt.date:
+    if match["iso"]:
+        return dt.date.fromisoformat(match["iso"])
+    month, day = _number(_MONTHS, _part(match, "month")) + 1, int(_part(match, "day"))
+    if year := _part(match, "year"):
+        return dt.date(int(year), month, day)
+    today = said()
+    return dt.date(today.year - ((month, day) > (today.month, today.day)), month, day)
+
+
+def _ago(match: re.Match[str], said: Said) -> Days:
+    unit = _number(_UNITS, _part(match, "unit"))
+    return _moved(said(), unit, -_count(_part(match, "count")))
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdigit() else _number(_NUMBERS, text) + 1
+
+
+def _moved(base: dt.date, unit: int, by: int) -> Days:
+    """Return so many days, weeks, months or years off; what is longer than a day is rough."""
+    if unit in (WEEK, WEEKEND):
+        middle = base.toordinal() + 7 * by
+        return Days(middle - 3, middle + 3)
+    if unit == DAY:
+        return Days(base.toordinal() + by, base.toordinal() + by)
+    return _unit_of(base, unit, by)
+
+
+def _unit_of(base: dt.date, unit: int, by: int) -> Days:
+    """Return the day, week, weekend, month or year so many of them after that of a day."""
+    day = base.toordinal()
+    monday = day - base.weekday() + 7 * by
+    if unit == DAY:
+        return Days(day + by, day + by)
+    if unit in (WEEK, WEEKEND):
+        return Days(monday + 5 * (unit == WEEKEND), monday + 6)
+    if unit == YEAR:
+        return Days(*(dt.date(base.year + by, *end).toordinal() for end in ((1, 1), (12, 31))))
+    months = base.year * 12 + base.month - 1 + by
+    return _month_of(months // 12, months % 12 + 1)
+
+
+def _month_of(year: int, month: int) -> Days:
+    first = dt.date(year, month, 1).toordinal()
+    return Days(first, first + calendar.monthrange(year, month)[1] - 1)
+
+
+def _month(match: re.Match[str], said: Said) -> Days:
+    month, parts = _number(_MONTHS, match["month"]) + 1, match.groupdict()
+    if year := parts.get("year"):
+        return _month_of(int(year), month)
+    return _month_of(said().year - (month > said().month), month)
+
+
+def _year(match: re.Match[str], said: Said) -> Days:
+    return _unit_of(dt.date(int(match["year"]), 1, 1), YEAR, 0)
+
+
+def _stepped(match: re.Match[str], said: Said) -> Days:
+    """Last week, this month, vendredi dernier."""
+    by, base = _number(_STEPS, _part(match, "step")) - 1, said()
+    if weekday := _part(match, "weekday"):
+        return _weekday(base, _number(_WEEKDAYS, weekday), by)
+    if match["month"]:
+        month = _number(_MONTHS, match["month"]) + 1
+        past, ahead = month >= base.month, month <= base.month
+        return _month_of(base.year + (-past if by < 0 else ahead if by else 0), month)
+    return _unit_of(base, _number(_UNITS, _part(match, "unit")), by)
+
+
+def _weekday(base: dt.date, weekday: int, by: int) -> Days:
+    """Return the nearest such day before or after a day; for 0 that of its week."""
+    apart = (weekday - base.weekday()) % 7
+    step = apart or 7 if by > 0 else apart - 7 if by else weekday - base.weekday()
+    return Days(base.toordinal() + step, base.toordinal() + step)
+
+
+def _near_day(match: re.Match[str], said: Said) -> Days:
+    day = said().toordinal() + _number(_NEAR_DAYS, match["word"]) - 2
+    return Days(day, day)

@@ -1,0 +1,122 @@
+"""The days that a text names, as people write and say them."""
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragstream_core.conversations.dates import Days, days_named
+
+MONDAY = dt.date(2023, 5, 8)
+
+
+def named(text, said=MONDAY):
+    return [
+        tuple(dt.date.fromordinal(day).isoformat() for day in days)
+        for days in days_named(text, lambda: said)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "on 3 June, 2023", "June 3rd 2023", "Jun. 3, 2023", "the 3rd of June 2023",
+        "on 2023-06-03.", "am 3. Juni 2023", "le 3 juin 2023", "el 3 de junio de 2023",
+        "[3 June 2023, 14:07] Ann: hi",
+    ],
+)  # fmt: skip
+def test_a_date_is_one_day(text):
+    assert named(text) == [("2023-06-03", "2023-06-03")]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("yesterday", "2023-05-07", ""), ("gestern", "2023-05-07", ""), ("hier", "2023-05-07", ""),
+        ("ayer", "2023-05-07", ""), ("the day before yesterday", "2023-05-06", ""),
+        ("vorgestern", "2023-05-06", ""), ("today", "2023-05-08", ""),
+        ("aujourd\u2019hui", "2023-05-08", ""), ("tomorrow", "2023-05-09", ""),
+        ("last Friday", "2023-05-05", ""), ("last Fri", "2023-05-05", ""),
+        ("letzten Freitag", "2023-05-05", ""), ("vendredi dernier", "2023-05-05", ""),
+        ("el viernes pasado", "2023-05-05", ""), ("last Monday", "2023-05-01", ""),
+        ("next Monday", "2023-05-15", ""), ("this Friday", "2023-05-12", ""),
+        ("two days ago", "2023-05-06", ""), ("vor zwei Tagen", "2023-05-06", ""),
+        ("il y a deux jours", "2023-05-06", ""), ("hace dos d\u00edas", "2023-05-06", ""),
+        ("a couple of days ago", "2023-05-06", ""),
+        ("two weeks ago", "2023-04-21", "2023-04-27"), ("last week", "2023-05-01", "2023-05-07"),
+        ("la semaine derni\u00e8re", "2023-05-01", "2023-05-07"),
+        ("last weekend", "2023-05-06", "2023-05-07"), ("this month", "2023-05-01", "2023-05-31"),
+        ("six months ago", "2022-11-01", "2022-11-30"), ("last year", "2022-01-01", "2022-12-31"),
+        ("letztes Jahr", "2022-01-01", "2022-12-31"), ("last June", "2022-06-01", "2022-06-30"),
+        ("next June", "2023-06-01", "2023-06-30"), ("in June", "2022-06-01", "2022-06-30"),
+        ("in May", "2023-05-01", "2023-05-31"), ("February 2024", "2024-02-01", "2024-02-29"),
+        ("in 2021", "2021-01-01", "2021-12-31"), ("on June 3", "2022-06-03", ""),
+        ("the week before August 3, 2023", "2023-07-24", "2023-07-30"),
+        ("the Monday before July 24, 2023", "2023-07-17", ""),
+        ("the Saturday after October 28, 2023", "2023-11-04", ""),
+        ("two weeks before August 11, 2023", "2023-07-25", "2023-07-31"),
+        ("the weekend before 4th October, 2023", "2023-09-30", "2023-10-01"),
+    ],
+)  # fmt: skip
+def test_words_are_counted_from_the_day_they_were_said_on(text, first, last):
+    assert named(f"Well, {text}, you know?") == [(first, last or first)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We may march on.", "a few years ago", "on Friday", "3/4/2026", "a day", "31 June",
+        "version 2023", "the last one", "They mar the sun", "recently",
+    ],
+)  # fmt: skip
+def test_what_leaves_the_day_open_names_none(text):
+    assert named(text) == []
+
+
+def test_several_are_all_found_and_none_is_read_twice():
+    assert named("between August 11, 2023 and August 15, 2023") == [
+        ("2023-08-11", "2023-08-11"),
+        ("2023-08-15", "2023-08-15"),
+    ]
+    assert named("From May 2023 to yesterday") == [
+        ("2023-05-01", "2023-05-31"),
+        ("2023-05-07", "2023-05-07"),
+    ]
+
+
+def test_the_day_it_was_said_on_is_asked_for_only_if_it_counts():
+    def never():
+        raise AssertionError
+
+    assert len(days_named("3 June 2023, in 2021, June 2020, 2020-02-02", never)) == 4
+    assert days_named("nothing of the kind", never) == []
+
+
+def test_no_day_at_the_edge_of_the_calendar_and_no_traceback():
+    assert named("yesterday, last week, 999 years ago", dt.date.min) == []
+    assert named("tomorrow, next week, next year, next Monday", dt.date.max) == []
+
+
+@given(st.dates(dt.date(1900, 1, 1), dt.date(2099, 12, 31)), st.dates(), st.sampled_from("dbBY"))
+def test_a_date_with_a_year_is_that_day_whenever_it_was_said(day, said, form):
+    text = {
+        "d": f"{day.day} {day:%B} {day.year}",
+        "b": f"{day:%b} {day.day}, {day.year}",
+        "B": f"{day:%B} {day.day} {day.year}",
+        "Y": day.isoformat(),
+    }[form]
+    assert days_named(text, lambda: said) == [Days(day.toordinal(), day.toordinal())]
+
+
+PARTS = ["last", "next", "this", "two", "3", "week", "friday", "ago", "before", "May", "2023", "12",
+         "yesterday", "vor", "Tagen", "dernier", "31", "of", ",", "in", "\u0130", "de"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12), st.dates())
+def test_any_words_give_days_in_order_that_stay_the_same(words, said):
+    text = " ".join(words)
+    found = days_named(text, lambda: said)
+    assert all(days.first <= days.last for days in found)
+    assert found == days_named(text, lambda: said)
+    assert all(days.meets(days) for days in found)
