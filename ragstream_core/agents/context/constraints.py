@@ -1,7 +1,8 @@
 """Which sentences bind somebody: they demand, forbid or limit something, now.
 
 A word of demand is not enough. *never* and *only* mostly describe ("the clock never decides"), what
-was demanded in the past binds nobody, and an amount limits something only if it has a number. Rules
+was demanded in the past binds nobody, nor does what stands behind *if* or *because*, and an amount
+limits something only if it has a number. Rules
 for each language, since the word list of one would find wrong ones in another.
 """
 
@@ -17,7 +18,9 @@ _PARTICIPLE = (
 _DIGITS = r"(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|twelve|half|twice)"
 _ENGLISH = re.compile(
     r"\bmust(?:n't)?\b(?! have (?:been|had))|\bshall\b|\b(?:cannot|can't|can not)\b"
-    r"|\bmay (?:not|only|never)(?! (?:work|be (?:able|enough|true|suitable|ideal|the best)))\b"
+    r"|\bmay (?:not|only|never)(?! (?:work|receive|get|see|know|find|exist|fit|match|want"
+    r"|be (?:able|enough|true|suitable|ideal|the best))|[;,.])\b"
+    r"|\bshould (?:return|raise|evaluate|be (?:raised|returned))\b"
     r"|\b(?:can|should|need|will) (?:only|never)\b|\bshould(?:n't| not| always)\b"
     r"|(?<!may )\b(?:has|have|needs?) to (?!do\b)|\brequires?\b|\bis mandatory\b|\bare mandatory\b"
     r"|\b(?:is|are|be) (?:\w+ly )?(?:not |never |only )?(?:required|allowed|permitted|forbidden"
@@ -31,7 +34,8 @@ _ENGLISH = re.compile(
     r"|\b(?:is|are|works?) only (?:possible|valid|available|allowed|supported|permitted|honou?red"
     r"|accepted|needed|captured)\b|\bonly (?:valid|available|allowed|supported|accessible|works?"
     r"|supports?|accepts?)\b"
-    r"|\bonly (?:if|when|once|after|while|until|before)\b|\bonly [^.;]{1,60}? (?:if|once|unless)\b"
+    r"|\bonly (?:if|when|once|after|while|until|before|appl(?:y|ies))\b"
+    r"|\bonly [^.;]{1,60}? (?:if|once(?! ?\W)|unless)\b"
     rf"|(?:^|[.;|] )\**only (?!in \d)[^.;,]{{1,60}}?\b(?:is|are|may|can|{_PARTICIPLE})\b"
     r"|(?:^|[.;|] )\**only (?:one|two|the) \w+(?: \w+){0,5}? (?:\w+s|may|can|at a time)\b"
     r"|(?:^|[.:;|] )\**(?:do(?: not|n't)|never|always|make sure|ensure) \w",
@@ -51,13 +55,19 @@ _TELLS = re.compile(
     r"|(?:when|if) [\w* ]{1,40} (?:is|are) required"
     r"|must be (?:noted|said)|cannot be (?:overstated|denied)|(?:that|which) (?:is|are) not"
     r"|(?:believ|argu|claim|preach|propos|suggest|consider|express|employ|assert)ed|held that"
-    r"|they (?:may|might|can) not)\b"
+    r"|they (?:may|might|can) not|if and only if"
+    r"|(?:it|they|he|she|who) (?:cannot|can't|can not)"
+    r"|(?:cannot|can't|can not) (?:see|know|tell|guess|list|help|get)"
+    r"|(?:over|containing) at least \w+)\b"
     r"|\b(?:in|since|until|by|before|after|from) (?:1\d{3}|20[01]\d)\b",
     re.IGNORECASE,
 )
 _GERMAN = re.compile(
-    r"\b(?:muss|müssen)\b(?! nicht\b)|\b(?:darf|dürfen)\b[^.;]{0,60}?\b(?:nur|nicht|kein\w{0,2}"
-    r"|höchstens|nie(?:mals)?)\b|\b(?:höchstens|mindestens|verboten|untersagt|unzulässig"
+    r"(?<!niemand )\b(?:muss|müssen)\b(?! nicht\b)|\b(?:darf|dürfen)\b[^.;]{0,60}?\b(?:nur|nicht|kein\w{0,2}"
+    r"|höchstens|nie(?:mals)?)\b|\bnur\b[^.;]{1,60}?\b(?:zulässig|erlaubt|gestattet)\b"
+    r"|\b(?:höchstens|mindestens) (?:\w+ )?(?:\d|ein(?:en|er|s)? einzige|einmal|zwei|drei|vier|fünf"
+    r"|sechs|sieben|acht|neun|zehn|zwölf)"
+    r"|\b(?:verboten|untersagt|unzulässig"
     r"|vorgeschrieben|verpflichtend|zwingend|niemals|nicht (?:erlaubt|zulässig|gestattet"
     r"|unterstützt)|(?<!nicht )(?:erforderlich|notwendig))\b",
     re.IGNORECASE,
@@ -65,7 +75,7 @@ _GERMAN = re.compile(
 _FRENCH = re.compile(
     r"(?<!\bne )\b(?:doit|doivent|devez)\b|\b(?:ne|n')\s?(?:doit|doivent|peut|peuvent|faut)\b"
     r"|\bil faut\b|\b(?:interdit|obligatoire|impératif|requis)(?:e|s|es)?\b"
-    r"|\b(?:au (?:maximum|plus|moins|minimum)|jusqu'à) (?:\w+ )?\d"
+    r"|\b(?:au (?:maximum|plus|moins|minimum)) (?:\w+ )?\d"
     r"|\buniquement (?:si|quand|après)\b"
     r"|\b(?:n'est|ne sont) (?:pas|plus) (?:pris|prise|prises|autorisé|permis|valide|supporté)"
     r"|\b(?:obsolète|déprécié)e?s?\b|(?:^|[.;:] )(?:ne jamais|jamais) \w",
@@ -74,7 +84,7 @@ _FRENCH = re.compile(
 _SPANISH = re.compile(
     r"(?<!no )\b(?:debe|deben|debes)\b|\bno (?:se )?(?:debe|deben|puede|pueden|permite|admite)\b"
     r"|\b(?:hay que|es (?:obligatorio|necesario)|(?:está|están) prohibid[oa]s?|prohibido"
-    r"|se requiere[n]?)\b|\b(?:como máximo|al menos|como mínimo|hasta) (?:\w+ )?\d"
+    r"|se requiere[n]?)\b|\b(?:como máximo|al menos|como mínimo) (?:\w+ )?\d"
     r"|\bs[oó]lo (?:si|cuando|después)\b|\bno (?:es|está|son|están) (?:compatible|permitid|admitid)"
     r"|\bobsolet[oa]s?\b|(?:^|[.;:] )nunca \w",
     re.IGNORECASE,
@@ -87,6 +97,11 @@ _JAPANESE = re.compile(
     r"(?:なければ|なくては)(?:なら|いけ)|(?:ては|では)(?:なら|いけ)|禁止|必須|必要があ(?:る|ります)"
     r"|(?:超えない|以内に|のみ(?:可能|許可|使用))|できません"
 )
+_SUBORDINATE = re.compile(
+    r"(?<!only )(?<!and )\b(if|when|whether|because|since|(?<=\w )what|wenn|ob|weil|falls"
+    r"|quand|lorsque|si|parce que|cuando|porque)\b[^,;:.()]*",
+    re.IGNORECASE,
+)
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -96,8 +111,10 @@ _SAYS = {
     " has have by on or as when from may can if",
     "de": "der die das und ist nicht ein eine einen einem einer zu den dem des mit für auf im von"
     " werden wird sind muss müssen darf dürfen nur sich bei oder als auch vor nach",
-    "fr": "le la les des et est une un dans pour pas que qui du ne doit au aux sur par ce cette",
-    "es": "el la los las y es un una en para que del no se debe al con por lo su",
+    "fr": "le la les des et est une un dans pour pas que qui du ne doit au aux sur par ce cette il"
+    " on son sa ses leur sont avec sans après chaque",
+    "es": "el la los las y es un una en para que del no se debe al con por lo su está sin cada hay"
+    " después",
     "it": "il lo la gli le e è un una di per che non si deve del della con al nel",
     "pt": "o os as e é um uma em para que do da não se deve ao com por no na",
     "nl": "de het een en is niet van op te voor met dat moet mag wordt zijn bij",
@@ -120,7 +137,8 @@ def language_of(text: str) -> str:
         return "zh"
     words = [word.lower() for word in _WORD.findall(text)]
     counts = {name: sum(w in known for w in words) for name, known in _FUNCTION_WORDS.items()}
-    best = max(counts, key=lambda name: counts[name])  # English first, where several have as many
+    plain = text.isascii()  # English first, where several have as many; last with other letters
+    best = max(counts, key=lambda name: (counts[name], not plain and name != "en"))
     return best if counts[best] or text.isascii() else ""
 
 
@@ -133,9 +151,10 @@ def is_constraint(text: str) -> bool:
             language there is no constraint.
     """
     language = language_of(text)
+    told = _SUBORDINATE.sub(r"\1", text)
     if language != "en":
         pattern = _PATTERNS.get(language)
-        return pattern is not None and pattern.search(text) is not None
-    if not (_ENGLISH.search(text) or _AMOUNT.search(text)):
+        return pattern is not None and pattern.search(told) is not None
+    if not (_ENGLISH.search(told) or _AMOUNT.search(told)):
         return False
     return not _TELLS.search(text)

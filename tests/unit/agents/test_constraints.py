@@ -1,5 +1,8 @@
 """Which sentences limit or demand something, and which only hold a word that often does."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from ragstream_core.agents.context.constraints import is_constraint
@@ -80,3 +83,36 @@ def test_what_limits_or_demands(text):
 )
 def test_what_merely_holds_such_a_word(text):
     assert not is_constraint(text)
+
+
+LABELS = Path(__file__).parents[2] / "benchmarks" / "gold" / "constraints.jsonl"
+
+
+def test_most_of_what_counts_as_a_constraint_binds_and_most_that_binds_counts():
+    rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if row["half"] == "judge"]
+    found = [row["binding"] for row in rows if is_constraint(row["text"])]
+    assert sum(found) >= 0.85 * len(found), "precision"
+    assert sum(found) >= 0.85 * sum(row["binding"] for row in rows), "recall"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The window opens if a password is required.",
+        "It tells whether the file must be there.",
+        "Wenn eine Anmeldung erforderlich ist, erscheint ein Fenster.",
+        "Quand une connexion est requise, une fenêtre s'ouvre.",
+        "Cuando se requiere una conexión, se abre una ventana.",
+        "A name is taken if and only if it is free.",
+        "It cannot get far.",
+    ],
+)
+def test_what_is_only_a_condition_or_is_told_binds_nobody(text):
+    assert not is_constraint(text)
+
+
+def test_the_condition_of_a_demand_leaves_it_one():
+    assert is_constraint("If the lock is held, the second process must wait.")
+    assert is_constraint("The model is taken only if its weights are here.")
+    assert is_constraint("Wenn die Datei fehlt, muss der Vorgang enden.")
