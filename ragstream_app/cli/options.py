@@ -115,6 +115,12 @@ ModelTarget = Annotated[
         help="The model it is meant for: bounds the budget, and its price is shown first.",
     ),
 ]
+Evidence = Annotated[
+    Literal["tight", "full"] | None,
+    typer.Option(
+        help="Attachments end where the evidence for one question does, or where the budget does.",
+    ),
+]
 Fresh = Annotated[
     bool,
     typer.Option("--fresh", metavar="", help="Run the chain even if the kept prompt is unchanged."),

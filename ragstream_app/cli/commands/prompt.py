@@ -41,6 +41,7 @@ def prompt(
     stale: options.Stale = "warn",
     session: options.Session = "",
     model_target: options.ModelTarget = "",
+    evidence: options.Evidence = None,
     assignments: options.Assignments = None,
     out: options.Out = None,
     copy: options.Copy = False,
@@ -64,6 +65,7 @@ def prompt(
     settings = options.setting_values(assignments)
     settings |= {"history.persist": "false"} if no_persist else {}
     settings |= {"prompt.model_target": model_target} if model_target else {}
+    settings |= {"retrieval.evidence": evidence} if evidence else {}
     workspace = session_of(ctx).workspace()
     request = PromptRequest(
         text=options.read_text(text),

@@ -70,6 +70,7 @@ def show() -> None:
             for column, control in zip(st.columns(2, gap="small"), (left, right), strict=True):
                 with column:
                     draw(control)
+        _evidence()
         _as_of()
         _others()
         st.button(
@@ -175,6 +176,21 @@ def _task() -> None:
             on_change=reset,
             help="A named set of settings; choosing one sets the controls to its values.",
         )
+
+
+EVIDENCE = "retrieval.evidence"
+ENDS = {"tight": "where the evidence ends", "full": "where the budget ends"}
+
+
+def _evidence() -> None:
+    st.session_state.setdefault(SETTING + EVIDENCE, given(EVIDENCE))
+    st.selectbox(
+        "Attachments end",
+        list(ENDS),
+        key=SETTING + EVIDENCE,
+        format_func=ENDS.__getitem__,
+        help=help_of(EVIDENCE),
+    )
 
 
 def _as_of() -> None:

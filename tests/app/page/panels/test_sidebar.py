@@ -45,6 +45,7 @@ NUMBERS = [
     ("number_input", "Context tokens", "retrieval.max_context_tokens", 900),
     ("number_input", "Gate strictness", "gate.theta", 0.4),
     ("number_input", "Always keep", "gate.keep_top", 1),
+    ("selectbox", "Attachments end", "retrieval.evidence", "full"),
     ("toggle", "A1 Files", "agents.a1", False),
     ("toggle", "A2 Shaper", "agents.a2", False),
     ("toggle", "A3 Gate", "agents.a3", False),
@@ -65,7 +66,7 @@ def test_each_control_changes_its_setting_and_no_other(page, kind, label, name, 
 
 def test_every_control_is_tried():
     shown = {c.name for c in retrieval.CONTROLS} | {row[1] for row in retrieval.AGENTS if row[1]}
-    assert shown == {name for _, _, name, _ in NUMBERS}
+    assert shown | {retrieval.EVIDENCE} == {name for _, _, name, _ in NUMBERS}
 
 
 def test_a_switched_off_agent_lets_everything_through(page):
