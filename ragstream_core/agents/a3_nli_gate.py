@@ -6,7 +6,8 @@ best cosine over the query pieces (≥ θ) or by its words (BM25 at least a shar
 candidate's), and if both together are not far behind the best; or if its rank is ≤ ``keep_top``.
 With a model it stays if its probability of entailing some piece (or a language model's score of how
 much it helps to answer) is ≥ θ, or by its rank likewise. Text that an injected file or an earlier
-candidate already holds is dropped. Fragments of the conversation have no place of their own: they
+candidate already holds is dropped; a passage of a document that another one repeats is shown for
+both (``extras.repeats``). Fragments of the conversation have no place of their own: they
 must pass by their numbers, and give way to ❖ FILES and to later turns; what differs is listed in
 ``extras.conflicts``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
 """
@@ -20,6 +21,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from ragstream_core.agents.context.passage_selection import stemmed_terms
+from ragstream_core.agents.context.repeats import shown_once
 from ragstream_core.agents.history_conflicts import (
     ConflictVerdict,
     against_files,
@@ -29,7 +31,7 @@ from ragstream_core.agents.history_conflicts import (
 )
 from ragstream_core.agents.hypotheses import hypothesis_of
 from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
-from ragstream_core.prompts.blocks import is_locked
+from ragstream_core.prompts.blocks import HISTORY_PREFIX, is_locked
 from ragstream_core.prompts.render import shows
 from ragstream_core.prompts.trail import (
     advance,
@@ -95,6 +97,7 @@ def _fault(said: Judged, names: Collection[str]) -> str:
 
 STAGE = "a3"
 OP = "a3_nli_gate"
+NEAR_DUPLICATE = "near_duplicate"
 UNMEASURED = (
     "gated by similarity: {model} is on this machine, but no measurement says that it is better; "
     "`ragstream eval gate PROJECT` measures"
@@ -213,6 +216,7 @@ class NliGate:
         twins = _twins([chunks[i] for i in view if i not in given_way])
         alone = [chunks[i] for i in view if i not in given_way and i not in twins]
         scored = self._scored(prompt, alone)
+        kept: list[Chunk] = []
         for rank, chunk_id in enumerate(view, start=1):
             chunk = chunks[chunk_id]
             verdict = given_way.get(chunk_id)
@@ -224,12 +228,16 @@ class NliGate:
                 decided = self._by_model(chunk, rank, scored)
             else:
                 decided = self._decide(prompt, chunk, rank, near=near.get(chunk_id, Near()))
+            kept += [chunk] if decided[0] else []
             row = _row(prompt, chunk_id, rank, decided=decided, near=near.get(chunk_id))
             rows.append(_with_model(row, scored))
+        kept, same = shown_once(kept)
+        rows = [_repeating(row, same) for row in rows]
         result.extras.conflicts = tuple(
             Conflict(v.winner, i, v.rule, v.reason) for i, v in given_way.items() if v.conflict
         )
-        result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
+        result.views_by_stage[STAGE] = [chunk.id for chunk in kept]
+        result.extras.repeats = _shown_for({**twins, **same}, kept)
         put_decisions(result, STAGE, rows)
         dropped = sum(not row.kept for row in rows)
         event = f"kept {len(rows) - dropped} of {len(rows)}" if view else "no candidate"
@@ -308,6 +316,25 @@ def _twins(chunks: Sequence[Chunk]) -> dict[str, str]:
     first: dict[str, str] = {}
     found = ((c.id, first.setdefault(fold(c.snippet), c.id)) for c in chunks)
     return {chunk_id: twin for chunk_id, twin in found if twin != chunk_id}
+
+
+def _repeating(row: Decision, same: Mapping[str, str]) -> Decision:
+    if row.chunk_id not in same:
+        return row
+    reason = f"all that it says stands in {same[row.chunk_id]}"
+    return row._replace(kept=False, rule=NEAR_DUPLICATE, reason=reason)
+
+
+def _shown_for(same: Mapping[str, str], kept: Sequence[Chunk]) -> dict[str, str]:
+    """Return for each repeated passage of a document the kept one that is shown in its place."""
+    shown = {chunk.id for chunk in kept if not is_past(chunk)}
+    found = {}
+    for repeat, holder in same.items():
+        while holder in same:
+            holder = same[holder]
+        if holder in shown and not repeat.startswith(HISTORY_PREFIX):
+            found[repeat] = holder
+    return found
 
 
 def _conflict_events(prompt: SuperPrompt) -> list[str]:

@@ -13,7 +13,7 @@ evidence is to be tight, passages behind its end (`context.evidence_end`) are no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.a3_nli_gate import nearness
@@ -40,7 +40,13 @@ from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.agents.llm_call import Ask
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.blocks import Layout, compose, injected, is_locked
+from ragstream_core.prompts.blocks import (
+    Layout,
+    citations_of,
+    compose,
+    injected,
+    is_locked,
+)
 from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.prompts.trail import (
     advance,
@@ -52,7 +58,7 @@ from ragstream_core.prompts.trail import (
 )
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
-from ragstream_core.records.s_ctx import Cited, Fact, IssuedCitation, OpenIssue, SCtx
+from ragstream_core.records.s_ctx import Cited, Fact, OpenIssue, SCtx
 from ragstream_core.records.stage_results import Scores
 from ragstream_core.records.super_prompt import ANSWERS
 
@@ -62,7 +68,6 @@ RERANKED = "reranked"
 EVIDENCE_ENDS = "evidence_ends"
 FACT_TOKENS = 50
 MOST_FILLINGS = 4
-SNIPPET_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,8 @@ class Condenser:
         usable = [c for c in kept if is_past(c) or not (nothing or c.id in ended)]
         short = self._short_ids(prompt)
         free = self._free(prompt, SCtx())
-        picked = self._select(usable, free, self._reserve(free))
+        same = _same(prompt)
+        picked = self._select(usable, free, self._reserve(free), same)
         found = self._found(prompt, reader.within(picked), picked)
         answers = self._answers(reader, kept)
 
@@ -159,6 +165,7 @@ class Condenser:
             events=[
                 *([] if self.enabled else ["switched off: S_ctx stays empty"]),
                 *self._saved(kept, ended),
+                *self._named(picked, same),
             ],
             warnings=[
                 *([NOTHING_RELEVANT] if bare else []),
@@ -190,6 +197,13 @@ class Condenser:
         left = [framed_tokens(chunk, self.counter) for chunk in kept if chunk.id in ended]
         said = f"the evidence ends: {len(left)} passages with {sum(left):,} tokens left out"
         return [said] if left else []
+
+    def _named(self, picked: Selection, same: Mapping[str, Sequence[Chunk]]) -> list[str]:
+        whole = picked.tokens.keys() - picked.cuts.keys()
+        named = [c for i, found in same.items() if i in whole for c in found]
+        tokens = sum(framed_tokens(chunk, self.counter) for chunk in named)
+        said = f"shown once: {len(named)} repeated passages with {tokens:,} tokens are only named"
+        return [said] if named else []
 
     def _any_relevant(self, reader: Reading) -> bool:
         near = max((e.best_cosine for e in reader.evidence), default=-1.0)
@@ -224,7 +238,7 @@ class Condenser:
         full = not (picked.left or picked.cuts) or free - self._reserve(free) >= self._most(kept)
         for _ in range(0 if full else MOST_FILLINGS):
             aside = free - self._free(prompt, needed)
-            wider = self._select(kept, free, aside)
+            wider = self._select(kept, free, aside, _same(prompt))
             if sum(wider.tokens.values()) <= sum(picked.tokens.values()):
                 break
             needed = s_ctx(wider)
@@ -237,7 +251,9 @@ class Condenser:
         past = self.history_tokens if any(is_past(chunk) for chunk in kept) else 0
         return self.max_context_tokens + past
 
-    def _select(self, kept: list[Chunk], free: int, aside: int) -> Selection:
+    def _select(
+        self, kept: list[Chunk], free: int, aside: int, same: Mapping[str, Sequence[Chunk]]
+    ) -> Selection:
         """Select within what is free less what is set aside for S_ctx."""
         chars = self.max_context_chars if self.history_chars is None else self.history_chars
         past = select(
@@ -255,6 +271,7 @@ class Condenser:
             self.counter,
             budget_tokens=max(0, min(self.max_context_tokens, left)),
             budget_chars=self.max_context_chars,
+            also={i: [other.source for other in others] for i, others in same.items()},
         )
         return joined(kept, told, past)
 
@@ -352,6 +369,15 @@ def _strengths(prompt: SuperPrompt, kept: list[Chunk]) -> dict[str, tuple[float,
     return strengths_of([chunk.id for chunk in kept], *_measures(prompt), cosines)
 
 
+def _same(prompt: SuperPrompt) -> dict[str, list[Chunk]]:
+    """Return for each passage those that it is shown for as well."""
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    found: dict[str, list[Chunk]] = {}
+    for repeat, shown in prompt.extras.repeats.items():
+        found.setdefault(shown, []).append(chunks[repeat])
+    return found
+
+
 def _no_room(usable: list[Chunk], picked: Selection) -> list[str]:
     if not usable or picked.tokens:
         return []
@@ -372,22 +398,3 @@ def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str
 def _with_short(issue: OpenIssue, short: dict[str, str]) -> OpenIssue:
     cited = (replace(passage, short_id=short[passage.chunk_id]) for passage in issue.citations)
     return replace(issue, citations=tuple(cited))
-
-
-def citations_of(prompt: SuperPrompt) -> dict[str, IssuedCitation]:
-    """Return what this prompt issues: short id → chunk or file, source, snippet, page.
-
-    Args:
-        prompt: With its final selection and short ids.
-    """
-    short = prompt.extras.short_ids
-    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    issued = {}
-    for chunk in (chunks[i] for i in prompt.final_selection_ids):
-        page = int(chunk.meta.get("page_number") or 0)
-        shown = chunk.snippet[:SNIPPET_CHARS]
-        issued[short[chunk.id]] = IssuedCitation(chunk.id, chunk.source, shown, page)
-    for file in injected(prompt):
-        shown = file.text[:SNIPPET_CHARS]
-        issued[short[file.id]] = IssuedCitation(file.id, file.path, shown, page_number=0)
-    return issued

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ragstream_core.agents.a4_condenser import citations_of
 from ragstream_core.agents.context.quotable import readable
 from ragstream_core.errors import BudgetExceeded, SetSetting
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.blocks import Composed, Layout, compose
+from ragstream_core.prompts.blocks import Composed, Layout, citations_of, compose
 from ragstream_core.prompts.citations import answer_marker, parse_markers
 from ragstream_core.prompts.render import format_instruction
 from ragstream_core.prompts.trail import advance, pass_number, put_decisions, put_notes
@@ -113,7 +112,7 @@ class FormatEnforcer:
 
     def _digest(self, prompt: SuperPrompt) -> str:
         held = vars(prompt.extras)
-        looked_at = ("s_ctx", "cuts", "files", "diffs", "pool", "short_ids")
+        looked_at = ("s_ctx", "cuts", "repeats", "files", "diffs", "pool", "short_ids")
         return digest_of(
             [
                 [prompt.final_selection_ids, prompt.body, pass_number(prompt)],

@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ragstream_core.answers.stream_buffer import FoundMarker, markers
-from ragstream_core.prompts.blocks import file_texts, history_texts, selected_texts
+from ragstream_core.prompts.blocks import (
+    file_texts,
+    history_texts,
+    repeated_texts,
+    selected_texts,
+)
 from ragstream_core.prompts.fences import Source, safe_name
 from ragstream_core.prompts.reparse import still_shown
 from ragstream_core.records import SuperPrompt
@@ -58,6 +63,10 @@ def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]
     shown += history_texts(prompt) if history else []
     issued = {source.id: _issued(source, text, locators, pages) for source, text in shown}
     left = still_shown(prompt, issued)
+    for shown_id, same in repeated_texts(prompt).items():
+        for source, text in same if short.get(shown_id) in left else ():
+            issued[source.id] = _issued(source, text, locators, pages)
+            left.add(source.id)
     return {name: found for name, found in issued.items() if name in left}
 
 

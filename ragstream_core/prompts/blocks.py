@@ -2,8 +2,8 @@
 
 A5 measures what this returns and the prompt builder writes it, so both see the same bytes. Reads
 ``body``, ``recentConversation``, ``base_context_chunks``, ``final_selection_ids`` and, of
-``extras``: ``headers``, ``files``, ``diffs``, ``pool``, ``s_ctx``, ``cuts``, ``short_ids``,
-``nothing_relevant``.
+``extras``: ``headers``, ``files``, ``diffs``, ``pool``, ``s_ctx``, ``cuts``, ``repeats``,
+``short_ids``, ``nothing_relevant``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from ragstream_core.prompts.citations import shown_name
 from ragstream_core.prompts.fences import Source, frame, make_nonce, normalise, safe_name
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.s_ctx import IssuedCitation
 from ragstream_core.records.stage_results import InjectedFile, UnknownHeader
 
 HISTORY_PREFIX = "history::"
+SNIPPET_CHARS = 200
 RECENT, MEMORY_DIGEST = "recent", "digest"
 """The ids under which a prompt shows its newest turns, and their rolling digest."""
 Texts = list[tuple[Source, str]]
@@ -103,6 +105,23 @@ def file_texts(prompt: SuperPrompt) -> Texts:
     ]
 
 
+def repeated_texts(prompt: SuperPrompt) -> dict[str, Texts]:
+    """Return for each selected passage those that are not shown since it says all that they say.
+
+    One that is cut may not say it any more: it stands for none.
+    """
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    short = prompt.extras.short_ids
+    found: dict[str, Texts] = {i: [] for i in prompt.final_selection_ids}
+    for chunk_id, shown in prompt.extras.repeats.items():
+        if shown in found and chunk_id in chunks and shown not in prompt.extras.cuts:
+            chunk, name = chunks[chunk_id], short.get(chunk_id, sha256_hex(chunk_id)[:8])
+            sha256 = str(chunk.meta.get("sha256", ""))
+            source = Source(name, chunk.source, chunk.span, sha256)
+            found[shown].append((source, chunk.snippet))
+    return found
+
+
 def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
     """Return the selected excerpts in rank order, of documents or of the history.
 
@@ -111,6 +130,7 @@ def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
     cuts = prompt.extras.cuts
     short = prompt.extras.short_ids
+    same = repeated_texts(prompt)
     result: Texts = []
     for chunk_id in prompt.final_selection_ids:
         if chunk_id.startswith(HISTORY_PREFIX) is not history or chunk_id not in chunks:
@@ -124,9 +144,31 @@ def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
             (chunk.span[0], end),
             str(chunk.meta.get("sha256", "")),
             "CUT" if chunk_id in cuts else "",
+            tuple((other.id, other.name) for other, _ in same[chunk_id]),
         )
         result.append((source, text))
     return result
+
+
+def citations_of(prompt: SuperPrompt) -> dict[str, IssuedCitation]:
+    """Return what this prompt issues: short id → chunk or file, source, snippet, page.
+
+    Args:
+        prompt: With its final selection and short ids.
+    """
+    short = prompt.extras.short_ids
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    shown, issued = list(prompt.final_selection_ids), {}
+    same = repeated_texts(prompt)
+    shown += [i for i, twin in prompt.extras.repeats.items() if same.get(twin)]
+    for chunk in (chunks[i] for i in shown):
+        page = int(chunk.meta.get("page_number") or 0)
+        snippet = chunk.snippet[:SNIPPET_CHARS]
+        issued[short[chunk.id]] = IssuedCitation(chunk.id, chunk.source, snippet, page)
+    for file in injected(prompt):
+        snippet = file.text[:SNIPPET_CHARS]
+        issued[short[file.id]] = IssuedCitation(file.id, file.path, snippet, page_number=0)
+    return issued
 
 
 def history_texts(prompt: SuperPrompt) -> Texts:
@@ -172,6 +214,7 @@ def _nonce(prompt: SuperPrompt, layout: Layout, framed: Texts) -> str:
         foreign += [safe_name(name) for name in cited]
         last = [(safe_name(name), shown_name(name)) for name in cited]
         foreign += [name for path, name in last if name not in path]  # the path was cut before it
+    foreign += [shown_name(path) for source, _ in framed for _, path in source.also]
     own = [layout.hard_rules, layout.project_memory, layout.user_template]
     own += prompt.body.values()
     own += [f"{header.name}\n{header.text}" for header in prompt.extras.headers]

@@ -134,6 +134,7 @@ class Source:
         span: Start and end character offsets in the source.
         sha256: Hash of the source's bytes; the first 12 digits are shown.
         mode: ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty.
+        also: Citation id and path of each passage that it is shown for as well.
     """
 
     id: str
@@ -141,6 +142,7 @@ class Source:
     span: tuple[int, int]
     sha256: str
     mode: str = ""
+    also: tuple[tuple[str, str], ...] = ()
 
 
 def frame(index: int, nonce: str, *, source: Source, text: str) -> list[str]:

@@ -134,6 +134,7 @@ NOTHING_RELEVANT = (
     "⚠ Nothing relevant to this task was found in the project's documents. "
     "Answer from general knowledge only if you say so."
 )
+SAME_TEXT = "The same stands in:"
 _GROUPS = (("Facts", "F"), ("Constraints", "C"), ("Open Issues", "O"))
 _FORMATS = (
     (r"json(?! ?l)", "Answer with one JSON value and nothing around it."),
@@ -313,6 +314,11 @@ def render_s_ctx_md(s_ctx: SCtx, *, nonce: str, warning: str = "") -> str:
     return s_ctx_block(s_ctx, nonce=nonce, warning=warning).text
 
 
+def also_line(source: Source) -> str:
+    """Return the line below a frame that names the passages which it is shown for as well."""
+    return " ".join([SAME_TEXT, *(answer_marker(path, i) for i, path in source.also)])
+
+
 def framed_block(
     name: str, texts: Sequence[tuple[Source, str]], *, nonce: str, first: int, note: str = ""
 ) -> Block:
@@ -333,6 +339,7 @@ def framed_block(
         lines.append((f"frame {index}", framed[0]))
         lines += [(f"doc {index}", line) for line in framed[1:-1]]
         lines.append((f"frame {index}", framed[-1]))
+        lines += [(name, also_line(source))] if source.also else []
     return Block(name, tuple(lines))
 
 

@@ -28,10 +28,10 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a1_file_injector": 2,
     "retrieval": 6,
     "reranker": 4,
-    "a3_nli_gate": 3,
-    "a4_condenser": 7,
+    "a3_nli_gate": 4,
+    "a4_condenser": 8,
     "a2_audit": 3,
-    "a5_format_enforcer": 3,
+    "a5_format_enforcer": 4,
     "prompt_builder": 1,
 }
 """Op of the chain → its version."""

@@ -65,6 +65,7 @@ class Extras:
         scores: Chunk id → scores of the candidates.
         query_vectors: sha256 of a query text → sha256 of its vector, if it cannot be made again.
         conflicts: Older turns that gave way to what says otherwise.
+        repeats: Repeated passage → the one that is shown in its place.
         cuts: Chunk id → length of the part that is shown.
         short_ids: Chunk or file id → citation id.
         nothing_relevant: Whether no document is relevant.
@@ -104,6 +105,7 @@ class Extras:
     scores: Mapping[str, Scores] = NONE
     query_vectors: Mapping[str, str] = NONE
     conflicts: tuple[Conflict, ...] = ()
+    repeats: Mapping[str, str] = NONE
     cuts: Mapping[str, int] = NONE
     short_ids: Mapping[str, str] = NONE
     nothing_relevant: bool = False

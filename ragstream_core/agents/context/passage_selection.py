@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 
 from ragstream_core.agents.context.coverage import Piece, Weights
 from ragstream_core.agents.context.open_issues import Evidence, supported
@@ -20,6 +21,7 @@ from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.fences import Source, frame
+from ragstream_core.prompts.render import also_line
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores
 from ragstream_core.text.instructions import what_is_asked
@@ -44,17 +46,23 @@ class Selection:
     left: list[str] = field(default_factory=list)
 
 
-def framed_tokens(chunk: Chunk, counter: TokenCounter, *, end: int | None = None) -> int:
+def framed_tokens(
+    chunk: Chunk, counter: TokenCounter, *, end: int | None = None, also: Sequence[str] = ()
+) -> int:
     """Count the tokens of a chunk as an attachment, frame included.
 
     Args:
         chunk: The chunk.
         counter: Counts tokens.
         end: Length of the part that is shown; all of it by default.
+        also: Paths of the passages that it is shown for as well.
     """
-    text = chunk.snippet[:end]
-    source = Source("0" * 8, chunk.source, chunk.span, "0" * 12, "" if end is None else "CUT")
-    return counter.count("\n".join(frame(10, _NONCE, source=source, text=text)) + "\n\n")
+    text, cut = chunk.snippet[:end], "" if end is None else "CUT"
+    same = tuple(("0" * 8, path) for path in also)
+    source = Source("0" * 8, chunk.source, chunk.span, "0" * 12, cut, same)
+    lines = frame(10, _NONCE, source=source, text=text)
+    lines += [also_line(source)] if also else []
+    return counter.count("\n".join(lines) + "\n\n")
 
 
 def sentence_ends(text: str) -> list[int]:
@@ -92,6 +100,7 @@ def select(
     budget_tokens: int,
     budget_chars: int,
     most: int = 0,
+    also: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Selection:
     """Select chunks in order until a budget is used up.
 
@@ -101,6 +110,7 @@ def select(
         budget_tokens: Most tokens of all attachments, frames included.
         budget_chars: Most characters of all excerpts.
         most: Most chunks; 0: no limit.
+        also: Chunk id → paths of the passages that it is shown for as well.
 
     Returns:
         The selection; its tokens never exceed the budget.
@@ -108,7 +118,7 @@ def select(
     result = Selection()
     tokens, chars = budget_tokens, budget_chars
     for at, chunk in enumerate(chunks):
-        need = framed_tokens(chunk, counter)
+        need = framed_tokens(chunk, counter, also=also.get(chunk.id, ()))
         if most and len(result.tokens) == most:
             result.left = [c.id for c in chunks[at:]]
             break
