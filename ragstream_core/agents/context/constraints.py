@@ -63,8 +63,9 @@ _TELLS = re.compile(
     re.IGNORECASE,
 )
 _GERMAN = re.compile(
-    r"(?<!niemand )\b(?:muss|müssen)\b(?! nicht\b)|\b(?:darf|dürfen)\b[^.;]{0,60}?\b(?:nur|nicht|kein\w{0,2}"
-    r"|höchstens|nie(?:mals)?)\b|\bnur\b[^.;]{1,60}?\b(?:zulässig|erlaubt|gestattet)\b"
+    r"(?<!niemand )\b(?:muss|müssen)\b(?! nicht\b)|\b(?:darf|dürfen)\b[^.;]{0,60}?"
+    r"\b(?:nur|nicht|kein\w{0,2}|höchstens|nie(?:mals)?)\b"
+    r"|\bnur\b[^.;]{1,60}?\b(?:zulässig|erlaubt|gestattet)\b"
     r"|\b(?:höchstens|mindestens) (?:\w+ )?(?:\d|ein(?:en|er|s)? einzige|einmal|zwei|drei|vier|fünf"
     r"|sechs|sieben|acht|neun|zehn|zwölf)"
     r"|\b(?:verboten|untersagt|unzulässig"
