@@ -2,13 +2,14 @@
 
 Reads the view ``a3``, the chunks, ``extras.scores``, the query pieces and ❖ FILES. Writes the
 view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras``: ``cuts``,
-``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx``, ``answers``.
+``windows``, ``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx``, ``answers``.
 Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
 of facts unless it is switched on (C-07), and has a budget of its own. When no document is
 relevant, none is selected, and if ❖ FILES is empty too a warning says so: an injected file is
 evidence, and what it answers is no open issue. A language model may choose the sentences; if its
 answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``. If the
-evidence is to be tight, passages behind its end (`context.evidence_end`) are not selected.
+evidence is to be tight, passages behind its end (`context.evidence_end`) are not selected, and of
+long ones behind the best a window is shown (`context.windows`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.a3_nli_gate import nearness
-from ragstream_core.agents.context.answer_estimate import NOT_FOUND
 from ragstream_core.agents.context.answer_signs import Nearness
+from ragstream_core.agents.context.condensed_rows import STAGE, passage_rows, piece_rows
 from ragstream_core.agents.context.evidence_end import (
-    ENOUGH,
     Beyond,
     beyond_evidence,
-    is_one_question,
+    can_end,
     strengths_of,
 )
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
@@ -37,6 +37,7 @@ from ragstream_core.agents.context.passage_selection import (
     stemmed_terms,
 )
 from ragstream_core.agents.context.quotable import Quote, Terms
+from ragstream_core.agents.context.windows import FROM_RANK, window_of
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.agents.llm_call import Ask
 from ragstream_core.ports import TokenCounter
@@ -56,16 +57,14 @@ from ragstream_core.prompts.trail import (
     put_decisions,
     put_notes,
 )
-from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
+from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
 from ragstream_core.records.s_ctx import Cited, Fact, OpenIssue, SCtx
-from ragstream_core.records.stage_results import Scores
+from ragstream_core.records.stage_results import Span
 from ragstream_core.records.super_prompt import ANSWERS
 
-STAGE = "a4"
 OP = "a4_condenser"
 RERANKED = "reranked"
-EVIDENCE_ENDS = "evidence_ends"
 FACT_TOKENS = 50
 MOST_FILLINGS = 4
 
@@ -145,14 +144,17 @@ class Condenser:
             return self._s_ctx(shown, found, short, nothing, judged(selected))
 
         picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
+        if self._ends(prompt, kept):
+            picked = self._in_windows(picked, usable, reader, found, same)
         result.final_selection_ids = list(picked.tokens)
         result.views_by_stage[STAGE] = list(picked.tokens)
-        put_decisions(result, STAGE, self._decisions(prompt, kept, picked, ended))
+        put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended))
         verdicts = judged(picked)
-        put_decisions(result, ANSWERS, _verdicts(verdicts, pass_number(prompt)))
+        put_decisions(result, ANSWERS, piece_rows(verdicts, pass_number(prompt)))
         bare = nothing and not reader.files
         extras = result.extras
-        extras.cuts, extras.short_ids, extras.nothing_relevant = picked.cuts, short, bare
+        extras.cuts, extras.windows, extras.short_ids = picked.cuts, picked.windows, short
+        extras.nothing_relevant = bare
         extras.s_ctx, extras.answers = told, tuple(answer for answer, _ in verdicts)
         extras.citations = citations_of(result)
         extras.drop("fallback")
@@ -166,6 +168,7 @@ class Condenser:
                 *([] if self.enabled else ["switched off: S_ctx stays empty"]),
                 *self._saved(kept, ended),
                 *self._named(picked, same),
+                *self._windows_saved(usable, picked),
             ],
             warnings=[
                 *([NOTHING_RELEVANT] if bare else []),
@@ -187,9 +190,13 @@ class Condenser:
             self.nearness,
         )  # fmt: skip
 
+    def _ends(self, prompt: SuperPrompt, kept: list[Chunk]) -> bool:
+        best = next((chunk.source for chunk in kept if not is_past(chunk)), "")
+        return self.tight and can_end(pieces_of(prompt), best)
+
     def _ended(self, prompt: SuperPrompt, kept: list[Chunk]) -> dict[str, Beyond]:
         """Return the passages of documents behind the end of the evidence."""
-        if not (self.tight and is_one_question(pieces_of(prompt))):
+        if not self._ends(prompt, kept):
             return {}
         return beyond_evidence([c.id for c in kept if not is_past(c)], *_measures(prompt))
 
@@ -204,6 +211,34 @@ class Condenser:
         tokens = sum(framed_tokens(chunk, self.counter) for chunk in named)
         said = f"shown once: {len(named)} repeated passages with {tokens:,} tokens are only named"
         return [said] if named else []
+
+    def _in_windows(
+        self, picked: Selection, kept: list[Chunk], reader: Reading, found: ContextParts | None,
+        same: Mapping[str, Sequence[Chunk]],
+    ) -> Selection:  # fmt: skip
+        """Show windows of the passages behind the best ones; the quoted sentences stay in them."""
+        quoted: dict[str, list[Span]] = {}
+        for quote, _, _ in found.chosen if found else ():
+            quoted.setdefault(quote.chunk_id, []).append(quote.span)
+        asked = frozenset(term for piece in reader.pieces for term in piece.terms)
+
+        def weigh(text: str) -> float:
+            return sum(map(reader.weight, sorted(asked.intersection(self.terms(text)))))
+
+        shown = [chunk for chunk in kept if chunk.id in picked.tokens and not is_past(chunk)]
+        whole = {*picked.cuts, *same}
+        rest = [chunk for chunk in shown[FROM_RANK - 1 :] if chunk.id not in whole]
+        found_in = {chunk.id: window_of(chunk, weigh, quoted.get(chunk.id, ())) for chunk in rest}
+        windows = {i: parts for i, parts in found_in.items() if parts}
+        tokens = {c.id: framed_tokens(c, self.counter, parts=windows[c.id])
+                  for c in rest if c.id in windows}  # fmt: skip
+        return replace(picked, tokens={**picked.tokens, **tokens}, windows=windows)
+
+    def _windows_saved(self, kept: list[Chunk], picked: Selection) -> list[str]:
+        cut = [chunk for chunk in kept if chunk.id in picked.windows]
+        left = sum(framed_tokens(c, self.counter) - picked.tokens[c.id] for c in cut)
+        said = f"windows: {len(cut)} passages are shown in part, {left:,} tokens left out"
+        return [said] if cut else []
 
     def _any_relevant(self, reader: Reading) -> bool:
         near = max((e.best_cosine for e in reader.evidence), default=-1.0)
@@ -275,34 +310,6 @@ class Condenser:
         )
         return joined(kept, told, past)
 
-    def _decisions(
-        self,
-        prompt: SuperPrompt,
-        kept: list[Chunk],
-        picked: Selection,
-        ended: dict[str, Beyond],
-    ) -> list[Decision]:
-        rows = []
-        for rank, chunk in enumerate(kept, start=1):
-            rule, reason = "over_budget", "the token budget is used up by better ranked chunks"
-            parts: dict[str, float] = {}
-            if chunk.id in ended:
-                rule, parts = EVIDENCE_ENDS, ended[chunk.id]._asdict()
-                reason = f"those before it are {parts['before']:.1%} of the evidence ≥ {ENOUGH:.0%}"
-            elif chunk.id in picked.cuts:
-                rule, reason = "cut_at_budget", "cut at a sentence end: the budget ends here"
-            elif chunk.id in picked.tokens:
-                rule, reason = "within_budget", "fits the budget in rank order"
-            elif chunk.id not in picked.tokens and chunk.id not in picked.left:
-                rule, reason = "nothing_relevant", "no candidate is relevant to the task"
-            score = prompt.extras.scores.get(chunk.id, Scores()).score
-            rows.append(
-                Decision(STAGE, chunk.id, rank, score, chunk.id in picked.tokens, rule,
-                         reason, tokens=picked.tokens.get(chunk.id, 0),
-                         pass_no=pass_number(prompt), scores=parts)
-            )  # fmt: skip
-        return rows
-
     def _short_ids(self, prompt: SuperPrompt) -> dict[str, str]:
         files = [file.id for file in injected(prompt)]
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
@@ -334,24 +341,6 @@ class Condenser:
             tuple(row for quote, row in rows if quote in found.constraints),
             tuple(_with_short(issue, short) for issue in issues),
         )
-
-
-def _verdicts(judged: Sequence[Judged], pass_no: int) -> list[Decision]:
-    """Return the ledger's rows about pieces: the word, the chance and what speaks for and against.
-
-    A word without a chance was not estimated: a model, a file, or words alone decided.
-    """
-    rows = []
-    for number, (answer, held) in enumerate(judged, start=1):
-        scores = dict(held.signs.values) if held else {}
-        reason = held.reason if held else "not estimated: judged by a model, by files or by words"
-        kept = answer.word != NOT_FOUND
-        chance = answer.chance or 0.0
-        rows.append(
-            Decision(ANSWERS, answer.piece_id, number, chance, kept, answer.word, reason,
-                     pass_no=pass_no, scores=scores)
-        )  # fmt: skip
-    return rows
 
 
 def _measures(prompt: SuperPrompt) -> tuple[dict[str, float], dict[str, float]]:

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, replace
 from ragstream_core.agents.context.quotable import readable
 from ragstream_core.errors import BudgetExceeded, SetSetting
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.blocks import Composed, Layout, citations_of, compose
+from ragstream_core.prompts.blocks import (
+    Composed,
+    Layout,
+    citations_of,
+    compose,
+    shown_text,
+)
 from ragstream_core.prompts.citations import answer_marker, parse_markers
 from ragstream_core.prompts.render import format_instruction
 from ragstream_core.prompts.trail import advance, pass_number, put_decisions, put_notes
@@ -31,9 +37,9 @@ PARTS = ("facts", "constraints", "open_issues")
 
 def shown_texts(prompt: SuperPrompt) -> dict[str, str]:
     """Return chunk id → the part of its text that the prompt shows, in comparable form."""
-    cuts = prompt.extras.cuts
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    return {i: readable(chunks[i].snippet[: cuts.get(i)]) for i in prompt.final_selection_ids}
+    shown = ((i, chunks[i]) for i in prompt.final_selection_ids)
+    return {i: readable(shown_text(prompt, c)) for i, c in shown}
 
 
 def fault(
@@ -112,7 +118,7 @@ class FormatEnforcer:
 
     def _digest(self, prompt: SuperPrompt) -> str:
         held = vars(prompt.extras)
-        looked_at = ("s_ctx", "cuts", "repeats", "files", "diffs", "pool", "short_ids")
+        looked_at = ("s_ctx", "cuts", "windows", "repeats", "files", "diffs", "pool", "short_ids")
         return digest_of(
             [
                 [prompt.final_selection_ids, prompt.body, pass_number(prompt)],
@@ -199,6 +205,7 @@ def _drop_chunk(prompt: SuperPrompt) -> str:
     gone = prompt.final_selection_ids.pop()
     extras = prompt.extras
     extras.cuts = {i: end for i, end in extras.cuts.items() if i != gone}
+    extras.windows = {i: parts for i, parts in extras.windows.items() if i != gone}
     extras.s_ctx = extras.s_ctx.kept(
         lambda item: all(cited.chunk_id != gone for cited in item.citations)
     )

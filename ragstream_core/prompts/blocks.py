@@ -2,26 +2,27 @@
 
 A5 measures what this returns and the prompt builder writes it, so both see the same bytes. Reads
 ``body``, ``recentConversation``, ``base_context_chunks``, ``final_selection_ids`` and, of
-``extras``: ``headers``, ``files``, ``diffs``, ``pool``, ``s_ctx``, ``cuts``, ``repeats``,
-``short_ids``, ``nothing_relevant``.
+``extras``: ``headers``, ``files``, ``diffs``, ``pool``, ``s_ctx``, ``cuts``, ``windows``,
+``repeats``, ``short_ids``, ``nothing_relevant``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ragstream_core.prompts import render
 from ragstream_core.prompts.citations import shown_name
 from ragstream_core.prompts.fences import Source, frame, make_nonce, normalise, safe_name
-from ragstream_core.records import SuperPrompt
+from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.s_ctx import IssuedCitation
-from ragstream_core.records.stage_results import InjectedFile, UnknownHeader
+from ragstream_core.records.stage_results import InjectedFile, Span, UnknownHeader
 
 HISTORY_PREFIX = "history::"
 SNIPPET_CHARS = 200
+LEFT_OUT = "[…]"
 RECENT, MEMORY_DIGEST = "recent", "digest"
 """The ids under which a prompt shows its newest turns, and their rolling digest."""
 Texts = list[tuple[Source, str]]
@@ -113,8 +114,9 @@ def repeated_texts(prompt: SuperPrompt) -> dict[str, Texts]:
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
     short = prompt.extras.short_ids
     found: dict[str, Texts] = {i: [] for i in prompt.final_selection_ids}
+    partial = {*prompt.extras.cuts, *prompt.extras.windows}
     for chunk_id, shown in prompt.extras.repeats.items():
-        if shown in found and chunk_id in chunks and shown not in prompt.extras.cuts:
+        if shown in found and chunk_id in chunks and shown not in partial:
             chunk, name = chunks[chunk_id], short.get(chunk_id, sha256_hex(chunk_id)[:8])
             sha256 = str(chunk.meta.get("sha256", ""))
             source = Source(name, chunk.source, chunk.span, sha256)
@@ -122,13 +124,43 @@ def repeated_texts(prompt: SuperPrompt) -> dict[str, Texts]:
     return found
 
 
+def shown_parts(prompt: SuperPrompt, chunk: Chunk) -> tuple[Span, ...]:
+    """Return which parts of a selected passage a prompt shows; empty: all of it."""
+    extras = prompt.extras
+    if chunk.id in extras.cuts:
+        return ((0, extras.cuts[chunk.id]),)
+    return extras.windows.get(chunk.id, ())
+
+
+def shown_text(prompt: SuperPrompt, chunk: Chunk) -> str:
+    """Return what a prompt shows of a selected passage; what is cut at the budget has no mark."""
+    cut = prompt.extras.cuts.get(chunk.id)
+    if cut is not None:
+        return chunk.snippet[:cut]
+    return shown_of(chunk.snippet, prompt.extras.windows.get(chunk.id, ()))
+
+
+def shown_of(text: str, parts: Sequence[Span]) -> str:
+    """Return the shown parts of a text, with a mark for each one that is left out.
+
+    Args:
+        text: The whole text.
+        parts: In order and disjoint; none: all of it.
+    """
+    if not parts:
+        return text
+    said = f"\n{LEFT_OUT}\n".join(text[start:end] for start, end in parts)
+    before = f"{LEFT_OUT}\n" if text[: parts[0][0]].strip() else ""
+    behind = f"\n{LEFT_OUT}" if text[parts[-1][1] :].strip() else ""
+    return f"{before}{said}{behind}"
+
+
 def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
     """Return the selected excerpts in rank order, of documents or of the history.
 
-    An excerpt in ``extras.cuts`` ends there; its span says so.
+    An excerpt in ``extras.cuts`` or ``extras.windows`` is shown in part; its span says which.
     """
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    cuts = prompt.extras.cuts
     short = prompt.extras.short_ids
     same = repeated_texts(prompt)
     result: Texts = []
@@ -136,17 +168,17 @@ def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
         if chunk_id.startswith(HISTORY_PREFIX) is not history or chunk_id not in chunks:
             continue
         chunk = chunks[chunk_id]
-        text = chunk.snippet[: cuts.get(chunk_id, len(chunk.snippet))]
-        end = chunk.span[0] + len(text) if chunk_id in cuts else chunk.span[1]
+        parts = shown_parts(prompt, chunk)
+        start = chunk.span[0]
         source = Source(
             short.get(chunk_id, sha256_hex(chunk_id)[:8]),
             chunk.source,
-            (chunk.span[0], end),
+            (start + parts[0][0], start + parts[-1][1]) if parts else chunk.span,
             str(chunk.meta.get("sha256", "")),
-            "CUT" if chunk_id in cuts else "",
+            "CUT" if parts else "",
             tuple((other.id, other.name) for other, _ in same[chunk_id]),
         )
-        result.append((source, text))
+        result.append((source, shown_text(prompt, chunk)))
     return result
 
 

@@ -157,7 +157,7 @@ class _Same:
 
 @functools.lru_cache(maxsize=8)
 def _validated(settings: _Same) -> ChainSettings:
-    return ChainSettings.model_validate(settings.held)
+    return ChainSettings.of_pins(settings.held)
 
 
 def settings_at(inputs: PromptInputs, op: str) -> ChainSettings:

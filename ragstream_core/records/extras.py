@@ -26,6 +26,7 @@ from ragstream_core.records.stage_results import (
     Scores,
     Segment,
     Shape,
+    Span,
     TokenTree,
     UnknownHeader,
 )
@@ -67,6 +68,7 @@ class Extras:
         conflicts: Older turns that gave way to what says otherwise.
         repeats: Repeated passage → the one that is shown in its place.
         cuts: Chunk id → length of the part that is shown.
+        windows: Chunk id → the parts that are shown, if they are not one from its start.
         short_ids: Chunk or file id → citation id.
         nothing_relevant: Whether no document is relevant.
         s_ctx: Facts, constraints and open issues.
@@ -107,6 +109,7 @@ class Extras:
     conflicts: tuple[Conflict, ...] = ()
     repeats: Mapping[str, str] = NONE
     cuts: Mapping[str, int] = NONE
+    windows: Mapping[str, tuple[Span, ...]] = NONE
     short_ids: Mapping[str, str] = NONE
     nothing_relevant: bool = False
     s_ctx: SCtx = SCtx()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ragstream_core.agents.a4_condenser import EVIDENCE_ENDS
+from ragstream_core.agents.context.condensed_rows import EVIDENCE_ENDS
 from ragstream_core.agents.context.evidence_end import ENOUGH
 from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.agents.history_conflicts import is_past

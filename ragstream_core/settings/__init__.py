@@ -102,21 +102,26 @@ class ChainSettings(Section):
     def pinned(self) -> dict[str, Any]:
         """Return the settings as keys and digests hold them.
 
-        A setting that came later is left out while it has its default, so that keys stay.
+        A setting that came later is left out while it is as it was before, so that keys stay.
         """
         found = self.model_dump()
-        for section, key, default in _CAME_LATER:
-            if found[section][key] == default:
+        for section, key, before in _CAME_LATER:
+            if found[section][key] == before:
                 del found[section][key]
         return found
+
+    @classmethod
+    def of_pins(cls, pinned: Mapping[str, Mapping[str, Any]]) -> ChainSettings:
+        """Return the settings of pinned ones: what they leave out is as it was before."""
+        return cls.model_validate(cls.completed(pinned))
 
     @staticmethod
     def completed(pinned: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """Return pinned settings with what `pinned` leaves out."""
         found = {section: dict(values) for section, values in pinned.items()}
-        for section, key, default in _CAME_LATER:
+        for section, key, before in _CAME_LATER:
             if section in found:
-                found[section].setdefault(key, default)
+                found[section].setdefault(key, before)
         return found
 
 

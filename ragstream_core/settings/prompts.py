@@ -56,8 +56,9 @@ class RetrievalConfig(Section):
         4_000, ge=50, description="Maximum number of tokens in attachments."
     )
     evidence: Literal["full", "tight"] = Field(
-        "full", description="Where attachments end. full: where the budget does; tight: where "
-        "the evidence for a single question does."
+        "tight", description="Where attachments end. full: where the budget does; tight: where "
+        "the evidence for a single question does, unless its best passage is code or data; of long "
+        "passages behind the third one only the sentences around what is asked are shown."
     )  # fmt: skip
     token_overhead: int = Field(
         200, ge=0, description="Tokens set aside for headings, frames and the answer's preamble."

@@ -7,7 +7,8 @@ the rest and ends the evidence early, many of equal strength end it late. The nu
 one half of SQuAD 2.0 and of the sets labelled by hand, and judged on the other: decision 102.
 
 Scores of several pieces are joined over the pieces and say nothing of each, and what tells or
-orders something has no answer that could be complete: only a single question ends early.
+orders something has no answer that could be complete: only a single question ends early. Nor does
+one whose best passage is a program or data: names answer there, which questions do not hold.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from ragstream_core.agents.context.data_lines import data_kind
 
 RERANKED, NEAR = 4.0, 12.0
 ENOUGH = 0.985
@@ -51,6 +54,16 @@ def shares(strengths: Sequence[float]) -> list[float]:
 def is_one_question(pieces: Sequence[str]) -> bool:
     """Return whether what is searched for is one question: one piece with one question mark."""
     return len(pieces) == 1 and sum(map(pieces[0].count, QUESTION_MARKS)) == 1
+
+
+def can_end(pieces: Sequence[str], best: str) -> bool:
+    """Return whether evidence can end before the budget does.
+
+    Args:
+        pieces: What is searched for.
+        best: Path of the best passage.
+    """
+    return is_one_question(pieces) and not data_kind(best.rsplit(".", 1)[-1])
 
 
 def beyond_evidence(

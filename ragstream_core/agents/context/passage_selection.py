@@ -19,11 +19,11 @@ from ragstream_core.agents.context.open_issues import Evidence, supported
 from ragstream_core.agents.context.quotable import Quote, Terms, quotes_of
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
+from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected, shown_of
 from ragstream_core.prompts.fences import Source, frame
 from ragstream_core.prompts.render import also_line
 from ragstream_core.records import Chunk, SuperPrompt
-from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores
+from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores, Span
 from ragstream_core.text.instructions import what_is_asked
 from ragstream_core.text.sentences import blocks, sentences_in
 
@@ -39,16 +39,19 @@ class Selection:
         tokens: Chunk id → tokens of its framed text, in rank order.
         cuts: Chunk id → length in characters of the part that is shown.
         left: Chunk ids that did not fit, in rank order.
+        windows: Chunk id → the parts of it that are shown.
     """
 
     tokens: dict[str, int] = field(default_factory=dict)
     cuts: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    windows: dict[str, tuple[Span, ...]] = field(default_factory=dict)
 
 
 def framed_tokens(
-    chunk: Chunk, counter: TokenCounter, *, end: int | None = None, also: Sequence[str] = ()
-) -> int:
+    chunk: Chunk, counter: TokenCounter, *, end: int | None = None, also: Sequence[str] = (),
+    parts: Sequence[Span] = (),
+) -> int:  # fmt: skip
     """Count the tokens of a chunk as an attachment, frame included.
 
     Args:
@@ -56,8 +59,10 @@ def framed_tokens(
         counter: Counts tokens.
         end: Length of the part that is shown; all of it by default.
         also: Paths of the passages that it is shown for as well.
+        parts: The parts that are shown, in place of ``end``.
     """
-    text, cut = chunk.snippet[:end], "" if end is None else "CUT"
+    text = shown_of(chunk.snippet, parts) if parts else chunk.snippet[:end]
+    cut = "" if end is None and not parts else "CUT"
     same = tuple(("0" * 8, path) for path in also)
     source = Source("0" * 8, chunk.source, chunk.span, "0" * 12, cut, same)
     lines = frame(10, _NONCE, source=source, text=text)

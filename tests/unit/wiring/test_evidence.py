@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragstream_core.prompts.blocks import selected_texts
 from ragstream_core.prompts.compare import differing
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.replay import replay_prompt
@@ -10,6 +11,7 @@ from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from tests.workspaces import ask, ask_and_keep, ingested_workspace
 
+FULL = {"retrieval.evidence": "full"}
 TIGHT = {"retrieval.evidence": "tight"}
 QUESTION = "How many litres does pump seven move in an hour?"
 DOCS = {
@@ -31,7 +33,7 @@ def rows(prompt):
 
 
 def test_a_single_question_ends_early_and_says_what_it_saved(space):
-    full, tight = ask(space, QUESTION), ask(space, QUESTION, settings=TIGHT)
+    full, tight = ask(space, QUESTION, settings=FULL), ask(space, QUESTION, settings=TIGHT)
     shown = full.final_selection_ids
     assert tight.final_selection_ids == shown[: len(tight.final_selection_ids)]
     left = [row for row in rows(tight).values() if row.rule == "evidence_ends"]
@@ -47,7 +49,7 @@ def test_a_single_question_ends_early_and_says_what_it_saved(space):
 
 @pytest.mark.parametrize("text", ["Describe pump seven.", "What is pump seven? Who painted doors?"])
 def test_what_is_no_single_question_does_not_end(space, text):
-    full, tight = ask(space, text), ask(space, text, settings=TIGHT)
+    full, tight = ask(space, text, settings=FULL), ask(space, text, settings=TIGHT)
     assert tight.extras.super_prompt == full.extras.super_prompt
 
 
@@ -60,14 +62,50 @@ def test_why_not_names_the_rule_and_a_replay_is_identical(space):
     assert replay_prompt(space, key).verdict == "identical"
 
 
-def test_the_default_leaves_keys_as_they_were(space):
-    default = pin_inputs(space, PromptRequest(QUESTION, ("demo",)))
-    assert "evidence" not in default.settings["retrieval"]
-    tight = pin_inputs(space, PromptRequest(QUESTION, ("demo",), settings=TIGHT))
+def test_full_leaves_keys_as_they_were_before_there_was_a_choice(space):
+    tight = pin_inputs(space, PromptRequest(QUESTION, ("demo",)))
     assert tight.settings["retrieval"]["evidence"] == "tight"
-    assert ChainSettings.model_validate(default.settings) == space.config.chain()
-    full = ChainSettings().pinned()
-    assert full == {**ChainSettings().model_dump(), "retrieval": full["retrieval"]}
-    assert ChainSettings.completed(full) == ChainSettings().model_dump()
-    (said,) = differing(default, tight)["settings"]
+    full = pin_inputs(space, PromptRequest(QUESTION, ("demo",), settings=FULL))
+    assert "evidence" not in full.settings["retrieval"]
+    assert ChainSettings.of_pins(full.settings).retrieval.evidence == "full"
+    assert ChainSettings.of_pins(tight.settings) == space.config.chain()
+    (said,) = differing(full, tight)["settings"]
     assert said == "retrieval.evidence: full → tight"
+
+
+def test_where_the_best_passage_is_a_program_it_does_not_end(tmp_path):
+    lines = {f"m{n}.py": f"RATE_{n} = {n}  # litres of pump seven in an hour\n" for n in range(12)}
+    space = ingested_workspace(tmp_path, {"agents.a3": False}, lines)
+    text = "How many litres does pump seven move in an hour?"
+    full, tight = ask(space, text, settings=FULL), ask(space, text)
+    assert tight.extras.super_prompt == full.extras.super_prompt
+    assert len(tight.final_selection_ids) == 12
+
+
+LONG = (
+    "# The house\n\nThe garden has nine trees and a wall. The roof was painted green. "
+    "Nobody lives in the barn. The cellar is dry in summer.\n\n## Pumps\n\n"
+    "The porch has a lamp. Pump seven moves many litres in an hour of the day. The stairs are steep. "
+    "The attic is full of hay and boxes. The windows look south. The door sticks in winter. "
+    "The stove is old. The chimney was swept in spring and again in autumn by two men.\n"
+)
+
+
+def test_a_long_passage_is_shown_as_a_window_with_its_headings(tmp_path):
+    docs = {f"p{n}.md": LONG.replace("nine", str(n)) for n in range(6)}
+    space = ingested_workspace(tmp_path, {"agents.a3": False}, docs)
+    prompt = ask(space, QUESTION)
+    windows = prompt.extras.windows
+    assert windows and set(windows) <= set(prompt.final_selection_ids[3:])
+    cut = [row for row in rows(prompt).values() if row.rule == "window"]
+    assert {row.chunk_id for row in cut} == set(windows) and all(row.kept for row in cut)
+    shown = {source.id: (source, text) for source, text in selected_texts(prompt, history=False)}
+    for chunk_id in windows:
+        source, text = shown[prompt.extras.short_ids[chunk_id]]
+        assert "moves many litres" in text and "The stove is old" not in text
+        assert "## Pumps" in text and "[…]" in text and source.mode == "CUT"
+    (told,) = [e.message for e in prompt.extras.events if e.message.startswith("windows:")]
+    assert told.startswith(f"windows: {len(windows)} passages are shown in part, ")
+    key = ask_and_keep(space, QUESTION)
+    assert replay_prompt(space, key).verdict == "identical"
+    assert not ask(space, QUESTION, settings=FULL).extras.windows
