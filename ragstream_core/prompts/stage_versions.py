@@ -29,7 +29,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 6,
     "reranker": 4,
     "a3_nli_gate": 4,
-    "a4_condenser": 8,
+    "a4_condenser": 9,
     "a2_audit": 3,
     "a5_format_enforcer": 4,
     "prompt_builder": 1,
