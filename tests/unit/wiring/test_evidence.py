@@ -85,8 +85,9 @@ def test_where_the_best_passage_is_a_program_it_does_not_end(tmp_path):
 LONG = (
     "# The house\n\nThe garden has nine trees and a wall. The roof was painted green. "
     "Nobody lives in the barn. The cellar is dry in summer.\n\n## Pumps\n\n"
-    "The porch has a lamp. Pump seven moves many litres in an hour of the day. The stairs are steep. "
-    "The attic is full of hay and boxes. The windows look south. The door sticks in winter. "
+    "The porch has a lamp. Pump seven moves many litres in an hour of the day. "
+    "The stairs are steep. The attic is full of hay and boxes. The windows look south. "
+    "The door sticks in winter. "
     "The stove is old. The chimney was swept in spring and again in autumn by two men.\n"
 )
 
