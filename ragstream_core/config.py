@@ -154,12 +154,12 @@ class AppConfig(BaseModel):
         settings = self.with_task(task_name).settings
         return settings.retrieval, settings.prompt
 
-    @property
+    @functools.cached_property
     def data_dir(self) -> Path:
         """The data root, absolute."""
         return Path(self.settings.paths.data_dir).absolute()
 
-    @property
+    @functools.cached_property
     def index_dir(self) -> Path:
         """The root of all indexes, absolute."""
         given = self.settings.paths.index_dir

@@ -198,9 +198,10 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
     """
     was, now = _state(before) if before.extras.trail else {}, _state(after)
     gone = sorted(was.keys() - now.keys())
-    changed = {k: v for k, v in now.items() if k not in was or was[k] != v}
+    changed = {k: v for k, v in now.items() if k not in was or (was[k] is not v and was[k] != v)}
     ledger = after.extras.decisions
-    fresh = ledger if ledger != before.extras.decisions else ()
+    same = ledger is before.extras.decisions or ledger == before.extras.decisions
+    fresh = () if same else ledger
     rows = [row for row in fresh if row.stage == after.stage]
     return record_digest([changed, gone, rows])
 

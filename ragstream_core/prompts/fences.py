@@ -92,6 +92,7 @@ def one_line(text: str) -> str:
     return break_tokens(" ".join(normalise(text).text.split()))
 
 
+@remembered
 def safe_name(name: str) -> str:
     """Percent-encode a source name to ``[A-Za-z0-9._~/%-]`` and cut it at 200 characters."""
     encoded = quote(name.encode("utf-8", "replace"), safe="/._-~")

@@ -81,21 +81,29 @@ def _arrays(values: Sequence[Sequence[Any]]) -> Iterable[str]:
 
 
 def _objects(values: Sequence[dict[Any, Any]]) -> Iterable[str]:
-    keys = set(map(tuple, values))
-    if len(keys) > 1:
-        return map(canonical_text, values)
-    (names,) = keys
-    if not all(name.__class__ is str for name in names):
+    if len(values) == 1:
+        return [_table(values[0])]
+    shapes = list(map(tuple, values))
+    found = dict.fromkeys(range(len(values)), "{}")
+    for names in set(shapes) - {()}:
+        at = [i for i, shape in enumerate(shapes) if shape == names]
+        found.update(zip(at, _shaped(names, [values[i] for i in at]), strict=True))
+    return found.values()
+
+
+def _shaped(keys: tuple[Any, ...], values: Sequence[dict[Any, Any]]) -> Iterable[str]:
+    """Return the texts of objects with the same keys in the same order, which is kept for later."""
+    if not all(key.__class__ is str for key in keys):
         return _one_by_one(values)
-    if len(values) == 1 or not names:
-        return [_table(held) for held in values]
-    names, template = _shape(names)
+    names, template = _shape(keys)
     columns = [_texts([held[name] for held in values]) for name in names]
     return map(template.__mod__, zip(*columns, strict=True))
 
 
-def _table(held: Mapping[str, Any]) -> str:
+def _table(held: dict[Any, Any]) -> str:
     """Return the text of one object: its keys may be ids, and no form is worth keeping for them."""
+    if not all(key.__class__ is str for key in held):
+        return canonical_json(json_of(held))
     names = sorted(held)
     texts = _texts([held[name] for name in names])
     rows = map("%s:%s".__mod__, zip(map(encode_basestring, names), texts, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -322,12 +322,17 @@ def _older_turns(
     }
 
 
+@functools.lru_cache(maxsize=2)
+def _files_of(view: Hashable) -> list[str]:
+    return sorted(set(cast("IndexView", view).paths))  # which has one for every chunk
+
+
 def _audit(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
     views = _views(workspace, inputs)
     alone = len(views) == 1
-    paths = [(view.project, path) for view in views for path in set(view.paths)]  # one a chunk
+    paths = [(view.project, path) for view in views for path in _files_of(cast(Hashable, view))]
     eligible = {path if alone else f"{project}/{path}" for project, path in paths}
     texts = {
         "Hard Rules": inputs.texts["hard_rules"],
