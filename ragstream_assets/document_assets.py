@@ -32,7 +32,7 @@ from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.prompts.suspicion import Tally
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.verify import suspicious_passages
+from ragstream_core.services.verify import lists_figures, suspicious_passages
 from ragstream_core.vector_stores.chroma.publisher import CollectionReport
 from ragstream_core.wiring.chroma_collections import Left, compare, keep_up
 from ragstream_core.wiring.workspace import Workspace
@@ -113,7 +113,8 @@ def ingest(
         left.ingested(stats)
         left.tell("suspicion")
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
-        unfit = space.unfit_folders()
+        unfit, lists = space.unfit_folders(), lists_figures(space, project)
+    context.add_asset_metadata(lists, asset_key=INDEX.key)
     context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
     yield from reported
 

@@ -107,9 +107,9 @@ def _extras(config: AppConfig) -> Iterator[Check]:
     absent = [extra for extra in extras.EXTRAS if not extras.is_here(extra)]
     here = ", ".join(extra for extra in extras.EXTRAS if extra not in absent)
     yield Check("extras", "ok", here or "none; each brings what the base install leaves out")
-    store = config.chain().retrieval.store
+    needed = extras.STORES.get(config.chain().retrieval.store, "")
     for extra in absent:
-        level = "fail" if extra == store else "ok"
+        level = "fail" if extra == needed else "ok"
         what = f"not installed: {extras.USES[extra]}"
         yield Check(f"extra {extra}", level, what, extras.install(extra).line)
 

@@ -21,6 +21,7 @@ AFTER_COMMIT = {
     "publish": "committed; writing the term arrays and the manifest",
     "suspicion": "committed; looking for passages that try to command a model",
     "collection": "committed; making the Chroma collection",
+    "lists": "committed; making the inverted lists",
     "checks": "committed; checking the new generation",
 }
 """What goes on in a phase after the commit, for people; from there on nothing is left to stop."""

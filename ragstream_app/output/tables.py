@@ -98,6 +98,8 @@ def print_status(rows: Sequence[ProjectStatus], prompts: Sequence[Mapping[str, s
             typer.echo(f"{printable(row.project)}: {printable(standing)}")
             if made.next:
                 typer.echo(f"  next: {made.next}")
+        if told := row.inverted_lists.told:
+            typer.echo(f"{printable(row.project)}: {printable(told)}")
     if prompts:
         typer.echo("last prompts:")
     for item in prompts:

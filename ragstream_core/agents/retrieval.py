@@ -32,6 +32,7 @@ class RetrievalStage:
         top_k: Candidates that go on.
         min_score: Least absolute LogAvgExp cosine in [-1, 1] of a candidate that goes on.
         told: What else there is to say about the search, once it is done.
+        warned: What a person should know of how it is searched.
     """
 
     search: Search
@@ -39,6 +40,7 @@ class RetrievalStage:
     top_k: int = 50
     min_score: float = -1.0
     told: Callable[[], Sequence[str]] = tuple
+    warned: Sequence[str] = ()
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Find the candidates."""
@@ -61,7 +63,8 @@ class RetrievalStage:
         low = sum(row.rule == "min_score" for row in rows)
         dropped = f", {low} below retrieval.min_score" if low else ""
         found = [f"{len(hits)} candidates, {len(kept)} go on{dropped}", *self.told()]
-        put_notes(result, OP, events=["locked"] if pool.lock else found)
+        warnings = () if pool.lock else self.warned
+        put_notes(result, OP, events=["locked"] if pool.lock else found, warnings=warnings)
         return result
 
     def _decide(self, hit: Hit, rank: int, pass_no: int) -> Decision:

@@ -61,6 +61,32 @@ class GenerationRows:
         """Row number by chunk id."""
         return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
 
+    @cached_property
+    def _by_place(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Places, ascending, and the row of each."""
+        import numpy as np
+
+        order = np.argsort(self.places, kind="stable")
+        return self.places[order], order
+
+    def first_rows(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the places that rows have, ascending, each once, and the first row at each."""
+        import numpy as np
+
+        places, order = self._by_place
+        fresh = np.ones(len(places), dtype=bool)
+        fresh[1:] = places[1:] != places[:-1]
+        return places[fresh], order[fresh]
+
+    def rows_at(self, wanted: npt.NDArray[np.int64]) -> list[int]:
+        """Return the rows at some places: chunks of equal text share one."""
+        import numpy as np
+
+        places, order = self._by_place
+        begins = np.searchsorted(places, wanted, "left").tolist()
+        ends = np.searchsorted(places, wanted, "right").tolist()
+        return [row for at, end in zip(begins, ends, strict=True) for row in order[at:end].tolist()]
+
 
 ROWS_FILE = Path("stores", "rows-newest.bin")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""

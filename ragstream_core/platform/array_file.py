@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +48,30 @@ def encode(meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]) -
         meta: What is said of the arrays; JSON, without the keys ``arrays, crc32, seal``.
         arrays: Contiguous, little-endian.
     """
-    parts, places, at, crc = [], {}, 0, 0
-    for name, array in arrays.items():
-        raw = array.tobytes()
-        places[name] = (at, len(raw))
-        raw += bytes(-len(raw) % _ALIGNED)
-        parts.append(raw)
-        at, crc = at + len(raw), zlib.crc32(raw, crc)
+    return b"".join(stream(meta, [(name, [array.tobytes()]) for name, array in arrays.items()]))
+
+
+def stream(
+    meta: Mapping[str, object], arrays: Iterable[tuple[str, Iterable[bytes]]]
+) -> Iterator[bytes]:
+    """Yield the bytes of a file whose arrays need not be in memory at once.
+
+    Args:
+        meta: As for `encode`.
+        arrays: Names, and the bytes of each array in parts.
+    """
+    places, at, crc = {}, 0, 0
+    for name, parts in arrays:
+        begin = at
+        for raw in parts:
+            yield raw
+            at, crc = at + len(raw), zlib.crc32(raw, crc)
+        places[name] = (begin, at - begin)
+        gap = bytes(-at % _ALIGNED)
+        yield gap
+        at, crc = at + len(gap), zlib.crc32(gap, crc)
     told = description({**meta, "crc32": crc}, places)
-    return b"".join([*parts, told, len(told).to_bytes(4, "little"), b"SEALED"])
+    yield told + len(told).to_bytes(4, "little") + b"SEALED"
 
 
 def decode(
@@ -94,16 +109,21 @@ def decode(
 
 def says(path: Path, stamp: Mapping[str, object]) -> bool:
     """Return whether a file's description holds some values; its arrays are not looked at."""
+    found = told(path)
+    return bool(found) and found.items() >= stamp.items()
+
+
+def told(path: Path) -> dict[str, Any]:
+    """Return what a file says of its arrays, which are not looked at; empty if it is none."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _TAIL_BYTES))
             length = int.from_bytes(file.read(4), "little") + _TAIL_BYTES
             file.seek(max(0, size - length))
-            meta, _ = _described(file.read(length))
+            return _described(file.read(length))[0]
     except (OSError, ValueError):
-        return False
-    return meta.items() >= stamp.items()
+        return {}
 
 
 def _described(data: Bytes) -> tuple[dict[str, Any], int]:

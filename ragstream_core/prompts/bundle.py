@@ -86,7 +86,7 @@ def require_exact(inputs: PromptInputs) -> None:
         raise InputUnavailable(
             f"the candidates came from the store {inputs.models.get('store') or other[0]}, which "
             "does not fit into a file",
-            hint="prompts of retrieval.store=catalog can be bundled",
+            hint="prompts of retrieval.store=catalog, retrieval.approximate_at=0 can be bundled",
         )
 
 

@@ -58,6 +58,8 @@ def narrowed(proposer: Proposer | None, rows: Rows, queries: F32, *, pool: I64, 
     if n > total * LARGEST_SHARE:
         return pool
     found = [_of_view(proposer, view, queries, n) for view in rows.views]
+    if all(part is None for part in found):
+        return pool
     named = [np.intersect1d(_joined(rows, found, at), pool) for at in range(len(queries))]
     if any(len(part) < depth for part in named):
         return pool

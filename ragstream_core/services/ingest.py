@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.index.pulled import require_own
-from ragstream_core.wiring import chroma_collections, ingestion
+from ragstream_core.wiring import chroma_collections, ingestion, inverted_lists
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
@@ -75,6 +75,10 @@ def ingest_project(
         warnings = chroma_collections.sync_after_commit(
             workspace, project, rebuild=rebuild, verify_all=verify
         )
+    lists = inverted_lists.keep_up(
+        workspace, project, rebuild=rebuild, verify=verify, progress=progress
+    )
+    warnings += (lists.warning,) if lists.warning else ()
     return replace(
         stats,
         warnings=(*stats.warnings, *warnings),

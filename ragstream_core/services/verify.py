@@ -16,7 +16,7 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.suspicion import Tally, tally
-from ragstream_core.wiring import chroma_collections
+from ragstream_core.wiring import chroma_collections, inverted_lists
 from ragstream_core.wiring.journal import holds_journal, journal
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragstream_core.vector_stores.chroma.publisher import CollectionReport
     from ragstream_core.wiring.chroma_collections import CollectionState
     from ragstream_core.wiring.history_embedding import HistoryStatus
+    from ragstream_core.wiring.inverted_lists import ListsOutcome, ListsState
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -38,6 +39,7 @@ LONGEST_WAIT = dt.timedelta(days=1)
 CLEARING = "an interrupted clearing"
 SELECTION = "the published selection"
 CHROMA = "the Chroma collection"
+LISTS = "the index of inverted lists"
 _HISTORY_COMMANDS = {
     "clearing": "ragstream history check",
     "journal": "ragstream backup DIR; what verifies is read as before, the rest is damaged",
@@ -66,6 +68,7 @@ class VerifyReport:
         generation: The newest; 0 if there is none or it cannot be read.
         collection: How the Chroma collection stands; None if nothing is ingested, and of
             conversations.
+        inverted_lists: How its inverted lists stand; None as of the collection.
         finished: Whether an interrupted clearing was finished; None of projects.
         suspicious: Counts of passages that look like commands to a model, if asked for.
     """
@@ -75,6 +78,7 @@ class VerifyReport:
     healed: Sequence[str] = ()
     generation: int = 0
     collection: CollectionState | None = None
+    inverted_lists: ListsState | None = None
     finished: bool | None = None
     suspicious: Tally | None = None
 
@@ -88,6 +92,7 @@ class VerifyReport:
         }
         if self.finished is None:
             row["collection"] = self.collection._asdict() if self.collection else {}
+            row["inverted_lists"] = self.inverted_lists._asdict() if self.inverted_lists else {}
         else:
             row["finished"] = self.finished
         return row | ({"suspicious": self.suspicious.to_json()} if self.suspicious else {})
@@ -114,7 +119,9 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         repaired, findings = _repair_derived(index_dir)
         done = chroma_collections.keep_up(workspace, project, again=True)
         more, left = _collection_outcome(done)
-        repaired, findings = repaired + more, findings + left
+        lists = inverted_lists.keep_up(workspace, project, verify=True, again=True)
+        repaired, findings = repaired + more, findings + left + _lists_finding(lists)
+        repaired += [LISTS] * (lists.made not in ("", "unchanged"))
     newest = _newest(index_dir)
     return VerifyReport(
         project=project,
@@ -124,6 +131,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         healed=repaired,
         generation=newest.n if newest else 0,
         collection=chroma_collections.state(workspace, project, newest),
+        inverted_lists=inverted_lists.state(workspace, project, newest),
     )
 
 
@@ -145,15 +153,21 @@ def _collection_outcome(
     return ([CHROMA] if done.made != "unchanged" else []), []
 
 
+def _lists_finding(done: ListsOutcome) -> list[Finding]:
+    """Return what was wrong with inverted lists and could not be repaired."""
+    said = done.warning.partition("\n")[0]
+    return [Finding("lists", said)] if said else []
+
+
 def _command(index_dir: Path, finding: Finding) -> str:
     """Return what to run against a finding."""
     project = index_dir.name
-    if is_pulled(index_dir) and finding.check != "collection":
+    if is_pulled(index_dir) and finding.check not in ("collection", "lists"):
         return f"ragstream index pull {project} --verify"
     if finding.check == "erasing":
         path = finding.message.removeprefix("the erasing of ").removesuffix(" was interrupted")
         return f"ragstream forget {quoted(path, '-p', project)}"
-    if finding.check == "collection":
+    if finding.check in ("collection", "lists"):
         return f"ragstream index check {project}"
     return f"ragstream ingest {project}" + ("" if finding.check == "derived" else " --rebuild")
 
@@ -164,6 +178,12 @@ def _newest(index_dir: Path) -> Generation | None:
     except RagstreamError:
         return None
     return found[-1] if found else None
+
+
+def lists_figures(workspace: Workspace, project: str) -> dict[str, Json]:
+    """Return the figures of a project's inverted lists; nothing if it needs none."""
+    newest = _newest(workspace.index_dir(project))
+    return inverted_lists.state(workspace, project, newest).figures()
 
 
 def suspicious_passages(

@@ -221,6 +221,7 @@ def _factory(workspace: Workspace, inputs: PromptInputs, files: FileSource) -> S
             ],
             memory=ConversationMemory(workspace, now, op),
             embedder=embedder,
+            inputs=now,
         )
 
     return make

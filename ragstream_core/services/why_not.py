@@ -343,6 +343,7 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[ListRank]]:
             case.workspace,
             settings_at(inputs, "retrieval"),
             embedder=recorded_queries(case.workspace, inputs),
+            inputs=inputs,
         ),
         case.views,
         " ".join(pieces),

@@ -125,7 +125,11 @@ class ChainSettings(Section):
         return found
 
 
-_CAME_LATER = (("retrieval", "evidence", "full"),)
+_CAME_LATER = (
+    ("retrieval", "evidence", "full"),
+    ("retrieval", "approximate_at", 1_000_000),
+    ("retrieval", "nprobe", 256),
+)
 
 
 @functools.cache

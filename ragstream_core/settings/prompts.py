@@ -22,8 +22,16 @@ class RetrievalConfig(Section):
     store: str = Field(
         "catalog",
         description="What proposes dense candidates: `catalog` (all rows), `chroma`, `faiss`, "
-        "a registered name or a path; the scores are exact with each of them.",
+        "`faiss_ivf`, a registered name or a path; the scores are exact with each of them.",
     )
+    approximate_at: int = Field(
+        1_000_000, ge=0, description="Chunks of a project from which `catalog` has candidates "
+        "proposed by inverted lists, if the extra `faiss` is installed; 0: never.",
+    )  # fmt: skip
+    nprobe: int = Field(
+        256, ge=1, le=65_536, description="Inverted lists that a question looks at; `ragstream "
+        "index check` shows which share of the nearest chunks they hold.",
+    )  # fmt: skip
     top_k: int = Field(50, ge=1, le=1000, description="Candidates that go on to the reranker.")
     depth: int = Field(100, ge=1, le=1000, description="Length of each signal's list.")
     dense_weight: float = Field(

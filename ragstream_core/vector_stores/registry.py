@@ -55,12 +55,18 @@ def _faiss(folder: Path, dimension: int, name: str, embed_fp: str, model: str) -
     return FaissStore(folder, dimension, name=name, embed_fp=embed_fp, model=model)
 
 
+def _faiss_ivf(folder: Path, dimension: int, name: str, embed_fp: str, model: str) -> VectorStore:
+    from ragstream_core.vector_stores.faiss_ivf import FaissIvfStore
+
+    return FaissIvfStore(folder, dimension, name=name, embed_fp=embed_fp, model=model)
+
+
 VECTOR_STORES: Registry[VectorStore] = Registry(
     "vector store",
     setting="retrieval.store",
     port=Port("VectorStore", ("add", "delete", "search", "ids")),
     options=StoreOptions,
-    built_in={"exact": _exact, "chroma": _chroma, "faiss": _faiss},
+    built_in={"exact": _exact, "chroma": _chroma, "faiss": _faiss, "faiss_ivf": _faiss_ivf},
     reserved=(CATALOG,),
 )
 
@@ -69,8 +75,8 @@ def create_vector_store(backend: str, options: StoreOptions) -> VectorStore:
     """Return a store, opened if there are files of it.
 
     Args:
-        backend: ``exact``, ``chroma``, ``faiss``, a registered name, or an import path
-            ``package.module:factory``.
+        backend: ``exact``, ``chroma``, ``faiss``, ``faiss_ivf``, a registered name, or an import
+            path ``package.module:factory``.
         options: What it may ask for.
 
     Raises:

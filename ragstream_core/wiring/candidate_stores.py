@@ -10,22 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import InputUnavailable, IntegrityError
+from ragstream_core.errors import InputUnavailable, IntegrityError, RunCommand, worded
+from ragstream_core.index.view import open_view
 from ragstream_core.platform import extras
+from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.vector_stores.chroma import seal
+from ragstream_core.wiring import inverted_lists
 from ragstream_core.wiring.chroma_collections import collection_of, model_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragstream_core.ports import F32, IndexView, VectorStore
-    from ragstream_core.records.prompt_inputs import Pin
+    from ragstream_core.records.prompt_inputs import Pin, PromptInputs
     from ragstream_core.retrieval.proposers import Proposer
     from ragstream_core.settings import ChainSettings
+    from ragstream_core.settings.prompts import RetrievalConfig
     from ragstream_core.wiring.workspace import Workspace
 
 CATALOG = "catalog"
 CHROMA = "chroma"
+NO_LISTS = "-"
+"""Stands for a project all of whose rows are scored."""
 CACHED_STORES = 4
 STORES = "stores"
 """Folder inside an index where stores that have a `save` keep their files; derived."""
@@ -46,12 +52,41 @@ def require_store(settings: ChainSettings) -> None:
         VECTOR_STORES.check(settings.retrieval.store)
 
 
-def proposer(workspace: Workspace, settings: ChainSettings) -> Proposer | None:
-    """Return what proposes dense candidates under these settings, None for all rows."""
+def proposer(
+    workspace: Workspace, settings: ChainSettings, inputs: PromptInputs | None = None
+) -> Proposer | None:
+    """Return what proposes dense candidates under these settings, None for all rows.
+
+    Args:
+        workspace: The data root.
+        settings: Those of the stage.
+        inputs: Of a prompt, which pins the lists that it is answered from.
+    """
     chosen = settings.retrieval.store
-    if chosen == CATALOG:
-        return None
+    if chosen in (CATALOG, inverted_lists.STORE):
+        return _by_lists(workspace, settings.retrieval, inputs)
     return _Chroma(workspace) if chosen == CHROMA else _Store(workspace, chosen)
+
+
+def _by_lists(
+    workspace: Workspace, chosen: RetrievalConfig, inputs: PromptInputs | None
+) -> Proposer | None:
+    if inputs is None or not _as_pinned(chosen, inputs):
+        asked = chosen.store == inverted_lists.STORE or chosen.approximate_at
+        return inverted_lists.IvfProposer(workspace, chosen) if asked else None
+    named = inputs.models.get("store", "").split()[1:]
+    trainings = {
+        pin.project: training
+        for pin, training in zip(inputs.pins, named, strict=False)
+        if training != NO_LISTS
+    }
+    return inverted_lists.IvfProposer(workspace, chosen, trainings) if trainings else None
+
+
+def _as_pinned(chosen: RetrievalConfig, inputs: PromptInputs) -> bool:
+    """Return whether a stage has the store that the prompt pinned; a changed one pins nothing."""
+    then = pinned_settings(inputs).retrieval
+    return (then.store, then.approximate_at) == (chosen.store, chosen.approximate_at)
 
 
 def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -> dict[str, str]:
@@ -68,8 +103,11 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
     """
     require_store(settings)
     store = settings.retrieval.store
-    if store in extras.EXTRAS:
-        extras.require(f"retrieval.store={store}", store)
+    extra = extras.STORES.get(store, "")
+    if extra:
+        extras.require(f"retrieval.store={store}", extra)
+    if store in (CATALOG, inverted_lists.STORE):
+        return _pinned_lists(workspace, settings.retrieval, pins)
     if store != CHROMA:
         return {}
     seals = []
@@ -79,6 +117,30 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
             collection.keep_up()
         seals.append(seal.seal_digest(collection.chroma_dir)[:16])
     return {"store": f"{CHROMA} {' '.join(seals)}"}
+
+
+def _pinned_lists(
+    workspace: Workspace, chosen: RetrievalConfig, pins: Sequence[Pin]
+) -> dict[str, str]:
+    """Return the training of each project's lists, and why a project has none that can be asked."""
+    if chosen.store == CATALOG and not chosen.approximate_at:
+        return {}
+    trainings, notes = [], []
+    for pin in pins:
+        index_dir = workspace.index_dir(pin.project)
+        view = open_view(index_dir, generation=pin.generation)
+        if not inverted_lists.is_wanted(chosen, len(view.chunk_ids)):
+            trainings.append(NO_LISTS)
+            continue
+        reason = inverted_lists.why_not(index_dir, view)
+        trainings.append(NO_LISTS if reason else inverted_lists.training_of(index_dir, view))
+        if reason and reason != inverted_lists.NOT_INSTALLED:
+            again = worded((RunCommand("index check", pin.project),))
+            notes.append(f"every chunk of {pin.project} was scored: {reason}; next: {again}")
+    found = {"store_note": "\n".join(notes)} if notes else {}
+    if set(trainings) != {NO_LISTS}:
+        found["store"] = f"{inverted_lists.STORE} {' '.join(trainings)}"
+    return found
 
 
 def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> None:
@@ -92,6 +154,9 @@ def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> Non
     Raises:
         InputUnavailable: A collection is another one now.
     """
+    if store.startswith(f"{inverted_lists.STORE} "):
+        _require_lists(workspace, store, pins)
+        return
     for pin, pinned_seal in zip(pins, store.split()[1:], strict=False):
         now = seal.seal_digest(collection_of(workspace, pin.project).chroma_dir)[:16]
         if now != pinned_seal:
@@ -99,6 +164,20 @@ def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> Non
                 f"the Chroma collection of {pin.project} that proposed the candidates was replaced "
                 f"(seal {pinned_seal}, now {now or 'none'})",
                 hint="prompts of retrieval.store=catalog do not depend on a collection",
+            )
+
+
+def _require_lists(workspace: Workspace, store: str, pins: Sequence[Pin]) -> None:
+    for pin, training in zip(pins, store.split()[1:], strict=False):
+        if training == NO_LISTS:
+            continue
+        from ragstream_core.vector_stores.ivf_index import IvfIndex
+
+        if IvfIndex(workspace.index_dir(pin.project)).trained(training) is None:
+            raise InputUnavailable(
+                f"the inverted lists of {pin.project} that proposed the candidates are gone, or "
+                f"were trained anew (training {training[:16]})",
+                hint="prompts with retrieval.approximate_at=0 do not depend on them",
             )
 
 

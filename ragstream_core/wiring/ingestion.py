@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ragstream_core.records.identity import Json
     from ragstream_core.text.chunk_profiles import ChunkProfile
     from ragstream_core.wiring.chroma_collections import CollectionState
+    from ragstream_core.wiring.inverted_lists import ListsState
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -100,12 +101,16 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     documents.require_present(found.found, project)
     if found.pending is not None:
         return None
-    from ragstream_core.wiring import chroma_collections
+    from ragstream_core.wiring import chroma_collections, inverted_lists
 
-    if found.newest is not None and chroma_collections.due(workspace, project, found.newest):
+    if found.newest is not None and (
+        chroma_collections.due(workspace, project, found.newest)
+        or inverted_lists.due(workspace, project, found.newest)
+    ):
         return None
     stats = found.idle_stats(project, seconds=time.perf_counter() - began)
     failed = chroma_collections.failures(workspace, project, found.newest)
+    failed += inverted_lists.failures(workspace, project, found.newest)
     return replace(stats, warnings=(*documents.kept_back(found.found), *failed))
 
 
@@ -150,6 +155,7 @@ class ProjectStatus:
         skipped: (path, reason) of all that is left out.
         bytes: Of the folder of the index.
         collection: Its Chroma collection.
+        inverted_lists: Its inverted lists.
     """
 
     project: str
@@ -169,6 +175,7 @@ class ProjectStatus:
     skipped: tuple[tuple[str, str], ...]
     bytes: int
     collection: CollectionState
+    inverted_lists: ListsState
 
     def to_json(self) -> dict[str, Json]:
         """Return a project of `ragstream status --json`."""
@@ -177,6 +184,7 @@ class ProjectStatus:
             "pending": self.pending._asdict(),
             "forecast": self.forecast._asdict(),
             "collection": self.collection._asdict(),
+            "inverted_lists": self.inverted_lists._asdict(),
         }
 
 
@@ -187,7 +195,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
     """
-    from ragstream_core.wiring import chroma_collections
+    from ragstream_core.wiring import chroma_collections, inverted_lists
 
     found, documents = inspection(workspace, project)
     newest, pending = found.newest, found.pending
@@ -216,6 +224,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         skipped=_left_out(found, past),
         bytes=_size(index_dir),
         collection=chroma_collections.state(workspace, project, newest),
+        inverted_lists=inverted_lists.state(workspace, project, newest),
     )
 
 

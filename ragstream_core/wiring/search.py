@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ragstream_core.models.embedders.token_cache import CachedTokenVectors
     from ragstream_core.ports import Embedder, IndexView
     from ragstream_core.records import Chunk, Hit
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.retrieval.max_sim import MaxSimScorer
     from ragstream_core.retrieval.retriever import Retriever
     from ragstream_core.retrieval.word_nearness import WordNearness
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 
 
 def retriever(
-    workspace: Workspace, settings: ChainSettings, *, embedder: Embedder | None = None
+    workspace: Workspace,
+    settings: ChainSettings,
+    *,
+    embedder: Embedder | None = None,
+    inputs: PromptInputs | None = None,
 ) -> Retriever:
     """Return the retriever for these settings.
 
@@ -42,6 +47,7 @@ def retriever(
         workspace: Where models are.
         settings: The stage's settings.
         embedder: Embeds the query pieces; default: that of the workspace.
+        inputs: Of a prompt, which pins what proposes candidates.
 
     Raises:
         RagstreamError: The embedder's weights are missing or wrong.
@@ -59,7 +65,7 @@ def retriever(
         chosen.rrf_k,
         chosen.k3,
     )
-    proposer = candidate_stores.proposer(workspace, settings)
+    proposer = candidate_stores.proposer(workspace, settings, inputs)
     return Retriever(embedder or models.embedder(workspace.config), fusion, proposer)
 
 
@@ -89,6 +95,7 @@ def retrieval_stage(
     *,
     memory: ConversationMemory | None = None,
     embedder: Embedder | None = None,
+    inputs: PromptInputs | None = None,
 ) -> RetrievalStage:
     """Make the retrieval stage over some generations, opened when it runs.
 
@@ -98,6 +105,7 @@ def retrieval_stage(
         views: Opens the generations.
         memory: Older turns to search beside them.
         embedder: Embeds the query pieces; default: that of the workspace.
+        inputs: Of a prompt, which pins what proposes candidates.
 
     Raises:
         RagstreamError: The embedder's weights are missing or wrong.
@@ -107,7 +115,7 @@ def retrieval_stage(
         opened = views()
         alone = opened[0].project if len(opened) == 1 else ""
         closed = [f"{alone}/{path}" for path in off] if alone else off
-        found = retriever(workspace, settings, embedder=embedder)
+        found = retriever(workspace, settings, embedder=embedder, inputs=inputs)
         past = memory.past() if memory else None
         hits = found.search(opened, whole, pieces=pieces, off=closed, past=past)
         return memory.biased(hits, whole) if memory else hits
@@ -116,13 +124,14 @@ def retrieval_stage(
         past = [memory.view] if memory and memory.view else []
         return load([*views(), *past], ids) if ids else []
 
-    chosen = settings.retrieval
+    chosen, note = settings.retrieval, inputs.models.get("store_note", "") if inputs else ""
     return RetrievalStage(
         search,
         loaded,
         chosen.top_k,
         chosen.min_score,
         told=memory.events if memory else tuple,
+        warned=tuple(filter(None, note.split("\n"))),
     )
 
 

@@ -212,12 +212,17 @@ def _retrieval(
     memory = ConversationMemory(workspace, inputs, "retrieval")
     views = functools.cache(lambda: _views(workspace, inputs))
     if getattr(embedder, "reproducible", True) or not persists(inputs):
-        stage = search.retrieval_stage(workspace, settings, views, memory=memory)
+        stage = search.retrieval_stage(workspace, settings, views, memory=memory, inputs=inputs)
         return TimedStage(stage, memory.clock)
     recorded = inputs.query_vectors if isinstance(files, RecordedFiles) else None
     queries = KeptQueries(embedder, workspace.store, recorded)
     stage = search.retrieval_stage(
-        workspace, settings, views, memory=memory, embedder=cast("Embedder", queries)
+        workspace,
+        settings,
+        views,
+        memory=memory,
+        embedder=cast("Embedder", queries),
+        inputs=inputs,
     )
     return TimedStage(NotingStage(stage, queries), memory.clock)
 

@@ -70,6 +70,7 @@ def cross_encoder(tmp_path):
         ("torch", ["prompt", "x", "-p", "demo", "--set", "rerank.backend=cross_encoder"]),
         ("chroma", ["prompt", "x", "-p", "demo", "--set", "retrieval.store=chroma"]),
         ("faiss", ["prompt", "x", "-p", "demo", "--set", "retrieval.store=faiss"]),
+        ("faiss", ["prompt", "x", "-p", "demo", "--set", "retrieval.store=faiss_ivf"]),
         ("maps", ["index", "tsne", "demo"]),
         ("eval", EVAL),
     ],

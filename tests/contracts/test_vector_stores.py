@@ -13,9 +13,9 @@ from ragstream_core.errors import DuplicateId, ModelMismatch
 from ragstream_core.vector_stores.registry import StoreOptions, create_vector_store
 
 DIMENSION = 16
-STORES = ("chroma", "exact", "faiss")
-APPROXIMATE = {"chroma"}
-PERSISTENT = ("chroma", "faiss")
+STORES = ("chroma", "exact", "faiss", "faiss_ivf")
+APPROXIMATE = {"chroma", "faiss_ivf"}
+PERSISTENT = ("chroma", "faiss", "faiss_ivf")
 
 
 @pytest.fixture(params=STORES)

@@ -285,6 +285,8 @@ def _print_check(result: VerifyReport) -> None:
         made = result.collection
         if made and (standing := collection_text(made.problem, made.self_recall, made.rows)):
             typer.echo(f"{name}: {standing}")
+        if result.inverted_lists and (told := result.inverted_lists.told):
+            typer.echo(f"{name}: {told}")
     if result.suspicious:
         _print_suspicious(name, result.suspicious)
     for finding in result.findings:

@@ -1,0 +1,285 @@
+"""Large projects are searched by inverted lists: made, kept up, found damaged, pinned, replayed."""
+
+import json
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ragstream_core.errors import ExtraMissing
+from ragstream_core.ingestion import scan
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import verify
+from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.search import search
+from ragstream_core.vector_stores import ivf, ivf_index
+from ragstream_core.vector_stores.ivf_names import LISTS
+from ragstream_core.wiring import ingestion, inverted_lists
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
+from ragstream_core.wiring.workspace import open_workspace
+
+QUESTION = "word3 word17 word250 word99"
+WORDS = [f"word{i}" for i in range(300)]
+FILES = 260
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(scan, "RACY_NS", 0)  # files of a test are always young
+    monkeypatch.setattr(ivf, "ROWS_A_LIST", 16)
+
+
+@pytest.fixture
+def root(tmp_path):
+    chance = random.Random(1)
+    for i in range(FILES):
+        write(tmp_path, i, chance)
+    return tmp_path
+
+
+def write(root, number, chance):
+    path = root / "doc_raw" / "demo" / f"f{number:03}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"# T{number}\n\n{' '.join(chance.choices(WORDS, k=40))}\n")
+
+
+def space(root, at=100, **more):
+    explicit = {"embeddings.backend": "hashed", "retrieval.approximate_at": at, **more}
+    return open_workspace(root, explicit={"vector_store.collection": "false", **explicit})
+
+
+def the_file(root):
+    (path,) = (root / "index" / "demo" / LISTS).glob("lists-*")
+    return path
+
+
+def ask(workspace):
+    return run_prompt(workspace, pin_inputs(workspace, PromptRequest(QUESTION, ("demo",))))
+
+
+def text_of(prompt):
+    parts = (prompt.System_MD, prompt.Prompt_MD, prompt.S_CTX_MD, prompt.Attachments_MD)
+    assert prompt.Prompt_MD and prompt.Attachments_MD
+    return parts
+
+
+def warnings_of(prompt):
+    return [note.message for note in prompt.extras.warnings if note.stage == "retrieval"]
+
+
+def test_an_ingest_makes_them_above_the_setting_only(root):
+    assert not ingest_project(space(root, at=1_000_000), "demo").warnings
+    assert not (root / "index" / "demo" / LISTS).exists()
+    assert ingestion.unchanged(space(root, at=1_000_000), "demo") is not None
+    large = space(root)
+    assert ingestion.unchanged(large, "demo") is None
+    assert not ingest_project(large, "demo").warnings
+    assert ingestion.unchanged(large, "demo") is not None
+    state = ingestion.status(large, "demo").inverted_lists
+    assert (state.wanted, state.generation, state.lists) == (True, 1, 16)
+    assert state.recall == 1.0 and "16 of 16" in state.told
+    assert not ingestion.status(space(root, at=0), "demo").inverted_lists.wanted
+    assert verify.lists_figures(large, "demo")["inverted_lists_recall"] == 1.0
+    assert verify.lists_figures(space(root, at=0), "demo") == {}
+
+
+def test_with_every_list_looked_at_a_prompt_is_that_of_exact_search_in_bytes(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    exact = space(root, at=0)
+    assert search(large, QUESTION, ["demo"], k=40) == search(exact, QUESTION, ["demo"], k=40)
+    by_lists, by_all = ask(large), ask(exact)
+    assert text_of(by_lists) == text_of(by_all)
+    assert by_lists.extras.scores == by_all.extras.scores
+    assert by_lists.extras.inputs.models["store"].startswith("faiss_ivf ")
+    assert "store" not in by_all.extras.inputs.models
+    assert not warnings_of(by_lists)
+
+
+def test_the_lists_are_asked_and_fewer_of_them_name_fewer_rows(root, monkeypatch):
+    asked = []
+    near = inverted_lists.IvfProposer.near
+
+    def noted(self, view, queries, n):
+        found = near(self, view, queries, n)
+        asked.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(inverted_lists.IvfProposer, "near", noted)
+    few = space(root, **{"retrieval.nprobe": 2, "retrieval.depth": 5, "retrieval.top_k": 5})
+    ingest_project(few, "demo")
+    assert search(few, QUESTION, ["demo"], k=3)
+    assert 5 <= asked[0] < FILES / 2
+
+
+def test_a_delta_keeps_the_training_and_equals_lists_made_anew(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    before = ivf_index.opened(the_file(root)).training.digest
+    chance = random.Random(9)
+    write(root, 3, chance)
+    write(root, 900, chance)
+    (root / "doc_raw" / "demo" / "f010.md").unlink()
+    ingest_project(large, "demo")
+    updated = the_file(root)
+    data = updated.read_bytes()
+    assert ivf_index.opened(updated).training.digest == before
+    updated.unlink()
+    assert inverted_lists.keep_up(large, "demo").made == "rebuilt"
+    again = ivf_index.opened(the_file(root))
+    assert again.training.digest != before  # the rows are others now
+    assert np.array_equal(again.ids(), ivf_index.IvfFile(write_to(root, data)).ids())
+
+
+def write_to(root, data):
+    (root / "copy").write_bytes(data)
+    return root / "copy"
+
+
+def test_the_same_rows_give_the_same_bytes(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    data = the_file(root).read_bytes()
+    assert inverted_lists.keep_up(large, "demo", rebuild=True).made == "rebuilt"
+    assert the_file(root).read_bytes() == data
+
+
+def test_damage_is_named_questions_go_on_and_index_check_repairs(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    wanted = text_of(ask(large))
+    path = the_file(root)
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    prompt = ask(large)
+    assert text_of(prompt) == wanted
+    (warning,) = warnings_of(prompt)
+    assert "every chunk of demo was scored" in warning and "damaged" in warning
+    assert "ragstream index check demo" in warning
+    assert "store" not in prompt.extras.inputs.models
+    report = verify.verify_project(large, "demo")
+    assert verify.LISTS in report.healed and not report.findings
+    assert report.inverted_lists.recall == 1.0
+    assert not warnings_of(ask(large))
+
+
+def test_a_wrong_code_with_a_right_seal_is_found_by_index_check(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    path = the_file(root)
+    file = ivf_index.opened(path)
+    from ragstream_core.index.view import open_view
+    from ragstream_core.vector_stores.ivf_file import Entries, blocks
+
+    rows = ivf_index.entries_of(open_view(root / "index" / "demo"))
+    turned = Entries(rows.ids, rows.matrix[::-1], rows.rows)
+    said = {k: file.meta[k] for k in ("digest", "generation", "embed_fp", "epoch")}
+    path.write_bytes(b"".join(blocks(said, file.training, added=turned)))
+    assert verify.verify_project(large, "demo").healed == [verify.LISTS]
+    assert verify.verify_project(large, "demo").healed == []
+
+
+def test_missing_lists_are_named_and_made_by_the_next_ingest(root):
+    large = space(root)
+    ingest_project(space(root, at=0), "demo")
+    (warning,) = warnings_of(ask(large))
+    assert "no inverted lists of generation 1" in warning
+    state = ingestion.status(large, "demo").inverted_lists
+    assert state.problem and state.next == "ragstream index check demo"
+    ingest_project(large, "demo")
+    assert not warnings_of(ask(large))
+
+
+def test_a_prompt_is_replayed_from_its_training_and_says_when_that_is_gone(root):
+    large = space(root, **{"retrieval.nprobe": 4})
+    ingest_project(large, "demo")
+    key = save_prompt(large, ask(large)).prompt_key
+    assert replay_prompt(large, key).verdict == "identical"
+    write(root, 900, random.Random(9))
+    ingest_project(large, "demo")  # another generation, the same training
+    assert replay_prompt(large, key).verdict == "identical"
+    the_file(root).unlink()
+    verdict = replay_prompt(large, key)
+    assert verdict.verdict == "input unavailable"
+    assert "inverted lists of demo" in verdict.reason
+
+
+def test_a_full_disk_is_a_warning_and_not_tried_again_for_the_generation(root, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "no space left on device")
+
+    large = space(root)
+    with monkeypatch.context() as full:
+        full.setattr(ivf_index, "write_blocks", refuse)
+        (warning,) = ingest_project(large, "demo").warnings
+    assert "no space left" in warning and "ragstream index check demo" in warning
+    idle = ingestion.unchanged(large, "demo")
+    assert idle is not None and "no space left" in idle.warnings[0]
+    state = ingestion.status(large, "demo").inverted_lists
+    assert "no space left" in state.problem and "index check demo" in state.next
+    assert verify.verify_project(large, "demo").healed == [verify.LISTS]
+    assert ingestion.unchanged(large, "demo").warnings == ()
+
+
+def test_forgetting_a_file_takes_its_codes_away(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    forget(large, "demo", "f003.md", delete=True)
+    assert not list((root / "index" / "demo" / LISTS).glob("lists-*"))
+    assert search(large, QUESTION, ["demo"], k=3)
+
+
+def test_without_the_extra_every_row_is_scored_and_the_store_by_name_is_refused(root, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    large = space(root)
+    assert not ingest_project(large, "demo").warnings
+    assert not warnings_of(ask(large))
+    state = ingestion.status(large, "demo").inverted_lists
+    assert "'faiss' is not installed" in state.problem and "ragstream[faiss]" in state.next
+    with pytest.raises(ExtraMissing):
+        ask(space(root, **{"retrieval.store": "faiss_ivf"}))
+
+
+def test_the_store_by_name_has_lists_of_the_smallest_project(root):
+    named = space(root, at=0, **{"retrieval.store": "faiss_ivf"})
+    assert not ingest_project(named, "demo").warnings
+    assert ask(named).extras.inputs.models["store"].startswith("faiss_ivf ")
+
+
+def test_small_projects_load_no_engine(root):
+    ingest_project(space(root, at=1_000_000), "demo")
+    code = (
+        "import sys\nfrom ragstream_core.wiring.workspace import open_workspace\n"
+        "from ragstream_core.prompts.inputs import PromptRequest\n"
+        "from ragstream_core.wiring.prompt_inputs import pin_inputs\n"
+        "from ragstream_core.wiring.stages import run_prompt\n"
+        "from ragstream_core.services.search import search\n"
+        f"from pathlib import Path\nspace = open_workspace(Path({str(root)!r}), "
+        "explicit={'embeddings.backend': 'hashed'})\n"
+        "search(space, 'word3', ['demo'], k=3)\n"
+        "run_prompt(space, pin_inputs(space, PromptRequest('word3', ('demo',))))\n"
+        "print([m for m in ('faiss', 'psycopg', 'ragstream_core.vector_stores.ivf') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.replace("'", '"')) == []
+
+
+def test_another_process_that_makes_them_is_named(root, monkeypatch):
+    from ragstream_core.platform.locks import FolderLock
+
+    large = space(root, at=0)
+    ingest_project(large, "demo")
+    folder = root / "index" / "demo" / LISTS
+    other = FolderLock(folder, "the inverted lists")
+    with other.held():
+        done = inverted_lists.keep_up(space(root), "demo", again=True)
+    other.close()
+    assert "inverted lists of project demo is being written by" in done.warning
