@@ -30,8 +30,8 @@ from ragstream_app.page.panels import (
     weather,
 )
 from ragstream_app.page.panels.chat import view
-from ragstream_app.page.panels.chat.ask import VIEW_KEY
-from ragstream_app.page.panels.conversation import choice, imports, turns
+from ragstream_app.page.panels.chat.chat_state import VIEW_KEY
+from ragstream_app.page.panels.history import choice, imports, turns
 from ragstream_app.server.page import is_guarded
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -13,7 +13,7 @@ import streamlit as st
 from ragstream_app.output.stages import usage_text
 from ragstream_app.page.jobs.answers import AnswerJob
 from ragstream_app.page.panels import citations, model_choice
-from ragstream_app.page.panels.conversation import choice
+from ragstream_app.page.panels.history import choice
 from ragstream_app.page.panels.shared import (
     desk,
     report,

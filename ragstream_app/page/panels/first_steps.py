@@ -8,7 +8,7 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import new_documents, notices, projects
-from ragstream_app.page.panels.conversation import imports
+from ragstream_app.page.panels.history import imports
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, workspace
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.page.panels import notices
-from ragstream_app.page.panels.conversation.choice import home, persisting
+from ragstream_app.page.panels.history.choice import home, persisting
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import workspace
 

@@ -13,7 +13,6 @@ NAME_KEY = "new_project"
 FOLDER_KEY = "new_project_folder"
 ADDRESS_KEY = "new_project_address"
 PROBLEM_KEY = "project_problem"
-SAID_KEY = "new_documents_said"
 TARGET_KEY = "upload_target"
 
 
@@ -28,10 +27,7 @@ def show() -> None:
             uploader()
     for name, reason in workspace().unfit_folders():
         st.text(f"No project: {name!r}: {reason}")
-    problem = st.session_state.get(PROBLEM_KEY)
-    if problem:
-        show_problem(problem)
-    for line in st.session_state.get(SAID_KEY, []):
+    for line in st.session_state.get(projects.SAID_KEY, []):
         st.text(line)
 
 
@@ -65,6 +61,9 @@ def _maker() -> None:
         width="stretch",
         help="Makes the project. A folder is ingested at once; an address waits for Sync.",
     )
+    problem = st.session_state.get(PROBLEM_KEY)
+    if problem:  # here: what stands below the button is hidden while this is open
+        show_problem(problem)
 
 
 def uploader() -> None:
@@ -102,7 +101,7 @@ def _upload(project: str, key: str) -> None:
         saved = True
         said = f"saved as {upload.path}" if upload.new else f"same bytes, kept as {upload.path}"
         lines.append(f"{upload.label}: {said}")
-    state[SAID_KEY] = lines
+    state[projects.SAID_KEY] = lines
     state["uploader"] += 1  # an empty uploader; else they would be saved once more
     if saved:
         projects.start_ingest(project)
@@ -127,13 +126,13 @@ def add_places(places: list[str], name: str = "") -> None:
     urls = projects.addresses(name)
     added = made.project.roots[-len(places) :]
     left_out = f", {made.left_out:,} other files left out" if made.left_out else ""
-    state[SAID_KEY] = [
+    state[projects.SAID_KEY] = [
         f"{root.path}: noted; Sync fetches it"
         if root.path in urls
         else f"{root.path}: {root.documents:,} documents, read in place{left_out}"
         for root in added
     ]
-    state[SAID_KEY] += made.notes
+    state[projects.SAID_KEY] += made.notes
     if any(root.path not in urls for root in added):
         projects.start_ingest(name)
 

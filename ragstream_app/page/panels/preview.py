@@ -9,7 +9,7 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import prompt, rendered
-from ragstream_app.page.panels.conversation.choice import home
+from ragstream_app.page.panels.history.choice import home
 from ragstream_app.page.panels.shared import (
     desk,
     report,

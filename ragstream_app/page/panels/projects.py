@@ -22,6 +22,8 @@ from ragstream_core.services import sync_project
 from ragstream_core.wiring import ingestion
 
 KEYS_ARE_NOT_TYPED = "Keys come from the environment, `~/.netrc` or an SSH agent."
+SAID_KEY = "projects_said"
+"""What came of the newest uploads, or of the newest project; a line each."""
 SHOWN_LINES = 30
 _CHANGES = ("new", "updated", "deleted", "skipped")
 
@@ -199,6 +201,7 @@ def sync_result(job: SyncJob) -> None:
 
 def start_sync(project: str) -> None:
     """Fetch what is new at the addresses of a project, then ingest it, in the background."""
+    st.session_state[SAID_KEY] = []
     space, jobs = workspace(), ingests()
     syncs().start(space, project, lambda: jobs.start(space, project))
 

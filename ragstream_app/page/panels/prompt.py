@@ -14,7 +14,7 @@ from ragstream_app.output.words import moment
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.presses import RUN_ALL
 from ragstream_app.page.panels import model_choice, notices
-from ragstream_app.page.panels.conversation.choice import home
+from ragstream_app.page.panels.history.choice import home
 from ragstream_app.page.panels.shared import (
     PROMPT_KEY,
     SHOWN_KEY,

@@ -1,1 +1,1 @@
-"""The view *Chat*."""
+"""The view *Chat*: asking now, an answer at a time."""

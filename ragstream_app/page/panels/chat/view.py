@@ -9,9 +9,9 @@ import streamlit as st
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.answers import ChatJob
 from ragstream_app.page.panels import answer, model_choice, passage
-from ragstream_app.page.panels.chat import ask
-from ragstream_app.page.panels.chat.ask import Entry
-from ragstream_app.page.panels.conversation import choice
+from ragstream_app.page.panels.chat import chat_state
+from ragstream_app.page.panels.chat.chat_state import Entry
+from ragstream_app.page.panels.history import choice
 from ragstream_app.page.panels.retrieval import help_of
 from ragstream_app.page.panels.shared import (
     MODEL_KEY,
@@ -31,7 +31,7 @@ MARKERS_KEY = "chat_markers"
 MOST_CITED = 12
 STATUS = {
     "partial": "broke off: this is what came",
-    ask.UNANSWERED: "no answer came",
+    chat_state.UNANSWERED: "no answer came",
 }
 
 
@@ -94,20 +94,20 @@ def _foot(entry: Entry) -> None:
             key=f"chat opens {entry.id}",
             help="Puts the question into the Prompt view, to look at its prompt stage by stage.",
             type="tertiary",
-            on_click=ask.open_in_prompt,
+            on_click=chat_state.open_in_prompt,
             args=(entry.question,),
         )
 
 
 def _is_open(entry: Entry, number: int) -> bool:
-    return bool(st.session_state.get(ask.OPEN_KEY) == (entry.id, number))
+    return bool(st.session_state.get(chat_state.OPEN_KEY) == (entry.id, number))
 
 
 def _open(name: str, number: int) -> None:
     """Open a citation, or close the one that is open."""
     state = st.session_state
-    is_open = state.get(ask.OPEN_KEY) == (name, number)
-    state[ask.OPEN_KEY] = None if is_open else (name, number)
+    is_open = state.get(chat_state.OPEN_KEY) == (name, number)
+    state[chat_state.OPEN_KEY] = None if is_open else (name, number)
 
 
 CHOSEN_KEY = "chat_model"
@@ -209,11 +209,11 @@ WAITING = {"": "searching …", "model": "answering …", "extract": "quoting �
 
 def show() -> None:
     """Draw the view."""
-    ask.take_in_answer()
+    chat_state.take_in_answer()
     with shown_errors():  # wrong settings of the provider, or of the other settings
         show_controls()
-    is_open = st.session_state.get(ask.VIEW_KEY) == NAME  # else drawn unseen, and twice
-    entries = ask.shown() if is_open else []
+    is_open = st.session_state.get(chat_state.VIEW_KEY) == NAME  # else drawn unseen, and twice
+    entries = chat_state.shown() if is_open else []
     opened = _opened(entries)
     log, side = st.columns([3, 2], gap="medium") if opened else (st.container(), None)
     with log:
@@ -221,9 +221,9 @@ def show() -> None:
             _log(entries)
         st.chat_input(
             _placeholder(),
-            key=ask.INPUT_KEY,
-            on_submit=ask.on_submit,
-            disabled=not st.session_state[PROJECTS_KEY] or ask.is_busy(),
+            key=chat_state.INPUT_KEY,
+            on_submit=chat_state.on_submit,
+            disabled=not st.session_state[PROJECTS_KEY] or chat_state.is_busy(),
         )
     if opened and side is not None:
         with side.container(height=LOG_HEIGHT, border=False, key="chat_passage"):
@@ -233,7 +233,7 @@ def show() -> None:
 def _log(entries: list[Entry]) -> None:
     """Draw the newest turns, then what is on its way."""
     with st.container(height=LOG_HEIGHT, border=False, key="chat_log", autoscroll=True):
-        found, broken = ask.job(), ask.failed()
+        found, broken = chat_state.job(), chat_state.failed()
         if not entries and found is None:
             _empty()
             return
@@ -272,7 +272,7 @@ def _coming(found: ChatJob) -> None:
 
 def _watch() -> None:
     """Show what has come so far; at the end draw the page again, once."""
-    found = ask.job()
+    found = chat_state.job()
     if found is None or not found.running:
         st.rerun()
         return
@@ -302,12 +302,14 @@ def _failure(found: ChatJob, entries: list[Entry]) -> None:
             st.button(
                 "Send it even though it seems to contain secrets",
                 key="chat secrets",
-                on_click=ask.ask,
+                on_click=chat_state.ask,
                 args=(found.question,),
                 kwargs={"allow_secrets": True},
             )
-        elif not ask.is_busy():
-            st.button("Ask again", key="chat again", on_click=ask.ask, args=(found.question,))
+        elif not chat_state.is_busy():
+            st.button(
+                "Ask again", key="chat again", on_click=chat_state.ask, args=(found.question,)
+            )
 
 
 def _placeholder() -> str:
@@ -321,7 +323,7 @@ def _placeholder() -> str:
 
 def _opened(entries: list[Entry]) -> tuple[Entry, int] | None:
     """Return the answer and the number of the citation that is open."""
-    name, number = st.session_state.get(ask.OPEN_KEY) or ("", 0)
+    name, number = st.session_state.get(chat_state.OPEN_KEY) or ("", 0)
     for entry in entries:
         if entry.id == name and number < len(entry.citations):
             return entry, number
@@ -340,4 +342,4 @@ def _passage(entry: Entry, number: int) -> None:
 
 
 def _close() -> None:
-    st.session_state[ask.OPEN_KEY] = None
+    st.session_state[chat_state.OPEN_KEY] = None

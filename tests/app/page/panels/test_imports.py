@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from ragstream_app.page.panels.conversation import imports
+from ragstream_app.page.panels.history import imports
 from ragstream_core.wiring import journal
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import button, click, control, open_page, run, said, until

@@ -51,7 +51,8 @@ def test_an_address_is_noted_then_fetched_and_ingested_by_one_button(environment
     assert web.seen == [], "nobody is contacted before a person asks"
     synced(page)
     assert not page.error and outcomes(page) == ["Last sync: 4 fetched", "Last ingest: 4 new"]
-    assert "files: 4 · generation 1" in said(page) and "Not fetched yet" not in said(page)
+    assert "files: 4 · generation 1" in said(page)
+    assert "fetched yet" not in said(page) and "Sync fetches it" not in said(page)
     asked = len(web.seen)
     click(ask(page, "What does the project lock do?"), "Run all")
     assert "catalog.md" in desk(page).last.prompt.extras.super_prompt

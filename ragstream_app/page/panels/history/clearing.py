@@ -13,7 +13,7 @@ from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.panels import notices, prompt
 from ragstream_app.page.panels.answer import JOB_KEY as ANSWER_KEY
-from ragstream_app.page.panels.conversation.choice import chosen, home, listing
+from ragstream_app.page.panels.history.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import desk, show_error, workspace
 from ragstream_core.conversations.journal.records import INACTIVE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from ragstream_app.page.panels import notices
-from ragstream_app.page.panels.conversation.choice import chosen, home, join, persisting
+from ragstream_app.page.panels.history.choice import chosen, home, join, persisting
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, desk, workspace
 

@@ -15,7 +15,7 @@ import streamlit as st
 from ragstream_app.output.chat_entries import origin_line
 from ragstream_app.page.jobs.answers import ChatJob
 from ragstream_app.page.panels import model_choice
-from ragstream_app.page.panels.conversation import choice
+from ragstream_app.page.panels.history import choice
 from ragstream_app.page.panels.shared import PROMPT_KEY, desk, reported_errors, request_now
 from ragstream_core.answers.citations import Citation, Issued, issued_by
 from ragstream_core.answers.stream_buffer import clean_citation_tags

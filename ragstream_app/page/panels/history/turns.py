@@ -10,8 +10,8 @@ import streamlit as st
 
 from ragstream_app.output.words import shortened
 from ragstream_app.page.panels import notices
-from ragstream_app.page.panels.conversation import choice, clearing, imports, reply
-from ragstream_app.page.panels.conversation.choice import chosen, home, listing
+from ragstream_app.page.panels.history import choice, clearing, external_reply, imports
+from ragstream_app.page.panels.history.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, pick_row, workspace
 
@@ -249,7 +249,7 @@ def show() -> None:
     """Draw the panel."""
     left, right = st.columns([2, 3], gap="small")
     with left:
-        reply.show()
+        external_reply.show()
     with right:
         now, bring, load, export, clear = st.columns(
             [5, 3, 3, 3, 4], gap="small", vertical_alignment="center"

@@ -8,7 +8,7 @@ import pytest
 from ragstream_app.output.history_ways import Way
 from ragstream_app.page.jobs.background import BackgroundJob
 from ragstream_app.page.jobs.presses import PressJob
-from ragstream_app.page.panels.conversation import clearing, turns
+from ragstream_app.page.panels.history import clearing, turns
 from ragstream_app.page.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
 from ragstream_assets.recorder.writer import writer
 from ragstream_core.conversations.clearing import Choice

@@ -11,7 +11,7 @@ from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs import imports
 from ragstream_app.page.jobs.background import BackgroundJob
 from ragstream_app.page.panels import notices
-from ragstream_app.page.panels.conversation.choice import home
+from ragstream_app.page.panels.history.choice import home
 from ragstream_app.page.panels.shared import show_error, workspace
 
 if TYPE_CHECKING:
