@@ -8,7 +8,8 @@ each. Dagster plots the figures over time; only figures are kept.
 import base64
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 import dagster as dg
@@ -20,7 +21,7 @@ from ragstream_assets.previews.charts import bullets, line
 from ragstream_assets.previews.metadata import ROWS, Metadata, frame
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec, partitioned_check
-from ragstream_core.evaluation.faithfulness import Report, kept
+from ragstream_core.evaluation.faithfulness import KeptScore, Report, kept
 from ragstream_core.evaluation.prompt_quality import PromptReport
 from ragstream_core.evaluation.sweep import (
     RELATIVES,
@@ -36,7 +37,7 @@ from ragstream_core.evaluation.tables import (
     prompts_table,
     sweep_table,
 )
-from ragstream_core.records.identity import digest_of
+from ragstream_core.records.identity import Json, digest_of
 from ragstream_core.services import eval_faithfulness, eval_sweep
 from ragstream_core.services.eval_gold import GoldReport, ask_gold
 from ragstream_core.services.eval_prompts import measure_prompts
@@ -276,22 +277,22 @@ def judge_answers(
     )
 
 
-def faithfulness_metadata(report: Report, past: list[dict[str, Any]]) -> dict[str, Any]:
+def faithfulness_metadata(report: Report, past: Sequence[KeptScore]) -> dict[str, Any]:
     """Return figures, a row a question, and the line over generations.
 
     Args:
         report: What was judged.
         past: The kept figures of its series, ascending.
     """
-    figures = report.figures()
-    gold = {f"gold_{name}": value for name, value in figures.get("gold", {}).items()}
-    points = [(str(row["generation"]), row["score"]) for row in past if row["score"] is not None]
+    figures = report.totals
+    gold = {"answers": figures.right_known, **asdict(figures.right)} if figures.right else {}
+    points = [(str(row.generation), row.score) for row in past if row.score is not None]
     drawn = line(points[-_SHOWN:]) if points else "nothing claims anything yet"
     skipped = tuple(f"{where}: {why}" for where, why in report.skipped)
     return {
         **({} if report.score is None else {"faithfulness": report.score}),
-        **{name: figures[name] for name in _NUMBERS},
-        **gold,
+        **{name: getattr(figures, name) for name in _NUMBERS},
+        **{f"gold_{name}": value for name, value in gold.items()},
         "judge": report.judge,
         "generation": report.generation,
         "over_generations": dg.MetadataValue.md(drawn),
@@ -302,7 +303,7 @@ def faithfulness_metadata(report: Report, past: list[dict[str, Any]]) -> dict[st
     }
 
 
-def stable(report: Report) -> dict[str, Any]:
+def stable(report: Report) -> dict[str, Json]:
     """Return what equal runs have in common: the figures without the time."""
     return {name: value for name, value in report.figures().items() if name != "created"}
 

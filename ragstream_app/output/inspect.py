@@ -6,7 +6,7 @@ All of it is safe for a terminal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -179,7 +179,7 @@ def print_faithfulness(report: Report) -> None:
             typer.echo(f"         {line}")
     for where, why in report.skipped:
         typer.echo(f"skipped: {where}: {printable(why)}")
-    for line in _totals(report.figures()):
+    for line in _totals(report):
         typer.echo(line)
 
 
@@ -192,20 +192,20 @@ def _unsupported(judged: Judged) -> list[str]:
     ]
 
 
-def _totals(found: dict[str, Any]) -> list[str]:
-    score = "no claim" if found["score"] is None else f"{found['score']:.3f}"
+def _totals(report: Report) -> list[str]:
+    found = report.totals
+    score = "no claim" if found.score is None else f"{found.score:.3f}"
     lines = [
-        f"faithfulness {score} · {found['scored']} of {found['answers']} answers claim something · "
-        f"{found['supported']} of {found['claims']} claims supported, {found['quoted']} word for "
-        f"word · {found['uncited']} without a citation · "
-        f"{found['unknown_citations']} with one that was not issued · "
-        f"{found['refused']} refusals · judge {found['judge']}"
+        f"faithfulness {score} · {found.scored} of {found.answers} answers claim something · "
+        f"{found.supported} of {found.claims} claims supported, {found.quoted} word for "
+        f"word · {found.uncited} without a citation · "
+        f"{found.unknown_citations} with one that was not issued · "
+        f"{found.refused} refusals · judge {report.judge}"
     ]
-    gold = found.get("gold")
-    if gold:
+    if found.right:
         lines.append(
-            f"right answers: contained {gold['contained']:.3f}, F1 {gold['f1']:.3f}, exact match "
-            f"{gold['exact_match']:.3f}, of {gold['answers']}"
+            f"right answers: contained {found.right.contained:.3f}, F1 {found.right.f1:.3f}, exact "
+            f"match {found.right.exact_match:.3f}, of {found.right_known}"
         )
     return lines
 

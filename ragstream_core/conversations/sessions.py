@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,34 +53,53 @@ def turn_rows(
     return rows[-last:] if last else rows
 
 
-def session_rows(log: Journal) -> list[dict[str, Any]]:
-    """Return the conversations, the one with the newest turn last.
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A conversation.
 
-    Returns:
-        Rows ``session_id, turns, first, last`` (timestamps), ``seq`` (newest), ``tags`` (counted).
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
+    Attributes:
+        session_id: Its name.
+        turns: How many there are.
+        first: Timestamp of the first one.
+        last: Timestamp of the newest one.
+        seq: Number of the newest one.
+        tags: How many of them have which tag.
     """
-    return sessions_of(turn_rows(log))
+
+    session_id: str
+    turns: int
+    first: str
+    last: str
+    seq: int
+    tags: dict[str, int]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        return asdict(self)
 
 
-def sessions_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the conversations of some turns; see `session_rows`.
+def sessions_of(rows: Iterable[Mapping[str, Any]]) -> list[SessionRow]:
+    """Return the conversations of some turns, the one with the newest turn last.
 
     Args:
         rows: Of `turn_rows`, in their order.
     """
-    found: dict[str, dict[str, Any]] = {}
+    turns: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        name = row["session_id"]
-        known = found.pop(name, {"session_id": name, "turns": 0, "first": row["timestamp"]})
-        counts = dict(known.get("tags", {}))
-        for label in row["tags"]:
-            counts[label] = counts.get(label, 0) + 1
-        new = {"turns": known["turns"] + 1, "last": row["timestamp"], "seq": row["seq"]}
-        found[name] = {**known, **new, "tags": counts}
-    return list(found.values())
+        own = turns.pop(row["session_id"], [])
+        own.append(row)
+        turns[row["session_id"]] = own
+    return [
+        SessionRow(
+            name,
+            len(own),
+            own[0]["timestamp"],
+            own[-1]["timestamp"],
+            own[-1]["seq"],
+            dict(Counter(tag for row in own for tag in row["tags"])),
+        )
+        for name, own in turns.items()
+    ]
 
 
 def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Json]]:

@@ -11,15 +11,18 @@ series (the same questions, judge and kind of answer) compare over generations.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ragstream_core.answers.citations import Issued
 from ragstream_core.evaluation.agreement import Sentence, Support, is_refusal, sentences_of
+from ragstream_core.evaluation.gold_answers import Comparison, compared
 from ragstream_core.platform.files import replace_text
+from ragstream_core.records.identity import Json
 
 DIGITS = 4
 UNCITED, UNKNOWN = "uncited", "unknown citation"
@@ -69,18 +72,52 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """What is counted in one answer, without any text.
+
+    Attributes:
+        line: Of the answer.
+        origin: Of the answer.
+        score: The share of its claims that are supported, in [0, 1]; None if it claims nothing.
+        claims: How many claims there are.
+        supported: How many of them are supported.
+        quoted: How many stand word for word in what they cite.
+        uncited: How many cite nothing.
+        unknown_citations: How many cite what the prompt did not issue.
+        refused: Whether it says that it cannot answer.
+        right: Compared with the right answers; None if none is known.
+    """
+
+    line: int
+    origin: str
+    score: float | None
+    claims: int
+    supported: int
+    quoted: int
+    uncited: int
+    unknown_citations: int
+    refused: bool
+    right: Comparison | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        found = asdict(self)
+        return {**found, **(found.pop("right") or {})}
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """An answer, judged.
 
     Attributes:
         of: The answer.
         rows: Each sentence with its verdict; None if it claims nothing.
-        figures: Exact match, token F1 and whether a right answer stands in it; empty without one.
+        right: Compared with the right answers; None if none is known.
     """
 
     of: Answered
     rows: tuple[tuple[Sentence, Support | None], ...]
-    figures: Mapping[str, float] = field(default_factory=dict)
+    right: Comparison | None = None
 
     @property
     def verdicts(self) -> list[Support]:
@@ -97,27 +134,27 @@ class Judged:
         """The share of its claims that are supported, in [0, 1]; None if it claims nothing."""
         return round(self.supported / len(self.verdicts), DIGITS) if self.verdicts else None
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> Counts:
         """Return its figures, without any text."""
         rules = [verdict.rule for verdict in self.verdicts]
-        return {
-            "line": self.of.line,
-            "origin": self.of.origin,
-            "score": self.score,
-            "claims": len(rules),
-            "supported": self.supported,
-            "quoted": rules.count("quote"),
-            "uncited": rules.count(UNCITED),
-            "unknown_citations": rules.count(UNKNOWN),
-            "refused": is_refusal(self.of.answer),
-            **self.figures,
-        }
+        return Counts(
+            self.of.line,
+            self.of.origin,
+            self.score,
+            len(rules),
+            self.supported,
+            rules.count("quote"),
+            rules.count(UNCITED),
+            rules.count(UNKNOWN),
+            is_refusal(self.of.answer),
+            self.right,
+        )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form, texts included."""
         return {
             "question": self.of.question,
-            **self.counts(),
+            **self.counts().to_json(),
             "note": self.of.note,
             "sentences": [_row(sentence, verdict) for sentence, verdict in self.rows],
         }
@@ -130,8 +167,6 @@ def judged(answered: Answered, judge: Judge) -> Judged:
         answered: The answer.
         judge: Says whether passages support claims.
     """
-    from ragstream_core.evaluation.gold_answers import figures
-
     sentences = sentences_of(answered.answer, answered.issued)
     asked = [s for s in sentences if s.kind == "claim" and s.cited]
     given = iter(judge.judge([(s.text, [answered.issued[i] for i in s.cited]) for s in asked]))
@@ -143,50 +178,80 @@ def judged(answered: Answered, judge: Judge) -> Judged:
             verdict = next(given) if sentence.cited else Support(0.0, False, rule)
         rows.append((sentence, verdict))
     plain = " ".join(sentence.text for sentence in sentences)
-    return Judged(answered, tuple(rows), figures(plain, answered.gold) if answered.gold else {})
+    return Judged(answered, tuple(rows), compared(plain, answered.gold) if answered.gold else None)
 
 
-def summary(found: Sequence[Judged]) -> dict[str, Any]:
-    """Return the figures of several answers.
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The figures of several answers; each is counted once, whatever the number of its claims.
 
-    Args:
-        found: Each is counted once, whatever the number of its claims.
-
-    Returns:
-        ``score`` (mean of the answers that claim something, None for none), ``answers``,
-        ``scored``, ``refused``, ``claims``, ``supported``, ``quoted`` (word for word),
-        ``uncited``, ``unknown_citations``, and where right answers are known ``gold``: ``answers``,
-        ``exact_match``, ``f1``, ``contained``.
+    Attributes:
+        score: Mean of the answers that claim something, in [0, 1]; None for none.
+        answers: How many answers there are.
+        scored: How many of them claim something.
+        refused: How many say that they cannot answer.
+        claims: As in `Counts`, of all of them; so are the next four.
+        right_known: Of how many a right answer is known.
+        right: Means of the comparison with those; None if none is known.
     """
+
+    score: float | None
+    answers: int
+    scored: int
+    refused: int
+    claims: int
+    supported: int
+    quoted: int
+    uncited: int
+    unknown_citations: int
+    right_known: int
+    right: Comparison | None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        found = asdict(self)
+        known, right = found.pop("right_known"), found.pop("right")
+        return {**found, **({"gold": {"answers": known, **right}} if right else {})}
+
+
+def totals(found: Sequence[Judged]) -> Totals:
+    """Return the figures of several answers."""
     counts = [one.counts() for one in found]
-    scores = sorted(row["score"] for row in counts if row["score"] is not None)
-    totals = ("refused", "claims", "supported", "quoted", "uncited", "unknown_citations")
-    with_gold = [one.figures for one in found if one.figures]
-    names = tuple(with_gold[0]) if with_gold else ()
-    means = {n: _mean(sorted(figures[n] for figures in with_gold)) for n in names}
-    return {
-        "score": _mean(scores) if scores else None,
-        "answers": len(found),
-        "scored": len(scores),
-        **{name: sum(row[name] for row in counts) for name in totals},
-        **({"gold": {"answers": len(with_gold), **means}} if with_gold else {}),
-    }
+    scores = [row.score for row in counts if row.score is not None]
+    right = [row.right for row in counts if row.right is not None]
+    return Totals(
+        score=_mean(scores) if scores else None,
+        answers=len(found),
+        scored=len(scores),
+        refused=sum(row.refused for row in counts),
+        claims=sum(row.claims for row in counts),
+        supported=sum(row.supported for row in counts),
+        quoted=sum(row.quoted for row in counts),
+        uncited=sum(row.uncited for row in counts),
+        unknown_citations=sum(row.unknown_citations for row in counts),
+        right_known=len(right),
+        right=Comparison(
+            _mean([one.exact_match for one in right]),
+            _mean([one.f1 for one in right]),
+            _mean([one.contained for one in right]),
+        )
+        if right
+        else None,
+    )
 
 
 def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), DIGITS)
+    """Return the mean, whatever the order of the values."""
+    return round(sum(sorted(values)) / len(values), DIGITS)
 
 
-def _row(sentence: Sentence, verdict: Support | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"text": sentence.text, "kind": sentence.kind}
+def _row(sentence: Sentence, verdict: Support | None) -> dict[str, Json]:
+    row: dict[str, Json] = {"text": sentence.text, "kind": sentence.kind}
     row["cited"] = list(sentence.cited)
     if verdict is not None:
         row |= {"supported": verdict.supported, "score": verdict.score}
         row |= {"rule": verdict.rule, "reason": verdict.reason}
     return row
-
-
-_KEPT = ("generation", "created", "series", "fingerprint", "judge", "score", "claims")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +279,19 @@ class Report:
     created: str = ""
     series: str = ""
     fingerprint: str = ""
-    exchanges: Sequence[dict[str, Any]] = field(default=())
+    exchanges: Sequence[dict[str, Json]] = ()
 
     @property
     def score(self) -> float | None:
         """Mean faithfulness of the answers that claim something; None if none does."""
-        found: float | None = summary(self.answers)["score"]
-        return found
+        return self.totals.score
 
-    def figures(self) -> dict[str, Any]:
+    @property
+    def totals(self) -> Totals:
+        """The figures of all of its answers."""
+        return totals(self.answers)
+
+    def figures(self) -> dict[str, Json]:
         """Return the report without any text of a question, an answer or a document."""
         return {
             "project": self.project,
@@ -231,12 +300,12 @@ class Report:
             "judge": self.judge,
             "series": self.series,
             "fingerprint": self.fingerprint,
-            **summary(self.answers),
+            **self.totals.to_json(),
             "skipped": len(self.skipped),
-            "questions": [judged.counts() for judged in self.answers],
+            "questions": [judged.counts().to_json() for judged in self.answers],
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form, with texts."""
         return {
             **self.figures(),
@@ -257,21 +326,32 @@ def keep(folder: Path, report: Report) -> Path:
     return path
 
 
-def kept(folder: Path, series: str = "") -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class KeptScore:
+    """What of a kept report is compared over generations; see `Report`."""
+
+    generation: int
+    created: str
+    series: str
+    fingerprint: str
+    judge: str
+    score: float | None
+    claims: int
+
+
+def kept(folder: Path, series: str = "") -> list[KeptScore]:
     """Return the kept figures, by series and generation, ascending; damaged ones are passed over.
 
     Args:
         folder: As of `keep`.
         series: Only these; empty: all.
     """
-    found = []
+    names, found = [field.name for field in fields(KeptScore)], []
     for path in sorted(folder.glob("*.json")):
-        try:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             row = json.loads(path.read_text(encoding="utf-8"))
-            if not all(name in row for name in _KEPT):
-                continue
-        except (OSError, ValueError, TypeError):
-            continue
-        if not series or row["series"] == series:
-            found.append(row)
-    return sorted(found, key=lambda row: (str(row["series"]), int(row["generation"])))
+            found.append(KeptScore(**{name: row[name] for name in names}))
+    return sorted(
+        (row for row in found if series in ("", row.series)),
+        key=lambda row: (str(row.series), int(row.generation)),
+    )

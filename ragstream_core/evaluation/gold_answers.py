@@ -15,6 +15,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -92,8 +93,6 @@ def _line(where: str, text: str) -> Line:
 
 
 DIGITS = 4
-FIGURES = ("exact_match", "f1", "contained")
-"""Names of what `figures` returns."""
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _SIGNS = str.maketrans("", "", string.punctuation)
 
@@ -112,21 +111,33 @@ def f1(answer: str, right: str) -> float:
     return 2 * same / (len(said) + len(wanted))
 
 
-def figures(answer: str, right: Sequence[str]) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An answer beside right ones, or the means of several.
+
+    Attributes:
+        exact_match: Whether it is one of them, 0 or 1.
+        f1: Of its tokens, in [0, 1].
+        contained: Whether one of them stands in it, 0 or 1.
+    """
+
+    exact_match: float
+    f1: float
+    contained: float
+
+
+def compared(answer: str, right: Sequence[str]) -> Comparison:
     """Compare an answer with right ones; the best of them counts.
 
     Args:
         answer: Without markers.
         right: At least one.
-
-    Returns:
-        ``exact_match`` and ``contained``, 0 or 1, and ``f1`` in [0, 1].
     """
     said = normalised(answer)
     wanted = [normalised(text) for text in right]
     spoken = f" {' '.join(said)} "
-    return {
-        "exact_match": float(said in wanted),
-        "f1": round(max(f1(answer, text) for text in right), DIGITS),
-        "contained": float(any(f" {' '.join(text)} " in spoken for text in wanted if text)),
-    }
+    return Comparison(
+        float(said in wanted),
+        round(max(f1(answer, text) for text in right), DIGITS),
+        float(any(f" {' '.join(text)} " in spoken for text in wanted if text)),
+    )

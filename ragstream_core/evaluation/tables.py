@@ -6,10 +6,11 @@ The page shows them as they are, Dagster as metadata, and a notebook can go on f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ragstream_core.evaluation.gold_answers import FIGURES
+from ragstream_core.evaluation.gold_answers import Comparison
 from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
@@ -73,14 +74,14 @@ def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
 
     Returns:
         Columns `FAITHFULNESS_COLUMNS`; if a right answer is known also those of
-        `gold_answers.FIGURES`. ``score`` is missing if an answer claims nothing.
+        `gold_answers.Comparison`. ``score`` is missing if an answer claims nothing.
     """
     pd = _pandas()
     rows = [
-        {**judged.counts(), "question": _short(judged.of.question, QUESTION_CHARS)}
+        {**judged.counts().to_json(), "question": _short(judged.of.question, QUESTION_CHARS)}
         for judged in answers
     ]
-    known = [name for name in FIGURES if any(name in row for row in rows)]
+    known = [field.name for field in fields(Comparison) if any(field.name in row for row in rows)]
     table = pd.DataFrame(rows, columns=[*FAITHFULNESS_COLUMNS, *known])
     table["score"] = table["score"].astype("Float64")
     return table.sort_values(["score", "line"], ignore_index=True, na_position="last")

@@ -30,7 +30,7 @@ from ragstream_core.conversations.journal.records import (
 )
 from ragstream_core.conversations.journal.segments import CURRENT, closed_segments
 from ragstream_core.conversations.recent_history import has_session
-from ragstream_core.conversations.sessions import session_rows, turn_rows
+from ragstream_core.conversations.sessions import SessionRow, sessions_of, turn_rows
 from ragstream_core.conversations.units import is_summary
 from ragstream_core.errors import (
     InputUnavailable,
@@ -186,13 +186,17 @@ def tag(
 def show(
     workspace: Workspace, session: str = "", *, tags: Sequence[str] = (), last: int = 0
 ) -> list[dict[str, Any]]:
-    """Return turns with their tags of now; see `listing.turn_rows`."""
+    """Return turns with their tags of now; see `turn_rows`."""
     return turn_rows(journal(workspace), session, tags=tags, last=last)
 
 
-def sessions(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the conversations; see `listing.session_rows`."""
-    return session_rows(journal(workspace))
+def sessions(workspace: Workspace) -> list[SessionRow]:
+    """Return the conversations, the one with the newest turn last.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    return sessions_of(show(workspace))
 
 
 def require_persist(workspace: Workspace) -> None:

@@ -41,8 +41,8 @@ def test_figures_a_row_a_question_and_a_point_a_generation(gold, home):
     assert second["over_generations"].splitlines()[-2].split() == ["1", "2"]
     assert second["over_generations"].count("●") == 2
     rows = kept(figures_dir(gold, "demo"))
-    assert [(r["generation"], r["score"]) for r in rows] == [(1, 1.0), (2, 1.0)]
-    assert len({r["series"] for r in rows}) == 1 and len({r["fingerprint"] for r in rows}) == 2
+    assert [(r.generation, r.score) for r in rows] == [(1, 1.0), (2, 1.0)]
+    assert len({r.series for r in rows}) == 1 and len({r.fingerprint for r in rows}) == 2
     for path in figures_dir(gold, "demo").iterdir():
         assert QUESTION not in path.read_text() and "committed" not in path.read_text()
 

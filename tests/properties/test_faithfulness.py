@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.citations import Issued
 from ragstream_core.evaluation.agreement import sentences_of
-from ragstream_core.evaluation.faithfulness import Answered, judged, summary
-from ragstream_core.evaluation.gold_answers import f1, figures
+from ragstream_core.evaluation.faithfulness import Answered, judged, totals
+from ragstream_core.evaluation.gold_answers import compared, f1
 from ragstream_core.evaluation.judges import QuoteJudge
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.prompts.citations import answer_marker
@@ -54,7 +54,7 @@ def test_any_answer_has_a_score_in_range_and_the_same_again(answer):
     found = judge(answer)
     assert found.score is None or 0 <= found.score <= 1
     assert all(0 <= verdict.score <= 1 for verdict in found.verdicts)
-    assert found.supported <= len(found.verdicts) == found.counts()["claims"]
+    assert found.supported <= len(found.verdicts) == found.counts().claims
     assert judge(answer).to_json() == found.to_json()
     assert (found.score is None) == (not found.verdicts)
     for row in found.to_json()["sentences"]:
@@ -102,12 +102,12 @@ def test_what_was_changed_is_not_supported(text):
 @given(st.lists(CLAIMS, min_size=1, max_size=4), st.randoms())
 def test_the_summary_is_that_of_its_answers_in_any_order(lines, dice):
     found = [judge(line) for line in lines]
-    whole = summary(found)
-    assert whole["claims"] == sum(len(one.verdicts) for one in found)
-    assert whole["supported"] + whole["uncited"] + whole["unknown_citations"] <= whole["claims"]
+    whole = totals(found)
+    assert whole.claims == sum(len(one.verdicts) for one in found)
+    assert whole.supported + whole.uncited + whole.unknown_citations <= whole.claims
     mixed = list(found)
     dice.shuffle(mixed)
-    assert summary(mixed) == whole
+    assert totals(mixed) == whole
 
 
 @settings(max_examples=200, deadline=None)
@@ -115,5 +115,5 @@ def test_the_summary_is_that_of_its_answers_in_any_order(lines, dice):
 def test_f1_is_symmetric_and_one_for_the_answer_itself(said, right):
     assert f1(said, right) == f1(right, said)
     assert 0 <= f1(said, right) <= 1
-    assert figures(right, (said, right))["exact_match"] == 1.0
-    assert figures(right, (right,))["f1"] == 1.0
+    assert compared(right, (said, right)).exact_match == 1.0
+    assert compared(right, (right,)).f1 == 1.0

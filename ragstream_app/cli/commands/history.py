@@ -119,7 +119,7 @@ def show(
     workspace = session_of(ctx).workspace()
     if not everything and not session:
         known = journal.sessions(workspace)
-        session = known[-1]["session_id"] if known else ""
+        session = known[-1].session_id if known else ""
     rows = journal.show(workspace, session, tags=tags or (), last=last)
     if as_json:
         emit_json({"turns": rows})
@@ -160,13 +160,13 @@ def sessions(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     rows = journal.sessions(session_of(ctx).workspace())
     if as_json:
-        emit_json({"sessions": rows})
+        emit_json({"sessions": [row.to_json() for row in rows]})
         return
     for row in rows:
-        tags = ", ".join(f"{count} {tag}" for tag, count in sorted(row["tags"].items()))
+        tags = ", ".join(f"{count} {tag}" for tag, count in sorted(row.tags.items()))
         typer.echo(
-            f"{row['session_id']:<24} {row['turns']:>5} turns  "
-            f"{row['first'][:16]} to {row['last'][:16]}  {tags}".rstrip()
+            f"{row.session_id:<24} {row.turns:>5} turns  "
+            f"{row.first[:16]} to {row.last[:16]}  {tags}".rstrip()
         )
 
 

@@ -179,16 +179,16 @@ def show_faithfulness(report: faithfulness.Report) -> None:
     from ragstream_core.evaluation.tables import faithfulness_table
     from ragstream_core.services.eval_faithfulness import figures_dir
 
-    figures = report.figures()
+    found = report.totals
     score = "no answer claims anything" if report.score is None else f"{report.score:.3f}"
     st.text(
-        f"faithfulness {score} · {figures['supported']} of {figures['claims']} claims supported · "
+        f"faithfulness {score} · {found.supported} of {found.claims} claims supported · "
         f"judge {report.judge} · generation {report.generation}"
     )
     past = [
-        (row["generation"], row["score"])
+        (row.generation, row.score)
         for row in kept(figures_dir(workspace(), report.project), report.series)
-        if row["score"] is not None
+        if row.score is not None
     ]
     if len(past) > 1:
         st.altair_chart(over_generations(past), width="stretch", height=HEIGHT)

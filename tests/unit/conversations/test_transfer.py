@@ -16,7 +16,7 @@ from ragstream_core.conversations.journal.records import (
     session_name,
     uuid7,
 )
-from ragstream_core.conversations.sessions import session_rows, turn_rows
+from ragstream_core.conversations.sessions import SessionRow, sessions_of, turn_rows
 from ragstream_core.conversations.transfer import exported, imported, jsonl_lines, markdown
 from ragstream_core.errors import IntegrityError, UsageError
 
@@ -137,8 +137,8 @@ def test_rows_carry_tags_of_now_and_unanswered_questions(tmp_path):
     assert rows[0]["tags"] == ["mine"]
     assert [r["id"] for r in turn_rows(log, "a", last=1)] == ["t2"]
     assert [r["id"] for r in turn_rows(log, tags=["mine"])] == ["t1"]
-    assert [(r["session_id"], r["turns"], r["seq"]) for r in session_rows(log)] == [
-        ("b", 1, 3), ("a", 2, 4)
+    assert sessions_of(rows) == [
+        SessionRow("b", 1, WHEN, WHEN, 3, {}), SessionRow("a", 2, WHEN, WHEN, 4, {"mine": 1})
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ragstream_core.answers.citations import Issued
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.agreement import THRESHOLD, sentences_of, stands, support
 from ragstream_core.evaluation.faithfulness import Answered, Report, judged, keep, kept
-from ragstream_core.evaluation.gold_answers import figures, read_answers
+from ragstream_core.evaluation.gold_answers import Comparison, compared, read_answers
 from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge, Verdicts
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -119,18 +119,16 @@ def test_counts_and_right_answers():
     answer += "Blue [source: x, chunk: 00000000]."
     found = judged(Answered("?", answer, ISSUED, ("one writer", "two")), QuoteJudge(EMBED))
     counts = found.counts()
-    assert (counts["claims"], counts["supported"], counts["score"]) == (3, 1, 0.3333)
-    assert (counts["uncited"], counts["unknown_citations"], counts["refused"]) == (1, 1, False)
-    assert (counts["contained"], counts["exact_match"]) == (1.0, 0.0)
+    assert (counts.claims, counts.supported, counts.score) == (3, 1, 0.3333)
+    assert (counts.uncited, counts.unknown_citations, counts.refused) == (1, 1, False)
+    assert (counts.right.contained, counts.right.exact_match) == (1.0, 0.0)
     assert found.to_json()["sentences"][0] == {"text": "# Locks", "kind": "heading", "cited": []}
 
 
 def test_squad_figures():
-    assert figures("The Cat sat!", ("a cat  sat",))["exact_match"] == 1.0
-    assert figures("the cat sat down", ("cat sat",)) == {
-        "exact_match": 0.0, "f1": 0.8, "contained": 1.0,
-    }  # fmt: skip
-    assert figures("dog", ("cat",)) == {"exact_match": 0.0, "f1": 0.0, "contained": 0.0}
+    assert compared("The Cat sat!", ("a cat  sat",)).exact_match == 1.0
+    assert compared("the cat sat down", ("cat sat",)) == Comparison(0.0, 0.8, 1.0)
+    assert compared("dog", ("cat",)) == Comparison(0.0, 0.0, 0.0)
 
 
 def test_an_entailment_model_judges_what_is_no_quote(tmp_path):
@@ -153,8 +151,8 @@ def test_figures_of_two_series_of_one_generation_are_both_kept(tmp_path):
     for series in ("a" * 64, "b" * 64):
         keep(tmp_path, Report("demo", "quote", [], generation=3, series=series))
         keep(tmp_path, Report("demo", "quote", [], generation=3, series=series))
-    assert [row["series"][0] for row in kept(tmp_path)] == ["a", "b"]
-    assert [row["series"][0] for row in kept(tmp_path, "b" * 64)] == ["b"]
+    assert [row.series[0] for row in kept(tmp_path)] == ["a", "b"]
+    assert [row.series[0] for row in kept(tmp_path, "b" * 64)] == ["b"]
 
 
 def asking(tmp_path, say):

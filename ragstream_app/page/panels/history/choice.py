@@ -20,6 +20,7 @@ from ragstream_app.page.panels.shared import (
 )
 
 if TYPE_CHECKING:
+    from ragstream_core.conversations.sessions import SessionRow
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -62,20 +63,20 @@ class Listing:
 
     Attributes:
         position: Of the newest record; the listing holds as long as it does.
-        turns: As `history.turns.show`, the newest last.
-        sessions: As `history.turns.sessions`, the newest last.
+        turns: Rows of `turn_rows`, the newest last.
+        sessions: The conversations, the newest last.
     """
 
     position: tuple[int, str]
     turns: Sequence[dict[str, Any]] = ()
-    sessions: Sequence[dict[str, Any]] = ()
+    sessions: Sequence[SessionRow] = ()
 
 
 def show() -> None:
     """Draw the choice of a conversation and the switch that keeps nothing."""
     state = st.session_state
     state[SESSION_KEY] = state.pop(_NEXT_KEY, "") or state.get(SESSION_KEY) or ""
-    names = ["", *(row["session_id"] for row in reversed(listing().sessions))]
+    names = ["", *(row.session_id for row in reversed(listing().sessions))]
     st.selectbox(
         "Conversation",
         names if state[SESSION_KEY] in names else [*names, state[SESSION_KEY]],

@@ -28,7 +28,7 @@ def show_adopt() -> None:
         st.text("Choose a project first.")
         return
     st.selectbox("Project", projects, key=PROJECT_KEY)
-    known = sorted({tag for row in listing().sessions for tag in row["tags"]})
+    known = sorted({tag for row in listing().sessions for tag in row.tags})
     st.multiselect("All turns with these tags", known, key=ADOPT_TAGS_KEY, placeholder="any")
     st.number_input(
         "of the last days (0: of any time)", min_value=0, max_value=36_500, key=DAYS_KEY
@@ -77,7 +77,7 @@ def filters() -> None:
     """Draw what is looked for among the turns."""
     words, tags, everything = st.columns([3, 2, 2], gap="small", vertical_alignment="bottom")
     words.text_input("Find turns", key=FILTER_KEY, placeholder="words of question or answer")
-    known = sorted({tag for row in listing().sessions for tag in row["tags"]})
+    known = sorted({tag for row in listing().sessions for tag in row.tags})
     tags.multiselect("With tags", known, key=TAGS_KEY, placeholder="any")
     everything.toggle("All conversations", key=ALL_KEY, disabled=not chosen())
 
