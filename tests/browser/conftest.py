@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.sites import CITATIONS, LOCKS, Seen, Site, running, shot
+from tests.browser.walk import SLOW_MS
 from tests.model_server import Server, serving
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -24,7 +25,7 @@ QUIET = (
     "--no-first-run",
 )
 SIZE = {"width": 1280, "height": 800}
-WAIT_MS = 30_000
+expect.set_options(timeout=SLOW_MS)
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +66,7 @@ def browser() -> Iterator[Browser]:
 def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A fresh tab of 1280 × 800; `tab.seen` holds the requests that went to other hosts."""
     context = browser.new_context(viewport=SIZE, accept_downloads=True)
-    context.set_default_timeout(WAIT_MS)
+    context.set_default_timeout(SLOW_MS)
     page = context.new_page()
     page.seen = Seen({urlsplit(url).netloc for url in (site.page, site.dagster)})
     context.on("request", lambda sent: page.seen.note(sent.url))

@@ -18,7 +18,7 @@ from tests.processes import free_port
 
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build" / "screenshots"
-START_S = 120.0
+START_S = 240.0
 LOCKS = (
     "# File lock\n\nThe Exact File Lock restricts a prompt to the files you inject. Retrieval is "
     "skipped while the lock is on.\n\n## Turning it on\n\nUse `--lock` together with `--file`.\n"
@@ -112,7 +112,7 @@ def running(
         yield site
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(120)
 
 
 def shot(page: Page, name: str) -> Path:

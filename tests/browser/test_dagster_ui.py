@@ -1,15 +1,11 @@
 """Dagster's pages work behind the guard: none of their own requests is refused."""
 
-import json
 import threading
-import time
-import urllib.request
 
 import pytest
 
+from tests.browser.dagster_api import new_run, runs
 from tests.browser.sites import shot
-
-RUN_S = 120.0
 
 
 @pytest.fixture
@@ -27,29 +23,6 @@ def refused(tab):
     return seen
 
 
-def runs(site) -> dict[str, str]:
-    """The status of each run, the newest first."""
-    body = json.dumps({"query": "{ runsOrError { ... on Runs { results { runId status } } } }"})
-    request = urllib.request.Request(
-        f"{site.dagster}/graphql", body.encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        rows = json.load(answer)["data"]["runsOrError"]["results"]
-    return {row["runId"]: row["status"] for row in rows}
-
-
-def new_run(site, before: dict[str, str]) -> str:
-    """Wait until a run that was not there before has ended well."""
-    deadline = time.monotonic() + RUN_S
-    while time.monotonic() < deadline:
-        ended = {run: status for run, status in runs(site).items() if run not in before}
-        assert not {"FAILURE", "CANCELED"} & set(ended.values()), ended
-        if "SUCCESS" in ended.values():
-            return next(run for run, status in ended.items() if status == "SUCCESS")
-        time.sleep(0.5)
-    raise AssertionError(f"no run succeeded: {runs(site)}")
-
-
 def test_materialize_and_repeat_from_the_pages(tab, site, refused):
     before = runs(site)
     sockets: list[str] = []
@@ -61,13 +34,13 @@ def test_materialize_and_repeat_from_the_pages(tab, site, refused):
     dialog.get_by_text("All", exact=True).click()  # nothing upstream is missing
     shot(tab, "dagster-materialize")
     dialog.get_by_role("button", name="Launch 1 run").click()
-    run = new_run(site, before)
+    run = new_run(site, before, "")
     tab.goto(f"{site.dagster}/runs/{run}")
     tab.get_by_text("Success", exact=True).first.wait_for()
     shot(tab, "dagster-run")
     before = runs(site)
     tab.get_by_role("button", name="Re-execute all").first.click()
-    assert new_run(site, before) != run
+    assert new_run(site, before, "") != run
     assert sockets and all(url.startswith(site.dagster.replace("http", "ws")) for url in sockets)
     assert refused == [] and tab.seen.foreign == []
 

@@ -39,7 +39,9 @@ def test_conversations_come_in_by_an_upload_and_are_found(walk, empty, tmp_path)
     exported = write_json(tmp_path / "conversations.json", [two_turns(), two_turns("c-2", "Ports")])
     with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
         archive.write(exported, "conversations.json")
-    dialog.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "export.zip")
+    drop = dialog.get_by_test_id("stFileUploaderDropzoneInput")
+    with walk.redrawn():
+        drop.set_input_files(tmp_path / "export.zip")
     dialog.get_by_text("export.zip").first.wait_for()
     walk.button("See what would come").click()
     walk.button("Add 4 turns").wait_for()
@@ -65,7 +67,8 @@ def test_a_wrong_file_is_a_message_with_the_keyboard_alone(walk, tmp_path):
     wrong.write_text("<html>no export</html>")
     walk.box("Or a path on this machine").focus()
     keys.insert_text(str(wrong))
-    keys.press("Tab")
+    with walk.redrawn():
+        keys.press("Tab")
     for _ in range(12):
         if walk.tab.evaluate("document.activeElement.innerText").strip() == "See what would come":
             break

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import time
 from pathlib import Path
 
 import pytest
@@ -41,11 +40,12 @@ def test_a_map_is_drawn_pointed_at_and_read(site: Site, tab: Page):
     tab.get_by_text("Point at a dot").wait_for(timeout=WAIT_S * 1000)
     tab.locator("[data-testid='stVegaLiteChart'] .mark-symbol.role-mark path").first.wait_for()
     shown: dict[str, dict[str, float]] = {}
+    tip = tab.locator("#vg-tooltip-element.visible")
     for dot in dots(tab):
+        tab.mouse.move(0, 0)
+        tip.wait_for(state="detached")  # else it may still say what the dot before is
         tab.mouse.move(dot["x"], dot["y"])
-        tip = tab.locator("#vg-tooltip-element.visible")
         tip.wait_for()
-        time.sleep(0.2)
         shown[tip.inner_text()] = dot
     assert sum("locks.md" in text for text in shown) >= 1
     (evil,) = (text for text in shown if EVIL in text)

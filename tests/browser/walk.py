@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
@@ -15,7 +17,7 @@ BUILT = " tokens · key "
 SAYS = ("preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5")
 STAGES = dict(zip(BUTTONS, [*(f"stage: {name} ·" for name in SAYS), BUILT], strict=True))
 """What stands below the Super-Prompt once a button's stage is through."""
-SLOW_MS = 90_000
+SLOW_MS = 180_000
 DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
 WATCH = """() => {
   const app = document.querySelector("[data-testid='stApp']");
@@ -58,22 +60,42 @@ class Walk:
 
         A page that is drawn at the same moment closes it again: then a person clicks once more.
         """
+        return self._clicks(opener, inside, "attached")
+
+    def closes(self, closer: Locator, inside: Locator) -> None:
+        """Click until something is gone."""
+        self._clicks(closer, inside, "hidden")
+
+    def _clicks(
+        self, button: Locator, seen: Locator, state: Literal["attached", "hidden"]
+    ) -> Locator:
         for _ in range(6):
-            self.idle()
-            opener.click()
+            self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
+            button.click()
             with contextlib.suppress(TimeoutError):
-                inside.wait_for(state="attached", timeout=10_000)
-                return inside
-        raise AssertionError(f"{opener} opened nothing")
+                seen.wait_for(state=state, timeout=15_000)
+                self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
+                return seen
+        raise AssertionError(f"{seen} was never {state} after a click on {button}")
+
+    @contextlib.contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """Wait until the page has drawn what is done inside."""
+        self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
+        self.tab.evaluate(WATCH)
+        yield
+        self.tab.wait_for_function("window.hasRun", timeout=SLOW_MS)
+        self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
 
     def box(self, name: str) -> Locator:
         """Return a box to write into by its label."""
         return self.tab.get_by_role("textbox", name=name, exact=True)
 
     def write(self, name: str, text: str) -> None:
-        """Write into a box and leave it, as Tab does."""
-        self.box(name).fill(text)
-        self.box(name).blur()
+        """Write another text into a box and leave it, as Tab does."""
+        with self.redrawn():
+            self.box(name).fill(text)
+            self.box(name).blur()
         self.idle()
 
     def press(self, name: str) -> str:
