@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.retrieval import Row
 
 METRICS = ("R@10", "MRR", "nDCG@10", "MRR@10")
 ADVERSARIAL = 5
@@ -22,7 +22,7 @@ NO_TIME = "1970-01-01T00:00:00+00:00"
 """What the history takes for no time at all: such a turn is shown without a date."""
 
 
-def is_conversations(documents: Sequence[Mapping[str, object]]) -> bool:
+def is_conversations(documents: Sequence[Row]) -> bool:
     """Return whether a corpus is one of conversations."""
     metas = [document.get("meta") for document in documents]
     return bool(metas) and all(
@@ -30,13 +30,13 @@ def is_conversations(documents: Sequence[Mapping[str, object]]) -> bool:
     )
 
 
-def sessions_of(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def sessions_of(documents: Sequence[Row]) -> dict[str, str]:
     """Return conversation → the name of the session that holds it."""
     names = dict.fromkeys(str(document["meta"]["conv"]) for document in documents)
     return {name: f"conversation-{number}" for number, name in enumerate(names, 1)}
 
 
-def turns_of(documents: Sequence[Mapping[str, Any]]) -> list[Turn]:
+def turns_of(documents: Sequence[Row]) -> list[Turn]:
     """Return the turns of all conversations in order; a row without a text has none.
 
     Args:
@@ -78,9 +78,7 @@ def timestamp_of(date: str) -> str:
     return NO_TIME
 
 
-def questions_of(
-    queries: Sequence[Mapping[str, Any]], documents: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def questions_of(queries: Sequence[Row], documents: Sequence[Row]) -> list[Row]:
     """Return the questions that can be answered, each with its session in ``meta``.
 
     Args:
@@ -105,6 +103,7 @@ def questions_of(
             continue
         if "category" in meta:
             meta.setdefault("kind", f"category {meta['category']}")
-        meta |= {"session": session, "now": times[str(meta["conv"])]}
-        found.append({**query, "meta": meta})
+        asked = query.copy()
+        asked["meta"] = {**meta, "session": session, "now": times[str(meta["conv"])]}
+        found.append(asked)
     return found

@@ -12,19 +12,28 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ragstream_core.errors import UsageError
 from ragstream_core.platform import extras
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records import Chunk
-from ragstream_core.records.identity import chunk_id, digest_of, parse_chunk_id, sha256_hex
+from ragstream_core.records.identity import Json, chunk_id, digest_of, parse_chunk_id, sha256_hex
 from ragstream_core.text.bm25 import LexicalArrays, build_lexical
 from ragstream_core.text.terms import term_blob
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, Embedder, Progress
     from ragstream_core.text.chunker import Chunker
+
+
+class Row(TypedDict):
+    """A document or a question, as a line of a file holds it."""
+
+    id: str
+    text: str
+    title: NotRequired[str]
+    meta: NotRequired[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,7 @@ class CorpusView:
     @classmethod
     def build(
         cls,
-        documents: Sequence[dict[str, Any]],
+        documents: Sequence[Row],
         *,
         chunker: Chunker,
         embedder: Embedder,
@@ -57,7 +66,7 @@ class CorpusView:
         """Chunk and embed a corpus.
 
         Args:
-            documents: Objects with ``id``, ``text`` and perhaps ``title``.
+            documents: Of the corpus.
             chunker: As for ingestion.
             embedder: As for ingestion.
             cache: Folder for the vectors, so that another setting need not embed again.
@@ -93,7 +102,7 @@ class CorpusView:
         return list(dict.fromkeys(parse_chunk_id(i)[0] for i in chunk_ids))
 
 
-def _chunks(documents: Sequence[dict[str, Any]], chunker: Chunker) -> Iterable[Chunk]:
+def _chunks(documents: Sequence[Row], chunker: Chunker) -> Iterable[Chunk]:
     for document in documents:
         title = str(document.get("title") or "").strip()
         text = f"# {title}\n\n{document['text']}" if title else str(document["text"])
@@ -133,7 +142,7 @@ def _cached_vectors(
 METRICS = ("nDCG@10", "R@10", "MRR@10")
 RUN_DEPTH = 100
 
-Ranker = Callable[[dict[str, Any]], list[str]]
+Ranker = Callable[[Row], list[str]]
 """Returns the document ids for one query, best first, each once."""
 
 
@@ -157,18 +166,18 @@ class EvaluationResult:
     seconds: float
     run: dict[str, list[str]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         return {
-            "metrics": self.metrics,
-            "by_kind": self.by_kind,
+            "metrics": {**self.metrics},
+            "by_kind": {kind: {**found} for kind, found in self.by_kind.items()},
             "queries": self.queries,
             "fingerprint": self.fingerprint,
             "seconds": round(self.seconds, 3),
         }
 
 
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
+def read_jsonl(path: Path) -> list[Row]:
     """Read one JSON object a line.
 
     Raises:
@@ -214,7 +223,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 def evaluate(
     rank: Ranker,
     *,
-    queries: Sequence[dict[str, Any]],
+    queries: Sequence[Row],
     qrels: dict[str, dict[str, int]],
     fingerprint: str,
     metrics: Sequence[str] = METRICS,
@@ -224,7 +233,7 @@ def evaluate(
 
     Args:
         rank: Ranks documents for a query.
-        queries: Objects with ``id`` and ``text``; those without judgement are left out.
+        queries: Those without judgement are left out.
         qrels: Judgements.
         fingerprint: What is measured, for the report.
         metrics: Which ones, as ir-measures calls them; ``MRR`` for its ``RR``.

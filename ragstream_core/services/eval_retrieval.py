@@ -13,6 +13,7 @@ from ragstream_core.evaluation.conversations import is_conversations
 from ragstream_core.evaluation.retrieval import (
     CorpusView,
     EvaluationResult,
+    Row,
     evaluate,
     read_jsonl,
     read_qrels,
@@ -72,9 +73,9 @@ def evaluate_retrieval(
 
 def _evaluate_documents(
     workspace: Workspace,
-    documents: list[dict[str, Any]],
+    documents: list[Row],
     *,
-    queries: list[dict[str, Any]],
+    queries: list[Row],
     qrels: dict[str, dict[str, int]],
     progress: Progress | None,
 ) -> EvaluationResult:
@@ -95,7 +96,7 @@ def _evaluate_documents(
     search = retrieval_stage(workspace, settings, lambda: [view])
     rerank = reranker_stage(workspace, settings, workspace.data_dir / "evaluation", lambda: [view])
 
-    def rank(query: dict[str, Any]) -> list[str]:
+    def rank(query: Row) -> list[str]:
         prompt = stages.preprocessed(workspace, settings, query["text"])
         return view.documents(rerank(search(prompt)).views_by_stage["reranked"])
 
@@ -127,9 +128,9 @@ OWN_CONVERSATION: dict[str, dict[str, Any]] = {
 
 def evaluate_conversations(
     workspace: Workspace,
-    documents: list[dict[str, Any]],
+    documents: list[Row],
     *,
-    queries: list[dict[str, Any]],
+    queries: list[Row],
     qrels: dict[str, dict[str, int]],
     progress: Progress | None = None,
 ) -> EvaluationResult:
@@ -152,7 +153,7 @@ def evaluate_conversations(
     settings = space.config.chain()
     rerank = reranker_stage(space, settings, space.data_dir, lambda: [view])
 
-    def rank(query: dict[str, Any]) -> list[str]:
+    def rank(query: Row) -> list[str]:
         memory = ConversationMemory(space, _inputs(space, view, query), "retrieval")
         search = retrieval_stage(space, settings, lambda: [], memory=memory)
         prompt = rerank(search(stages.preprocessed(space, settings, query["text"])))
@@ -178,9 +179,7 @@ def evaluate_conversations(
     )
 
 
-def _recorded(
-    workspace: Workspace, documents: list[dict[str, Any]], progress: Progress | None
-) -> Workspace:
+def _recorded(workspace: Workspace, documents: list[Row], progress: Progress | None) -> Workspace:
     """Return a data root of its own in which the conversations were held and embedded."""
     turns = conversations.turns_of(documents)
     told = [[t.id, t.session_id, t.timestamp, *t.speakers, t.user_text] for t in turns]
@@ -232,7 +231,7 @@ def _selection(space: Workspace) -> HistoryView:
     return view
 
 
-def _inputs(space: Workspace, view: HistoryView, query: dict[str, Any]) -> PromptInputs:
+def _inputs(space: Workspace, view: HistoryView, query: Row) -> PromptInputs:
     """Return what a question asked in its own conversation would pin."""
     position = view.mark.position
     pin = HistoryPin(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import SILVER, TagEdit
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ragstream_core.index.history_view import HistoryView
     from ragstream_core.index.snapshot import SnapshotReport
     from ragstream_core.records import Chunk
+    from ragstream_core.records.identity import Json
     from ragstream_core.settings.prompts import HistoryConfig
     from ragstream_core.wiring.workspace import Workspace
 
@@ -131,11 +132,31 @@ def promote(workspace: Workspace) -> list[str]:
     ]
 
 
-def summaries(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the summaries of old spans that prompts search, in the order of their ids.
+@dataclasses.dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """A summary of an old span that prompts search.
 
-    Returns:
-        Rows ``id, title, text, answers`` (that cite it) and ``tags``, as of now.
+    Attributes:
+        id: Its id.
+        title: Its first line.
+        text: All of it.
+        answers: How many answers cite it.
+        tags: As of now.
+    """
+
+    id: str
+    title: str
+    text: str
+    answers: int
+    tags: list[str]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        return dataclasses.asdict(self)
+
+
+def summaries(workspace: Workspace) -> list[SummaryRow]:
+    """Return the summaries of old spans that prompts search, in the order of their ids.
 
     Raises:
         RagstreamError: The journal or the published selection cannot be read.
@@ -149,13 +170,13 @@ def summaries(workspace: Workspace) -> list[dict[str, Any]]:
     turns = (turn for _, turn, _ in visible_turns(log.entries(), folded)) if found else ()
     counts = citing([chunk.id for chunk in found], turns)
     return [
-        {
-            "id": chunk.id,
-            "title": chunk.snippet.partition("\n")[0],
-            "text": chunk.snippet,
-            "answers": counts[chunk.id],
-            "tags": list(folded.tags(chunk.id, ())),
-        }
+        SummaryRow(
+            chunk.id,
+            chunk.snippet.partition("\n")[0],
+            chunk.snippet,
+            counts[chunk.id],
+            list(folded.tags(chunk.id, ())),
+        )
         for chunk in found
     ]
 

@@ -144,12 +144,12 @@ def summaries(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     rows = published(session_of(ctx).workspace())
     if as_json:
-        emit_json({"summaries": rows})
+        emit_json({"summaries": [row.to_json() for row in rows]})
         return
     for row in rows:
-        tags = ", ".join(row["tags"])
-        typer.echo(f"{row['id']}  cited by {row['answers']} answers  {tags}".rstrip())
-        typer.echo(f"  {row['title']}")
+        tags = ", ".join(row.tags)
+        typer.echo(f"{row.id}  cited by {row.answers} answers  {tags}".rstrip())
+        typer.echo(f"  {row.title}")
     if not rows:
         note("no summary is published; history.summaries rolls old turns up")
 

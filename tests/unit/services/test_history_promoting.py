@@ -59,8 +59,8 @@ def test_two_answers_promote_it_and_a_person_has_the_last_word(space):
     prompt, scores = found(space)
     assert scores.parts["tag"] == 0.1
     (row,) = summaries(space)
-    assert (row["id"], row["answers"], row["tags"]) == (SUMMARY, 2, ["SILVER"])
-    assert row["title"].startswith("Summary of turns 1 to 12: ")
+    assert (row.id, row.answers, row.tags) == (SUMMARY, 2, ["SILVER"])
+    assert row.title.startswith("Summary of turns 1 to 12: ")
     key = save_prompt(space, prompt).prompt_key
     say(space, "new", "One more.")
     assert not any("SILVER" in w for w in embed(space).warnings) and len(edits(space)) == 1
