@@ -245,13 +245,6 @@ def system_blocks(
     return [*blocks, _own(SYSTEM, nonce, "\n\n".join(p for p in paragraphs if p))]
 
 
-def render_system_md(
-    body: Mapping[str, str], hard_rules: str, project_memory: str, *, nonce: str = ""
-) -> str:
-    """Render System_MD: Hard Rules, Project Memory, then role, tone, depth and the reading rule."""
-    return join(system_blocks(body, (hard_rules, project_memory), nonce=nonce))
-
-
 def render_prompt_md(body: Mapping[str, str]) -> str:
     """Render Prompt_MD, the normalised ask; it is also the reranker's query string (R-150).
 
@@ -309,11 +302,6 @@ def s_ctx_block(s_ctx: SCtx, *, nonce: str, warning: str = "") -> Block:
     return Block(S_CTX, tuple(lines))
 
 
-def render_s_ctx_md(s_ctx: SCtx, *, nonce: str, warning: str = "") -> str:
-    """Render S_CTX_MD; as `s_ctx_block`."""
-    return s_ctx_block(s_ctx, nonce=nonce, warning=warning).text
-
-
 def also_line(source: Source) -> str:
     """Return the line below a frame that names the passages which it is shown for as well."""
     return " ".join([SAME_TEXT, *(answer_marker(path, i) for i, path in source.also)])
@@ -341,13 +329,6 @@ def framed_block(
         lines.append((f"frame {index}", framed[-1]))
         lines += [(name, also_line(source))] if source.also else []
     return Block(name, tuple(lines))
-
-
-def render_attachments_md(
-    texts: Sequence[tuple[Source, str]], *, nonce: str, first: int = 1
-) -> str:
-    """Render Attachments_MD: raw excerpts, each in a frame with path, span and sha256 (R-175)."""
-    return framed_block(ATTACHMENTS, texts, nonce=nonce, first=first).text
 
 
 def join(blocks: Iterable[Block]) -> str:

@@ -76,16 +76,6 @@ class Pulled:
         return asdict(self)
 
 
-def pulled_projects(workspace: Workspace) -> dict[str, str]:
-    """Return name → place of the projects whose index is made elsewhere, sorted.
-
-    Raises:
-        IntegrityError: What one of them was pulled from is damaged.
-    """
-    names = projects.pulled(workspace.config.index_dir)
-    return {name: read_mark(workspace.index_dir(name)).url for name in names}
-
-
 def pull(
     workspace: Workspace,
     place: str,

@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
@@ -120,11 +120,6 @@ def case_from(text: str | bytes) -> TestCase:
             f"not a test case (errors: {error.error_count()})",
             hint=RunCommand("spec", "… --force"),
         ) from None
-
-
-def case_schema() -> dict[str, Any]:
-    """Return the JSON schema of a test case."""
-    return _adapter().json_schema()
 
 
 @functools.cache

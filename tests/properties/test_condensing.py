@@ -15,7 +15,7 @@ from ragstream_core.agents.context.passage_selection import (
 )
 from ragstream_core.agents.context.quotable import MAX_WORDS, quotes_of, readable
 from ragstream_core.prompts.blocks import Layout, compose
-from ragstream_core.prompts.render import render_s_ctx_md
+from ragstream_core.prompts.render import s_ctx_block
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.s_ctx import SCtx
 from ragstream_core.records.stage_results import QueryPiece
@@ -130,7 +130,7 @@ def test_more_budget_takes_away_no_more_than_s_ctx_gains(case, budget, most, mor
 
 
 def s_ctx_text(prompt):
-    return render_s_ctx_md(prompt.extras.s_ctx, nonce="0" * 12)
+    return s_ctx_block(prompt.extras.s_ctx, nonce="0" * 12).text
 
 
 SENTENCES = st.lists(

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.text.code import BY_LINES, GRAMMARS
@@ -57,14 +57,6 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-
-
-class Parser(Protocol):
-    """Reads one type of file."""
-
-    def __call__(self, data: bytes, *, file_type: str, limits: Limits) -> Parsed:
-        """Return the pages of a file; never raises for what the file holds."""
-        ...
 
 
 class Refusal(Exception):

@@ -147,7 +147,7 @@ def kept_engines() -> Iterator[ParserServer | None]:
 
 
 def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
-    """Read a PDF or Office file; a `Parser`.
+    """Read a PDF or Office file; never raises for what the file holds.
 
     Args:
         data: The whole file.

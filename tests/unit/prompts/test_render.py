@@ -9,11 +9,12 @@ from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.parser import verify
 from ragstream_core.prompts.render import (
     NOTHING_RELEVANT,
+    join,
     number_lines,
     pack,
     render_prompt_md,
-    render_s_ctx_md,
-    render_system_md,
+    s_ctx_block,
+    system_blocks,
     trusted,
 )
 from ragstream_core.records import Chunk, Extras, SuperPrompt
@@ -27,7 +28,7 @@ BODY = {
 
 
 def test_fields_go_to_their_blocks():
-    system = render_system_md(BODY, "HARD", "MEMORY")
+    system = join(system_blocks(BODY, ("HARD", "MEMORY"), nonce=""))
     prompt = render_prompt_md(BODY)
     for word in ("SYS", "ROLE", "TONE", "DEPTH", "AUD", "HARD", "MEMORY"):
         assert word in system
@@ -43,7 +44,7 @@ def test_a_plain_prompt_is_its_own_prompt_md():
 
 
 def test_the_three_headings_always_stand():
-    text = render_s_ctx_md(SCtx(), nonce="0" * 12, warning=NOTHING_RELEVANT)
+    text = s_ctx_block(SCtx(), nonce="0" * 12, warning=NOTHING_RELEVANT).text
     assert re.findall("^### (.*)$", text, re.MULTILINE) == ["Facts", "Constraints", "Open Issues"]
     assert NOTHING_RELEVANT in text
 

@@ -1,13 +1,14 @@
 """The strict schema of a test case."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.testspecs.llm_form import Written, checker
 from ragstream_core.testspecs.markdown import cell, sections_of
-from ragstream_core.testspecs.specification import case_from, case_schema
+from ragstream_core.testspecs.specification import case_from
 
 SOURCE = {
     "marker": "[source: a.md, chunk: 0a1b2c3d]", "chunk_id": "a.md::0::0", "prompt_key": "",
@@ -21,10 +22,11 @@ CASE = {
 }  # fmt: skip
 
 
-def test_the_schema_is_that_of_the_record():
-    assert case_from(json.dumps(CASE)).sources[0].place == "a.md:1-2"
-    assert set(case_schema()["properties"]) == CASE.keys()
-    assert case_schema()["additionalProperties"] is False
+def test_a_case_is_read_whole_and_nothing_else_is():
+    case = case_from(json.dumps(CASE))
+    assert case.sources[0].place == "a.md:1-2" and asdict(case).keys() == CASE.keys()
+    with pytest.raises(IntegrityError, match="not a test case"):
+        case_from(json.dumps({**CASE, "more": 1}))
 
 
 @pytest.mark.parametrize(
