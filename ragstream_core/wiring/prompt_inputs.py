@@ -90,16 +90,6 @@ def pin_inputs(
         if request.lock
         else conversation_memory.pin_history(workspace, request.session, pins[0].embed_fp)
     )
-    counter = counter_of_settings(workspace, settings)
-    digest = digest_text(workspace, settings.memory, upto=history.seq, count=counter.count)
-    told = (
-        {}
-        if request.lock
-        else {
-            DIGEST: digest,
-            CONVERSATION: pinned_text(request.conversation, settings.history.recency_k),
-        }
-    )
     return PromptInputs(
         text=request.text,
         pins=tuple(pins),
@@ -113,15 +103,7 @@ def pin_inputs(
         ),
         lock=request.lock,
         settings=settings.pinned(),
-        texts={
-            **_texts(workspace.data_dir, projects),
-            **remembered_facts_files.pinned(
-                workspace, settings.prompt.budget_tokens, counter.count
-            ),
-            "lexicon": conversation_memory.lexicon_text(workspace, settings),
-            **{name: text for name, text in told.items() if text},
-            **file_sources.pinned_diffs(workspace, request.diffs, projects),
-        },
+        texts=_pinned_texts(workspace, request, settings, projects, history),
         now=now.isoformat(),
         time_zone=str(now.tzinfo),
         models={
@@ -131,6 +113,30 @@ def pin_inputs(
         code=STAGE_VERSIONS,
         history=history,
     )
+
+
+def _pinned_texts(
+    workspace: Workspace,
+    request: PromptRequest,
+    settings: ChainSettings,
+    projects: Sequence[str],
+    history: HistoryPin,
+) -> dict[str, str]:
+    """Return every text but those of documents that a prompt's bytes depend on, by name."""
+    counter = counter_of_settings(workspace, settings)
+    told: dict[str, str] = {}
+    if not request.lock:
+        told = {
+            DIGEST: digest_text(workspace, settings.memory, upto=history.seq, count=counter.count),
+            CONVERSATION: pinned_text(request.conversation, settings.history.recency_k),
+        }
+    return {
+        **_texts(workspace.data_dir, projects),
+        **remembered_facts_files.pinned(workspace, settings.prompt.budget_tokens, counter.count),
+        "lexicon": conversation_memory.lexicon_text(workspace, settings),
+        **{name: text for name, text in told.items() if text},
+        **file_sources.pinned_diffs(workspace, request.diffs, projects),
+    }
 
 
 def settings_of(workspace: Workspace, request: PromptRequest) -> ChainSettings:
