@@ -6,10 +6,12 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from ragstream_core.text.markup import TAGS, answer_html
 from tests.app.hostile_answers import EVIL, HOST, PAYLOADS
 from tests.browser.sites import LOCKS, Seen, Site, running, shot
+from tests.browser.walk import Walk
 from tests.model_server import COUNTED, DONE, STOP, event, serving
 
 QUESTION = "How does the exact file lock restrict a prompt?"
@@ -79,13 +81,11 @@ def hostile_answer(handler, seen):
 def test_hostile_documents_and_answers_are_text_at_every_look(reader, hostile, server):
     seen = threading.Event()
     server.answers = [lambda handler: hostile_answer(handler, seen)]
-    reader.goto(hostile.page)
-    prompt = reader.get_by_role("textbox", name="Prompt", exact=True)
-    prompt.fill(QUESTION)
-    prompt.blur()
-    reader.get_by_role("button", name="Run all").click()
-    reader.get_by_role("tab", name="Answer").click()
-    reader.get_by_role("button", name="Send").click()
+    walk = Walk(reader, hostile).open()
+    walk.ask(QUESTION)
+    walk.show("Answer")
+    expect(walk.button("Send")).to_be_enabled()
+    walk.button("Send").click()
     reader.get_by_text("is answering").wait_for()
     reader.get_by_text("tracker.invalid/inline.png").last.wait_for()
     shot(reader, "answer-hostile-streaming")
@@ -97,15 +97,13 @@ def test_hostile_documents_and_answers_are_text_at_every_look(reader, hostile, s
     assert set(tags) <= TAGS
     passages = reader.get_by_role("button", name="✓")
     assert passages.count() >= 2
+    opened = reader.get_by_text("in the newest: current")
     for number in range(passages.count()):
-        passages.nth(number).click()
-        reader.get_by_text("in the newest: current").wait_for()
-        reader.wait_for_timeout(300)
+        walk.opens(passages.nth(number), opened)
         shot(reader, "answer-hostile")
-        passages.nth(number).click()
-        reader.get_by_text("in the newest: current").wait_for(state="detached")
+        walk.closes(passages.nth(number), opened)
     for name in ("Transparency", "Tokens", "Conversation"):
-        reader.get_by_role("tab", name=name).click()
+        walk.show(name)
         reader.wait_for_timeout(1000)
         shot(reader, f"hostile-{name.lower()}")
     hosts = reader.evaluate(
