@@ -112,6 +112,17 @@ def test_only_rows_with_conversation_and_turn_are_conversations():
     assert not is_conversations([{"id": "d", "text": "x", "meta": {"conv": "a"}}])
 
 
+def test_a_question_is_asked_at_the_time_of_its_conversations_last_turn():
+    undated = {"id": "c:0", "text": "x", "meta": {"conv": "c", "turn": 0}}
+    asked = {"id": "q", "text": "x", "meta": {"conv": "c"}}
+    found = questions_of([*QUERIES, asked], [*CORPUS, undated])
+    assert [q["meta"]["now"] for q in found] == [
+        "2023-01-20T16:02:00+00:00",
+        "2023-01-20T16:02:00+00:00",
+        NO_TIME,
+    ]
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="names no conversation"):
         questions_of([{"id": "q", "text": "x", "meta": {"conv": "z"}}], CORPUS)
