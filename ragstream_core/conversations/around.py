@@ -9,6 +9,7 @@ second hop, without a second search.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -88,13 +89,22 @@ def days_of(text: str) -> list[Days]:
 
     Those that it counts from its own day are left out if no date stands before its first line.
     """
+    heads = {head["date"]: _days_of_head(head["date"]) for head in _SPEAKER.finditer(text)}
     first = _SPEAKER.match(text)
-    own = days_named(first["date"] or "", _no_day) if first else []
+    own = heads[first["date"]] if first else ()
+    for date, days in heads.items():
+        text = text.replace(f"[{date}] ", " ") if days else text
 
     def said() -> dt.date:
         return dt.date.fromordinal(own[0].first) if own else _no_day()
 
-    return days_named(text, said)
+    return [*(day for days in heads.values() for day in days), *days_named(text, said)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _days_of_head(date: str | None) -> tuple[Days, ...]:
+    """Return the days before a line: turns of one sitting have few of them."""
+    return tuple(days_named(date or "", _no_day))
 
 
 def _no_day() -> dt.date:
