@@ -30,8 +30,11 @@ def repeats(chunk: Chunk, other: Chunk) -> bool:
         chunk: The one that might not be shown.
         other: The one that is.
     """
-    said = _said_by(chunk)
-    return bool(said.strip()) and said in _said_by(other)
+    return _within(_said_by(chunk), _said_by(other))
+
+
+def _within(said: str, other: str) -> bool:
+    return said in other and bool(said.strip())
 
 
 def shown_once(kept: Sequence[Chunk]) -> tuple[list[Chunk], dict[str, str]]:
@@ -49,25 +52,27 @@ def shown_once(kept: Sequence[Chunk]) -> tuple[list[Chunk], dict[str, str]]:
     """
     left: list[Chunk] = []
     same: dict[str, str] = {}
+    said = {chunk.id: _said_by(chunk) for chunk in kept}
     for chunk in kept:
         if chunk.id.startswith(HISTORY_PREFIX):
             left.append(chunk)
             continue
         others = [one for one in left if not one.id.startswith(HISTORY_PREFIX)]
-        holder = next((one for one in others if repeats(chunk, one)), None)
+        holder = next((one for one in others if _within(said[chunk.id], said[one.id])), None)
         if holder is not None:
             same[chunk.id] = holder.id
             continue
-        within = [one for one in others if _nearly_all(one, chunk)]
+        within = [
+            one
+            for one in others
+            if len(chunk.snippet) <= MOST_MORE * len(one.snippet)
+            and _within(said[one.id], said[chunk.id])
+        ]
         same |= {one.id: chunk.id for one in within}
         place = left.index(within[0]) if within else len(left)
         left.insert(place, chunk)
         left = [one for one in left if one not in within]
     return left, same
-
-
-def _nearly_all(chunk: Chunk, other: Chunk) -> bool:
-    return len(other.snippet) <= MOST_MORE * len(chunk.snippet) and repeats(chunk, other)
 
 
 def _said_by(chunk: Chunk) -> str:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from ragstream_core.agents.context.data_lines import data_kind
 from ragstream_core.records import Chunk
 from ragstream_core.records.stage_results import Span
+from ragstream_core.text.memo import remembered
 from ragstream_core.text.sentences import blocks, sentences_in
 
 FROM_RANK = 4
@@ -59,6 +60,7 @@ def window_of(chunk: Chunk, weigh: Weigh, quoted: Sequence[Span] = ()) -> tuple[
     return tuple(spans) if shown <= MOST * len(text) else ()
 
 
+@remembered
 def units_of(text: str) -> list[tuple[int, int, str]]:
     """Return start, end and kind of what is never cut: disjoint, in order, all that is no blank.
 
