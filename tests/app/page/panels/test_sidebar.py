@@ -8,7 +8,7 @@ import pytest
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import files, projects, retrieval
 from ragstream_core.index.lock import project_lock
-from ragstream_core.prompts.inputs import inputs_of
+from ragstream_core.prompts.inputs import inputs_of, pinned_settings
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.publish_index import publish
 from ragstream_core.services.pull_index import pull
@@ -59,7 +59,8 @@ def test_each_control_changes_its_setting_and_no_other(page, kind, label, name, 
     run(page)
     assert dict(taken(page).settings) == {name: value}
     section, _, key = name.partition(".")
-    assert inputs_of(desk(page).last.prompt).settings[section][key] == value
+    settings = pinned_settings(inputs_of(desk(page).last.prompt))
+    assert getattr(getattr(settings, section), key) == value
     click(page, "Reset")
     assert dict(taken(page).settings) == {}
 
