@@ -54,8 +54,10 @@ def test_stdout_has_the_bytes_whatever_spaces_and_signs_a_document_uses(indexed,
 def test_a_text_that_is_taken_away_says_which_secrets_it_seems_to_hold(data, run, tmp_path, kind):
     plant(data, run, SECRETS[kind])
     secret = SECRETS[kind].split()[-1] if kind == "password" else SECRETS[kind][-12:]
-    for where in (("--file", "token.md"), ("--file", "token.md", "--lock"), ()):
-        code, out, err = run(*ASKED, *where, "--out", str(tmp_path / f"{len(where)}.md"))
+    for n, where in enumerate(
+        [("--file", "token.md"), ("--file", "token.md", "--lock"), ("--evidence", "full")]
+    ):
+        code, out, err = run(*ASKED, *where, "--out", str(tmp_path / f"{n}.md"))
         assert code == 0 and f"it seems to contain secrets: {kind} in token.md (" in err
         assert secret not in err and out == ""
     told = json.loads(run(*ASKED, "--file", "token.md", "--json")[1])["warnings"]
