@@ -216,7 +216,9 @@ def _changed(config: AppConfig, changes: dict[str, dict[str, Any]]) -> AppConfig
     sections = {
         name: getattr(settings, name).model_copy(update=given) for name, given in changes.items()
     }
-    return config.model_copy(update={"settings": settings.model_copy(update=sections)})
+    # not a copy of the config: that would keep the paths which it has worked out
+    fields = {name: getattr(config, name) for name in type(config).model_fields}
+    return config.model_construct(**{**fields, "settings": settings.model_copy(update=sections)})
 
 
 def _selection(space: Workspace) -> HistoryView:
