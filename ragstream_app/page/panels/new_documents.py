@@ -53,7 +53,7 @@ def _maker() -> None:
         help="s3://, gs://, az://, sftp://, https:// (one file, or a listing such as SHA256SUMS "
         "or llms.txt), or a git repository. It is only noted; Sync fetches it.",
     )
-    st.caption(f"Never type a password or a key. {projects.KEYS_ARE_NOT_TYPED}")
+    st.text(f"Never type a password or a key. {projects.KEYS_ARE_NOT_TYPED}")
     st.button(
         "Create",
         key="create project",
