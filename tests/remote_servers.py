@@ -147,7 +147,7 @@ def azure_server(folder):
         )
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(240)
 
 
 def _listens(port):

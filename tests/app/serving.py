@@ -88,7 +88,7 @@ def serving(data: Path, *words: str, **settings: str) -> Iterator[Served]:
         yield Served(url, token, process, log, said)
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(240)
         process.stdout.close()
 
 

@@ -92,7 +92,7 @@ def serving(words, place, environment):
         yield child
     finally:
         child.send_signal(signal.SIGINT)
-        child.said, _ = child.communicate(timeout=60)
+        child.said, _ = child.communicate(timeout=240)
 
 
 def answer(url, child):

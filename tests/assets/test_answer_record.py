@@ -30,7 +30,7 @@ def observed(space):
 
 def test_figures_and_no_words(space):
     recording = record_answer(space, ANSWER, run_id="r1")
-    assert recording.wait(60) and recording.problem == ""
+    assert recording.wait(240) and recording.problem == ""
     (found,) = observed(space)
     assert (found["prompt_key"], found["prompt_run"], found["session"]) == ("ab" * 32, "r1", "mine")
     assert (found["input_tokens"], found["output_tokens"]) == (70, 5)
@@ -49,4 +49,4 @@ def test_what_is_not_kept_is_not_observed(space, field):
 def test_a_broken_dagster_is_a_note_and_no_failure(space):
     (space.data_dir / "dagster_home").write_text("not a folder")
     recording = record_answer(space, ANSWER)
-    assert recording.wait(60) and recording.problem
+    assert recording.wait(240) and recording.problem

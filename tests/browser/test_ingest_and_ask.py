@@ -39,7 +39,7 @@ def citing(llm, gate):
         first = event("It is serviced **every April**, " + "and again, " * 20)
         handler.wfile.write(first)
         handler.wfile.flush()
-        gate.wait(60)
+        gate.wait(240)
         marks = " ".join(f"[source: {source}, chunk: {short}]" for short, source in shown)
         for block in (event(f"at twelve bar {marks}."), STOP, COUNTED, DONE):
             handler.wfile.write(block)

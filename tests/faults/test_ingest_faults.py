@@ -203,13 +203,13 @@ def test_of_two_ingests_one_is_told_who_holds_the_lock(bench):
     with project_lock(bench.index):
         rival = start(bench)
         go(rival)
-        out, err = rival.communicate(timeout=60)
+        out, err = rival.communicate(timeout=240)
     assert out.startswith("locked"), err
     assert str(os.getpid()) in out
     rivals = [start(bench) for _ in range(2)]
     for rival in rivals:
         go(rival)
-    answers = sorted(rival.communicate(timeout=60)[0].split()[0] for rival in rivals)
+    answers = sorted(rival.communicate(timeout=240)[0].split()[0] for rival in rivals)
     assert answers in (["done", "locked"], ["done", "done"])
     bench.run()
     digests_agree(bench)

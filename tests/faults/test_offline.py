@@ -111,7 +111,7 @@ def test_the_servers_ask_nobody_and_listen_to_this_machine_alone(tmp_path):
         listening = _listeners(up.pid)
     finally:
         os.killpg(up.pid, signal.SIGTERM)
-        up.wait(60)
+        up.wait(240)
     sent, outside = _sent(trace)
     print(
         f"{visits} visits, {len(sent)} connects on loopback, {len(outside)} elsewhere, {listening}"

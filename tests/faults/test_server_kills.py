@@ -171,5 +171,5 @@ def _nothing_is_left(up: Up) -> None:
 def test_the_end_leaves_no_process(up):
     started = {pid for pids in up.pids().values() for pid in pids}
     up.process.send_signal(signal.SIGTERM)
-    assert up.process.wait(60) == 128 + signal.SIGTERM
+    assert up.process.wait(240) == 128 + signal.SIGTERM
     assert until(lambda: not any(map(alive, started)))

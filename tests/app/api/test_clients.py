@@ -85,7 +85,8 @@ def test_the_description_says_what_the_server_does(root, tmp_path):
         done = subprocess.run(
             [program, "run", f"{found.url}/openapi.json", "--checks", ",".join(CHECKS),
              "--header", f"Authorization: Bearer {found.token}", "--max-examples", "15",
-             "--phases", "examples,coverage,fuzzing", "--seed", "1", "--no-color"],
+             "--phases", "examples,coverage,fuzzing", "--seed", "1", "--no-color",
+             "--request-timeout", "120"],
             capture_output=True, text=True, timeout=LIMIT_S, cwd=tmp_path,
             env={**os.environ, "NO_PROXY": "127.0.0.1"},
         )  # fmt: skip

@@ -155,7 +155,7 @@ def test_during_an_ingest_other_calls_answer_from_the_generation_before(space, m
     def progress(self, phase, done, total):
         if phase == "looking at the files":
             at_work.set()
-            assert go_on.wait(60)
+            assert go_on.wait(240)
         real(self, phase, done, total)
 
     monkeypatch.setattr(Call, "progress", progress)

@@ -200,7 +200,7 @@ def test_two_programs_with_one_name_lose_nothing(space):
     for program in both:
         program.stdin.write("\n")
         program.stdin.flush()
-    paths = [program.communicate(timeout=60)[0].split() for program in both]
+    paths = [program.communicate(timeout=240)[0].split() for program in both]
     folder = docs_of(space)
     for text, mine in zip(("one", "two"), paths, strict=True):
         assert [(folder / path).read_text() for path in mine] == [text] * 25

@@ -127,7 +127,7 @@ def look(page, city, *, wait=True):
     draw(page)
     job = page.session_state["weather_job"]
     if wait:
-        assert job.wait(60)
+        assert job.wait(240)
         state = page.session_state
         if "weather_shown" not in state or state["weather_shown"] is not job:
             draw(page)  # it was not there yet when the page was drawn
@@ -165,7 +165,7 @@ def test_the_page_does_not_wait_and_says_why_there_is_nothing(indexed, open_mete
     go_on = threading.Event()
 
     def slow(handler):
-        assert go_on.wait(60)
+        assert go_on.wait(240)
         status(503)(handler)
 
     open_meteo.answers = [slow]
@@ -174,7 +174,7 @@ def test_the_page_does_not_wait_and_says_why_there_is_nothing(indexed, open_mete
     assert job.running and "Asking about Berlin" in said(page)
     assert control(page, "button", "Show weather").disabled
     go_on.set()
-    assert job.wait(60)
+    assert job.wait(240)
     draw(page)
     assert "status 503" in said(page) and "Try again later." in said(page)
     assert not control(page, "button", "Show weather").disabled

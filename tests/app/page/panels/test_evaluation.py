@@ -17,7 +17,7 @@ def measured(page, kind):
     run(page)
     click(page, evaluation.KINDS[kind].press)
     job = page.session_state[evaluation.JOBS_KEY][kind, "manual"]
-    assert job.wait(60) and not job.error
+    assert job.wait(240) and not job.error
     return run(page)
 
 
@@ -50,5 +50,5 @@ def test_a_damaged_line_is_named(gold):
     gold.write_text("{}")
     page = opened()
     click(page, "Ask")
-    assert page.session_state[evaluation.JOBS_KEY]["Gold questions", "manual"].wait(60)
+    assert page.session_state[evaluation.JOBS_KEY]["Gold questions", "manual"].wait(240)
     assert any("gold.jsonl:1" in error.value for error in run(page).error)

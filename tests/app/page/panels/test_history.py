@@ -445,7 +445,7 @@ def test_turns_are_set_aside_and_brought_back(page, said):
 
 def test_a_clearing_says_how_far_it_is(said):
     seen = []
-    clearing.start(open_workspace(), {"session": "first"}, Way()).wait(60)
+    clearing.start(open_workspace(), {"session": "first"}, Way()).wait(240)
     clear(open_workspace(), Choice(everything=True), progress=lambda *what: seen.append(what))
     assert seen == [(phase, n, len(PHASES)) for n, phase in enumerate(PHASES)]
     assert set(clearing.PHASES) == set(PHASES)
@@ -483,7 +483,7 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
 
 def test_a_clearing_that_fails_is_a_problem_and_no_traceback(said):
     job = clearing.start(open_workspace(), {"session": "no session"}, Way())
-    assert job.wait(60) and "not a session name" in str(job.error)
+    assert job.wait(240) and "not a session name" in str(job.error)
 
 
 def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):

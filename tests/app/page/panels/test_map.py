@@ -22,7 +22,7 @@ def page(indexed):
 def drawn(page):
     """Press Draw and wait for the map."""
     click(page, "Draw")
-    assert page.session_state[map.JOB_KEY].wait(60)
+    assert page.session_state[map.JOB_KEY].wait(240)
     return run(page)
 
 

@@ -155,7 +155,7 @@ def test_a_citation_of_an_answer_opens_its_page(plant, server, persist):
     control(page, "multiselect", "Projects").set_value(["plant"])
     click(ask(run(page), QUESTION), "Run all")
     click(page, "Send")
-    assert page.session_state["answer_job"].wait(60)
+    assert page.session_state["answer_job"].wait(240)
     cited = next(b for b in run(page).button if "plan.pdf p. 2 [" in b.label)
     cited.click()
     run(page)

@@ -20,7 +20,7 @@ from tests.app.page_driver import ask, button, click, control, desk, open_page, 
 def waited(page, project="manual"):
     """Draw the page again once the ingest of a project is through."""
     job = projects.ingests().of(project)
-    assert job is not None and job.wait(60)
+    assert job is not None and job.wait(240)
     projects.status.clear()
     return run(page)
 
@@ -296,7 +296,7 @@ def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
 
     def slow(workspace, project):
         calls.append(project)
-        go.wait(30)
+        go.wait(240)
         return real(workspace, project)
 
     monkeypatch.setattr(ingestion, "unchanged", slow)
@@ -308,7 +308,7 @@ def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
     assert jobs.start(workspace, "manual") is first
     (indexed / "doc_raw" / "manual" / "late.md").write_text("# Late\n\nCame meanwhile.\n")
     go.set()
-    assert first.wait(30) and len(calls) == 2
+    assert first.wait(240) and len(calls) == 2
     assert ingestion.status(workspace, "manual").files == 5
 
 
@@ -340,7 +340,7 @@ def test_an_ingest_that_ends_before_the_page_is_drawn_is_seen(data, monkeypatch)
 
     def at_once(self, workspace, project):
         job = real(self, workspace, project)
-        assert job.wait(60)
+        assert job.wait(240)
         return job
 
     monkeypatch.setattr(IngestJobs, "start", at_once)

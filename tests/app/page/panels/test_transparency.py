@@ -35,7 +35,7 @@ def slow(monkeypatch):
 
     def stage(self, op, prompt, **more):
         entered.append(op)
-        assert go.wait(60)
+        assert go.wait(240)
         return real(self, op, prompt, **more)
 
     monkeypatch.setattr(stages, "make_stage", stage)
@@ -60,7 +60,7 @@ def test_a_slow_press_shows_progress_and_a_rerun_attaches_to_it(page, slow):
     assert desk(page).job is job and entered.count(OPS[0]) <= 1
     assert area(page, "Prompt").value == QUESTION
     go.set()
-    assert job.wait(60)
+    assert job.wait(240)
     run(page)
     assert not any(b.disabled for b in pressed(page)) and not page.get("progress")[1:]
     assert QUESTION in area(page, "Super-Prompt").value
@@ -74,7 +74,7 @@ def test_what_a_slow_press_raises_becomes_a_message(page, monkeypatch):
     monkeypatch.setattr(stages, "make_stage", explode)
     monkeypatch.setattr(presses, "PATIENCE_S", 0.0)
     click(ask(page), "PreProcessing")
-    desk(page).job.wait(60)
+    desk(page).job.wait(240)
     run(page)
     assert "ZeroDivisionError: canary" in page.error[0].value
     run(page)
@@ -249,7 +249,7 @@ def test_a_press_that_ends_while_the_page_is_drawn_is_shown(page, slow, monkeypa
 
     def ends_here():
         go.set()
-        assert job.wait(60)
+        assert job.wait(240)
 
     monkeypatch.setattr(first_steps, "show", ends_here)
     run(page)
@@ -307,9 +307,9 @@ def test_the_text_is_not_edited_under_a_press_at_work(page, slow):
     go, _ = slow
     go.set()
     click(ask(page), "Run all")
-    assert desk(page).job.wait(60) and not area(run(page), "Super-Prompt").disabled
+    assert desk(page).job.wait(240) and not area(run(page), "Super-Prompt").disabled
     go.clear()
     click(page, BUTTONS[-1])
     assert area(page, "Super-Prompt").disabled
     go.set()
-    assert desk(page).job.wait(60) and not area(run(page), "Super-Prompt").disabled
+    assert desk(page).job.wait(240) and not area(run(page), "Super-Prompt").disabled
