@@ -169,4 +169,7 @@ def read_lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"{path} cannot be read: {why}", hint="name a file of JSONL in UTF-8 that you may read"
+        ) from None

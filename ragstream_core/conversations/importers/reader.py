@@ -34,6 +34,7 @@ UNREADABLE = (
 """What opening and unpacking raise."""
 MAX_LINE = 256 << 20
 """Bytes of one line of a log."""
+NAME_ONE = "name the folder or ZIP of an export, or a coding agent's folder of sessions"
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
@@ -123,11 +124,12 @@ def export_files(path: Source, form: str = "") -> list[ExportFile]:
         else:
             found = [ExportFile(str(path), path.stem, _opener(path), path.stat().st_size)]
     except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path} cannot be read: {why}", hint=NAME_ONE) from None
     if not found:
         raise UsageError(
             f"{path} holds no conversations: no conversations.json, My Activity.json or *.jsonl",
-            hint="name the folder or ZIP of an export, or a coding agent's folder of sessions",
+            hint=NAME_ONE,
         )
     return found
 
