@@ -11,12 +11,13 @@ import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ragstream_core.errors import IntegrityError
+from ragstream_core.errors import IntegrityError, StoreFailed, TryAgain
 from ragstream_core.platform import array_file
+from ragstream_core.platform.disk import disk_failure
 from ragstream_core.vector_stores.ivf import BLOCK, I64, U8, Training, engine
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class IvfFile:
     Raises:
         ExtraMissing: The extra ``faiss`` is not installed.
         IntegrityError: It is not what was written, or not there.
+        OperationFailed: It cannot be read or mapped now.
 
     Attributes:
         meta: What its writer says of it.
@@ -80,11 +82,21 @@ class IvfFile:
         self.path = path
         try:
             with path.open("rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._read(file)
+        except FileNotFoundError as error:
+            raise _damaged(path, str(error.strerror)) from error
+        except OSError as error:
+            raise disk_failure(path, error) from error
+
+    def _read(self, file: BinaryIO) -> None:
+        """Check an open file and have FAISS map that one, whatever its name names by then."""
+        path = self.path
+        try:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self.meta, arrays = array_file.decode(
                 memoryview(self._map), _ARRAYS, {"format": FORMAT}
             )
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise _damaged(path, str(error)) from error
         dimension = int(self.meta.get("dimension", 0))
         self.sizes: I64 = arrays["sizes"]
@@ -95,7 +107,7 @@ class IvfFile:
         self.rows = int(self.sizes.sum())
         self._lists = arrays["lists"]
         self._starts = np.cumsum([0, *(_bytes_of(size, dimension) for size in self.sizes.tolist())])
-        self._index = self._mapped()
+        self._index = self._mapped(f"/dev/fd/{file.fileno()}")
 
     def _fits(self, arrays: Mapping[str, Any], dimension: int) -> bool:
         sizes, held = arrays["sizes"], len(arrays["lists"])
@@ -108,11 +120,11 @@ class IvfFile:
             and sum(_bytes_of(size, dimension) for size in sizes.tolist()) == held
         )
 
-    def _mapped(self) -> Any:
-        """Return FAISS's index over the lists where they lie."""
+    def _mapped(self, name: str) -> Any:
+        """Return FAISS's index over the lists where they lie, in a file of some name."""
         faiss, training = engine(), self.training
         dimension, kind = training.dimension, faiss.ScalarQuantizer.QT_8bit
-        lists = faiss.OnDiskInvertedLists(training.lists, dimension, str(self.path))
+        lists = faiss.OnDiskInvertedLists(training.lists, dimension, name)
         lists.read_only, lists.totsize = True, len(self._lists)
         lists.lists.clear()
         for size, start in zip(self.sizes.tolist(), self._starts.tolist(), strict=False):
@@ -122,8 +134,8 @@ class IvfFile:
         if len(self._lists):
             try:
                 lists.do_mmap()
-            except RuntimeError as error:  # removed since it was read
-                raise _damaged(self.path, "it is gone") from error
+            except RuntimeError as error:
+                raise StoreFailed(f"FAISS cannot map {self.path}", hint=TryAgain()) from error
         metric = faiss.METRIC_INNER_PRODUCT
         index = faiss.IndexIVFScalarQuantizer(
             training.coarse, dimension, training.lists, kind, metric, False

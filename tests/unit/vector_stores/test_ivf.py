@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.errors import IntegrityError
+from ragstream_core.platform import array_file
 from ragstream_core.vector_stores import ivf
 from ragstream_core.vector_stores.faiss_ivf import FaissIvfStore
 from ragstream_core.vector_stores.ivf_file import Entries, IvfFile, blocks, differing, recall
@@ -125,6 +126,25 @@ def test_a_removed_file_still_answers(rows, training, tmp_path):
     file = file_of(tmp_path / "f", bytes_of(training, range(100), rows))
     (tmp_path / "f").unlink()
     assert int(file.search(rows[:1], 3, 8)[0][0]) == 0
+
+
+def test_the_file_that_was_checked_is_the_one_that_is_searched(
+    rows, training, tmp_path, monkeypatch
+):
+    path, other = tmp_path / "f", tmp_path / "other"
+    other.write_bytes(bytes_of(training, range(100, 160), rows))
+    path.write_bytes(bytes_of(training, range(100), rows))
+    decode = array_file.decode
+
+    def replaced(*given):
+        found = decode(*given)
+        other.replace(path)
+        return found
+
+    monkeypatch.setattr(array_file, "decode", replaced)
+    file = IvfFile(path)
+    found = file.search(rows[:100], 1, 8)
+    assert all(row in near for row, near in enumerate(found))
 
 
 def test_differing_counts_what_is_wrong(rows, training, tmp_path):
