@@ -105,3 +105,9 @@ def digest_matches(found: Generation, live_row_sum: int) -> bool:
     return found.row_sum == live_row_sum and found.digest == generation_digest(
         live_row_sum, found.index_fp, found.embed_fp
     )
+
+
+def vector_epoch(db: sqlite3.Connection, embed_fp: str) -> int:
+    """Return the epoch of a model's vector file, 0 if there is none; each has other places."""
+    row = db.execute("SELECT epoch FROM vector_files WHERE embed_fp = ?", (embed_fp,)).fetchone()
+    return int(row[0]) if row else 0

@@ -23,6 +23,8 @@ from ragstream_core.index.generation_rows import GenerationRows, load_chunks, lo
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from ragstream_core.index.rows import Generation
     from ragstream_core.records import Chunk
     from ragstream_core.text.bm25 import LexicalArrays
@@ -217,7 +219,7 @@ def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
         key = (str(index_dir.resolve()), found.n, found.digest)
         with _cache_lock:
             view = _cache.get(key)
-        if view is None:
+        if view is None or _is_moved(db, view):
             sealed = generation_rows.load(db, index_dir, found)
             loaded = sealed or load_rows(db, index_dir, found)
             is_sealed = sealed is not None
@@ -227,6 +229,12 @@ def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
     view.forget_texts()  # the catalog has changed since they were read
     _remember(_cache, key, view)
     return view
+
+
+def _is_moved(db: sqlite3.Connection, view: CatalogView) -> bool:
+    """Return whether the vectors were compacted since: what is made from them has other places."""
+    epoch = catalog_read.vector_epoch(db, view.embed_fp)
+    return bool(view.chunk_ids) and epoch != view.loaded.epoch
 
 
 def _keep(view: CatalogView) -> None:

@@ -160,6 +160,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedG
         OperationFailed: Disk full; nothing was dropped.
     """
     from ragstream_core.index.catalog import open_catalog
+    from ragstream_core.wiring import inverted_lists
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():
@@ -170,6 +171,8 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedG
         needed = pinned(workspace.store.root, project)
         gone = retention.superfluous(catalog.db, kept_count(workspace), needed)
         went = _estimate(catalog, gone) if dry_run else _collect(catalog, gone)
+    if not dry_run:  # compaction moves the vectors; what goes wrong the next ingest tells
+        inverted_lists.keep_up(workspace, project)
     rows = {name: went[name] for name in ("chunks", "files", "texts", "vectors", "bytes")}
     return DroppedGenerations(project, dry_run, gone, **rows)
 

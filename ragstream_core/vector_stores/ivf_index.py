@@ -17,16 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ragstream_core.errors import IntegrityError
+from ragstream_core.errors import IntegrityError, OperationFailed
 from ragstream_core.index.lock import label
 from ragstream_core.index.view import CatalogView
 from ragstream_core.platform import array_file
-from ragstream_core.platform.disk import on_disk
+from ragstream_core.platform.disk import disk_failure, on_disk
 from ragstream_core.platform.files import make_durable_dir, rename_file, sync_dir, write_blocks
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.vector_stores.ivf import I64, Training, is_outgrown, train
 from ragstream_core.vector_stores.ivf_file import Entries, IvfFile, blocks, differing
-from ragstream_core.vector_stores.ivf_names import LISTS, lists_path
+from ragstream_core.vector_stores.ivf_names import LISTS, MOVED, lists_path
 
 _TEMPORARY = ".making-"
 
@@ -74,27 +74,33 @@ class IvfIndex:
             ProjectLocked: Another process is making them.
             OperationFailed: Disk full; the old ones stay.
         """
-        make_durable_dir(self._folder)
         lock = FolderLock(self._folder, f"the inverted lists of {label(self._index_dir)}")
-        with contextlib.closing(lock), lock.held(), on_disk(self._folder):
-            target = lists_path(self._index_dir, view.digest)
-            found, damage = self._best(view)
-            reason = "asked for" if rebuild else damage
-            if found is not None and not reason and found.path == target:
-                wrong = differing(found, entries_of(view)) if verify else 0
-                if not wrong:
-                    self._sweep(target)
-                    return Synced(found, "unchanged")
-                reason = f"{wrong} rows were not those of the index"
-            done = self._made(view, None if reason and rebuild else found, reason, target)
-            self._sweep(target)
-            return done
+        with on_disk(self._folder), contextlib.closing(lock):
+            make_durable_dir(self._folder)
+            with lock.held():
+                return self._synced(view, rebuild=rebuild, verify=verify)
+
+    def _synced(self, view: CatalogView, *, rebuild: bool, verify: bool) -> Synced:
+        target = lists_path(self._index_dir, view.digest)
+        found, damage = self._best(view)
+        reason = "asked for" if rebuild else damage
+        if found is not None and _places_of(found) != _places_of(view):
+            reason = reason or MOVED
+        if found is not None and not reason and found.path == target:
+            wrong = differing(found, entries_of(view)) if verify else 0
+            if not wrong:
+                self._sweep(target)
+                return Synced(found, "unchanged")
+            reason = f"{wrong} rows were not those of the index"
+        done = self._made(view, None if reason and rebuild else found, reason, target)
+        self._sweep(target)
+        return done
 
     def _made(self, view: CatalogView, found: IvfFile | None, reason: str, target: Path) -> Synced:
         training, base = None, None
         if found is not None and not is_outgrown(found.training, len(view.chunk_ids)):
             training = found.training
-            base = found if not reason and _places_of(found) == _places_of(view) else None
+            base = found if not reason else None
         elif found is not None:
             reason = reason or f"trained on {found.training.rows:,} chunks"
         training = training or train(view.vectors)
@@ -120,7 +126,6 @@ class IvfIndex:
             try:
                 file = opened(path)
             except IntegrityError as error:
-                path.unlink(missing_ok=True)
                 damage = damage or error.message
                 continue
             if file.meta["embed_fp"] == view.embed_fp:
@@ -134,15 +139,24 @@ class IvfIndex:
                 path.unlink(missing_ok=True)
 
     def lists(self, view: CatalogView) -> IvfFile | None:
-        """Return the lists of a generation, checked; None if there are none or they are damaged.
+        """Return the lists of a generation, checked; None if they cannot be asked."""
+        try:
+            return self.checked(view)
+        except (IntegrityError, OperationFailed):
+            return None
+
+    def checked(self, view: CatalogView) -> IvfFile:
+        """Return the lists of a generation.
 
         Raises:
             ExtraMissing: The extra ``faiss`` is not installed.
+            IntegrityError: They are not there, damaged, or of vectors that were moved since.
+            OperationFailed: They cannot be read now.
         """
-        try:
-            return opened(lists_path(self._index_dir, view.digest))
-        except IntegrityError:
-            return None
+        found = opened(lists_path(self._index_dir, view.digest))
+        if _places_of(found) != _places_of(view):
+            raise IntegrityError(f"{found.path.name}: {MOVED}")
+        return found
 
     def again(self, view: CatalogView, training: str) -> IvfFile | None:
         """Return the lists that an earlier generation had under a training, made for this process.
@@ -223,11 +237,14 @@ def opened(path: Path) -> IvfFile:
     Raises:
         ExtraMissing: The extra ``faiss`` is not installed.
         IntegrityError: It is damaged or not there.
+        OperationFailed: It cannot be read now.
     """
     try:
         now = path.stat()
-    except OSError as error:
+    except FileNotFoundError as error:
         raise IntegrityError(f"{path.name}: {error.strerror}") from error
+    except OSError as error:
+        raise disk_failure(path, error) from error
     return _opened(path, now.st_size, now.st_mtime_ns, now.st_ino)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 LISTS = Path("stores", "ivf")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
+MOVED = "the vectors were moved since they were made"
 
 
 def lists_path(index_dir: Path, digest: str) -> Path:

@@ -9,16 +9,23 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import GenerationGone, RagstreamError, StoreFailed, worded
+from ragstream_core.errors import (
+    GenerationGone,
+    IntegrityError,
+    OperationFailed,
+    RagstreamError,
+    StoreFailed,
+    worded,
+)
 from ragstream_core.index.lock import check_hint
 from ragstream_core.platform import array_file, extras
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import digest_of
 from ragstream_core.vector_stores.chroma import publisher
-from ragstream_core.vector_stores.ivf_names import LISTS, lists_path
+from ragstream_core.vector_stores.ivf_names import LISTS, MOVED, lists_path
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -113,13 +120,23 @@ def due(workspace: Workspace, project: str, newest: Generation) -> bool:
     """
     if not is_wanted(_asked(workspace), newest.counts.get("chunks", 0)):
         return False
-    if not extras.is_here("faiss") or _is_there(workspace.index_dir(project), newest.digest):
+    if not extras.is_here("faiss") or _told(workspace.index_dir(project), newest):
         return False
     return _failed(workspace, project, newest) is None
 
 
-def _is_there(index_dir: Path, digest: str) -> bool:
-    return array_file.says(lists_path(index_dir, digest), {"digest": digest})
+def _told(index_dir: Path, newest: Generation) -> dict[str, Any]:
+    """Return what the lists of a generation say of themselves; empty if there are none as yet."""
+    told = array_file.told(lists_path(index_dir, newest.digest))
+    if told.get("digest") != newest.digest:
+        return {}
+    return told if told.get("epoch") == _epoch(index_dir, newest.embed_fp) else {}
+
+
+def _epoch(index_dir: Path, embed_fp: str) -> int:
+    from ragstream_core.index import catalog_read, generations
+
+    return generations.read(index_dir, lambda db: catalog_read.vector_epoch(db, embed_fp))
 
 
 def _failed(
@@ -185,7 +202,7 @@ def keep_up(
             return ListsOutcome(warning=_warning(failed.error))
         if progress is not None:
             progress("lists", 0, 0)
-        with _noting(index_dir, view.pinned):
+        with _noting(index_dir, view.pinned), _of_faiss():
             done = _synced(index_dir, view, rebuild=rebuild, verify=verify)
             _measure(index_dir, view, done.file, chosen)
         return ListsOutcome(done.made, done.reason)
@@ -205,8 +222,13 @@ def _chunks(index_dir: Path) -> int:
 def _synced(index_dir: Path, view: CatalogView, *, rebuild: bool, verify: bool) -> Synced:
     from ragstream_core.vector_stores.ivf_index import IvfIndex
 
+    return IvfIndex(index_dir).sync(view, rebuild=rebuild, verify=verify)
+
+
+@contextlib.contextmanager
+def _of_faiss() -> Iterator[None]:
     try:
-        return IvfIndex(index_dir).sync(view, rebuild=rebuild, verify=verify)
+        yield
     except (RuntimeError, MemoryError) as error:  # FAISS's own
         raise StoreFailed(f"FAISS could not make them: {error}") from error
 
@@ -268,7 +290,7 @@ def state(workspace: Workspace, project: str, newest: Generation | None) -> List
     if not extras.is_here("faiss"):
         return ListsState(True, problem=NOT_INSTALLED, next=extras.install("faiss").line)
     index_dir = workspace.index_dir(project)
-    told = array_file.told(lists_path(index_dir, newest.digest))
+    told = _told(index_dir, newest)
     failed = _failed(workspace, project, newest)
     missing = "" if told else "there are none of the newest generation"
     return ListsState(
@@ -282,26 +304,28 @@ def state(workspace: Workspace, project: str, newest: Generation | None) -> List
     )
 
 
-def why_not(index_dir: Path, view: IndexView) -> str:
+def why_not(index_dir: Path, view: CatalogView) -> str:
     """Return why the lists of a generation cannot be asked; empty if they can."""
     if not extras.is_here("faiss"):
         return NOT_INSTALLED
-    from ragstream_core.vector_stores.ivf_index import opened
+    from ragstream_core.vector_stores.ivf_index import IvfIndex
 
-    path = lists_path(index_dir, view.digest)
     try:
-        opened(path)
-    except RagstreamError as error:
-        missing = not path.exists()
-        return (
-            f"it has no inverted lists of generation {view.generation}"
-            if missing
-            else (f"its inverted lists are damaged: {error.message}")
-        )
+        IvfIndex(index_dir).checked(view)
+    except IntegrityError as error:
+        if not lists_path(index_dir, view.digest).exists():
+            return f"it has no inverted lists of generation {view.generation}"
+        if error.message.endswith(MOVED):
+            return f"its inverted lists cannot be asked: {MOVED}"
+        return f"its inverted lists are damaged: {error.message}"
+    except OperationFailed as error:  # the same words everywhere: a prompt's key holds them
+        cause = error.__cause__
+        why = cause.strerror if isinstance(cause, OSError) else "FAISS cannot map them"
+        return f"its inverted lists cannot be read: {why}"
     return ""
 
 
-def training_of(index_dir: Path, view: IndexView) -> str:
+def training_of(index_dir: Path, view: CatalogView) -> str:
     """Return the digest of what the lists of a generation were trained to; empty if unusable."""
     return (
         ""

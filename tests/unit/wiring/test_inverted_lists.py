@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import ExtraMissing
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import verify
+from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.search import search
-from ragstream_core.vector_stores import ivf, ivf_index
+from ragstream_core.vector_stores import ivf, ivf_file, ivf_index
 from ragstream_core.vector_stores.ivf_names import LISTS
 from ragstream_core.wiring import ingestion, inverted_lists
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -175,7 +176,6 @@ def test_a_wrong_code_with_a_right_seal_is_found_by_index_check(root):
     ingest_project(large, "demo")
     path = the_file(root)
     file = ivf_index.opened(path)
-    from ragstream_core.index.view import open_view
     from ragstream_core.vector_stores.ivf_file import Entries, blocks
 
     rows = ivf_index.entries_of(open_view(root / "index" / "demo"))
@@ -212,7 +212,7 @@ def test_a_prompt_is_replayed_from_its_training_and_says_when_that_is_gone(root)
 
 
 def test_a_full_disk_is_a_warning_and_not_tried_again_for_the_generation(root, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise OSError(28, "no space left on device")
 
     large = space(root)
@@ -283,3 +283,114 @@ def test_another_process_that_makes_them_is_named(root, monkeypatch):
         done = inverted_lists.keep_up(space(root), "demo", again=True)
     other.close()
     assert "inverted lists of project demo is being written by" in done.warning
+
+
+def compacted(root, **more):
+    """Return a project whose vectors were moved by `gc`, and its view and lists before that."""
+    large = space(root, **{"ingestion.retain_generations": 1, **more})
+    ingest_project(large, "demo")
+    for i in range(0, 200, 2):
+        (root / "doc_raw" / "demo" / f"f{i:03}.md").unlink()
+    ingest_project(large, "demo")
+    before = open_view(root / "index" / "demo")
+    data = the_file(root).read_bytes()
+    generations.gc(large, "demo")
+    return large, before, data
+
+
+def found_themselves(root, view):
+    proposer = inverted_lists.IvfProposer(space(root), space(root).config.chain().retrieval)
+    found = proposer.near(view, view.vectors, 1)
+    return found and [name in near for name, near in zip(view.chunk_ids, found, strict=True)]
+
+
+def test_every_row_finds_itself_after_gc_has_moved_the_vectors(root):
+    large, before, _ = compacted(root)
+    training = ivf_index.opened(the_file(root)).training.digest
+    for forgotten in (False, True):
+        if forgotten:
+            forget_views()
+        view = open_view(root / "index" / "demo")
+        assert view.loaded.epoch > before.loaded.epoch and view.digest == before.digest
+        assert all(found_themselves(root, view))
+    assert found_themselves(root, before) is None  # an older view: every row is scored
+    again = ivf_index.IvfIndex(root / "index" / "demo").again(before, training)
+    ids = [before.loaded.rows_at(near) for near in again.search(before.vectors, 1, 16)]
+    assert all(row in near for row, near in enumerate(ids))
+    assert ingestion.unchanged(large, "demo") is not None
+
+
+def test_lists_of_moved_vectors_are_named_and_made_again_with_the_same_training(root):
+    large, _, data = compacted(root)
+    made = the_file(root).read_bytes()
+    the_file(root).write_bytes(data)
+    training = ivf_index.IvfFile(write_to(root, data)).training.digest
+    prompt = ask(large)
+    (warning,) = warnings_of(prompt)
+    assert "the vectors were moved" in warning and "ragstream index check demo" in warning
+    assert "store" not in prompt.extras.inputs.models
+    assert ingestion.status(large, "demo").inverted_lists.problem
+    assert ingestion.unchanged(large, "demo") is None
+    done = inverted_lists.keep_up(large, "demo")
+    assert (done.made, done.reason) == ("rebuilt", ivf_index.MOVED)
+    assert the_file(root).read_bytes() == made
+    assert ivf_index.opened(the_file(root)).training.digest == training
+    assert ask(large).extras.inputs.models["store"] == f"faiss_ivf {training}"
+
+
+def test_a_prompt_is_replayed_after_gc(root):
+    large = space(root, **{"retrieval.nprobe": 4, "ingestion.retain_generations": 1})
+    ingest_project(large, "demo")
+    for i in range(0, 200, 2):
+        (root / "doc_raw" / "demo" / f"f{i:03}.md").unlink()
+    ingest_project(large, "demo")
+    key = save_prompt(large, ask(large)).prompt_key
+    epoch = open_view(root / "index" / "demo").loaded.epoch
+    generations.gc(large, "demo")
+    assert open_view(root / "index" / "demo").loaded.epoch > epoch
+    assert replay_prompt(large, key).verdict == "identical"
+
+
+@pytest.mark.parametrize("step", ["make_durable_dir", "opened"])
+def test_a_disk_that_refuses_is_a_warning_of_the_ingest(root, monkeypatch, step):
+    def refuse(*_, **__):
+        raise OSError(13, "permission denied")
+
+    with monkeypatch.context() as full:
+        full.setattr(f"ragstream_core.vector_stores.ivf_index.{step}", refuse)
+        (warning,) = ingest_project(space(root), "demo").warnings
+    assert "permission denied" in warning and "index check demo" in warning
+
+
+def test_a_lock_that_cannot_be_made_is_a_warning_of_the_ingest(root):
+    (root / "index" / "demo" / LISTS / ".lock").mkdir(parents=True)
+    (warning,) = ingest_project(space(root), "demo").warnings
+    assert "the inverted lists were not made" in warning
+
+
+def test_what_faiss_refuses_while_recall_is_measured_is_a_warning(root, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("std::bad_alloc")
+
+    monkeypatch.setattr(ivf_file.IvfFile, "search", refuse)
+    (warning,) = ingest_project(space(root), "demo").warnings
+    assert "std::bad_alloc" in warning
+
+
+def test_lists_that_cannot_be_read_for_now_keep_their_training(root, monkeypatch):
+    large = space(root)
+    ingest_project(large, "demo")
+    data = the_file(root).read_bytes()
+
+    def refuse(*_, **__):
+        raise OSError(24, "Too many open files", str(root))
+
+    ivf_index._opened.cache_clear()
+    with monkeypatch.context() as full:
+        full.setattr(ivf_file.mmap, "mmap", refuse)
+        (warning,) = warnings_of(ask(large))
+        assert "cannot be read: Too many open files" in warning and str(root) not in warning
+        assert search(large, QUESTION, ["demo"], k=3)
+        assert "Too many" in inverted_lists.keep_up(large, "demo", again=True).warning
+    assert the_file(root).read_bytes() == data
+    assert inverted_lists.keep_up(large, "demo", again=True).made == "unchanged"
