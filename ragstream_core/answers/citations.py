@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from ragstream_core.answers.stream_buffer import FoundMarker, markers
 from ragstream_core.prompts.blocks import (
+    LEFT_OUT,
     file_texts,
     history_texts,
     repeated_texts,
@@ -94,6 +95,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _LEAST_WORDS = 3
 _LEAST_RUN = 4
 _BEFORE = 600
+_GAP = f"\n{LEFT_OUT}\n"
 
 NOT_ISSUED = "the prompt did not issue this id"
 NO_ID = "the marker names no chunk"
@@ -253,10 +255,15 @@ def _names(written: str, source: str) -> bool:
 
 
 def _stands(quote: str, text: str) -> bool:
-    """Return whether quoted words stand in a text, but for punctuation, markup, case and gaps."""
-    words = " ".join(_WORD.findall(text.casefold()))
+    """Return whether quoted words stand in a text, but for punctuation, markup, case and gaps.
+
+    Words on both sides of what a window leaves out do not stand together.
+    """
+    shown = [f" {' '.join(_WORD.findall(part.casefold()))} " for part in text.split(_GAP)]
     for part in re.split(r"…|\.\.\.|\[…\]", quote):
         wanted = _WORD.findall(part.casefold())
-        if len(wanted) >= _LEAST_WORDS and f" {' '.join(wanted)} " not in f" {words} ":
+        if len(wanted) >= _LEAST_WORDS and not any(
+            f" {' '.join(wanted)} " in part for part in shown
+        ):
             return False
     return True

@@ -153,3 +153,16 @@ def test_words_of_a_text_are_always_found_in_it(words, data):
     text = " ".join(words)
     (span,) = spans_of(text, [" ".join(words[start:end])])
     assert text[slice(*span)].split() == words[start:end]
+
+
+def test_a_quote_may_not_run_over_what_a_window_leaves_out():
+    text = "[…]\nThe pump moves water.\n[…]\nThe roof leaks in May.\n[…]"
+    issued = {"1a2b3c4d": Issued("1a2b3c4d", "a.md", "a.md::ab::0", text)}
+    for said, verified in {
+        "the pump moves water": True,
+        "the roof leaks in May": True,
+        "the pump moves water. The roof leaks in May": False,
+        "the pump moves water … The roof leaks in May": True,
+    }.items():
+        (found,) = citations_of(f"“{said}” {answer_marker('a.md', '1a2b3c4d')}", issued)
+        assert (found.verified, found.reason) == (verified, "" if verified else NOT_QUOTED)
