@@ -2,8 +2,8 @@
 
 A word of demand is not enough. *never* and *only* mostly describe ("the clock never decides"), what
 was demanded in the past binds nobody, nor does what stands behind *if* or *because*, and an amount
-limits something only if it has a number. Rules
-for each language, since the word list of one would find wrong ones in another.
+limits something only if it has a number. Rules for each language, since the word list of one would
+find wrong ones in another.
 """
 
 from __future__ import annotations
@@ -98,11 +98,16 @@ _JAPANESE = re.compile(
     r"(?:なければ|なくては)(?:なら|いけ)|(?:ては|では)(?:なら|いけ)|禁止|必須|必要があ(?:る|ります)"
     r"|(?:超えない|以内に|のみ(?:可能|許可|使用))|できません"
 )
-_SUBORDINATE = re.compile(
-    r"(?<!only )(?<!and )\b(if|when|whether|because|since|(?<=\w )what|wenn|ob|weil|falls"
-    r"|quand|lorsque|si|parce que|cuando|porque)\b[^,;:.()]*",
-    re.IGNORECASE,
-)
+_SUBORDINATE = {
+    language: re.compile(rf"(?<!only )(?<!and )\b({words})\b[^,;:.()]*", re.IGNORECASE)
+    for language, words in {
+        "en": r"if|when|whether|because|since|(?<=\w )what",
+        "de": "wenn|ob|weil|falls",
+        "fr": "quand|lorsque|si|parce que",
+        "es": "cuando|si|porque",
+    }.items()
+}
+_STRONG = re.compile(r"\b(?:must|shall|muss|müssen|doit|doivent|deben?)\b", re.IGNORECASE)
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -143,6 +148,22 @@ def language_of(text: str) -> str:
     return best if counts[best] or text.isascii() else ""
 
 
+def _without_clauses(text: str, language: str) -> str:
+    """Leave out what stands behind *if* or *because*, up to a comma or the end.
+
+    If that is all of the sentence, no comma says where the clause ends: a strong demand stays.
+    """
+    pattern = _SUBORDINATE.get(language)
+    if pattern is None:
+        return text
+
+    def left(clause: re.Match[str]) -> str:
+        is_all = not text[: clause.start()].strip() and not text[clause.end() :].strip(" .")
+        return clause[0] if is_all and _STRONG.search(clause[0]) else clause[1]
+
+    return pattern.sub(left, text)
+
+
 @remembered
 def is_constraint(text: str) -> bool:
     """Return whether a sentence demands, forbids or limits something for somebody, now.
@@ -152,7 +173,7 @@ def is_constraint(text: str) -> bool:
             language there is no constraint.
     """
     language = language_of(text)
-    told = _SUBORDINATE.sub(r"\1", text)
+    told = _without_clauses(text, language)
     if language != "en":
         pattern = _PATTERNS.get(language)
         return pattern is not None and pattern.search(told) is not None

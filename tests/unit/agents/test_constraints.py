@@ -116,3 +116,16 @@ def test_the_condition_of_a_demand_leaves_it_one():
     assert is_constraint("If the lock is held, the second process must wait.")
     assert is_constraint("The model is taken only if its weights are here.")
     assert is_constraint("Wenn die Datei fehlt, muss der Vorgang enden.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A replica that falls behind must be rebuilt.",
+        "SI units must be used in all reports.",
+        "If the light is red the driver must stop.",
+        "Wenn die Lampe rot ist muss der Fahrer halten.",
+    ],
+)
+def test_a_clause_is_read_in_its_own_language_and_leaves_the_demand(text):
+    assert is_constraint(text)
