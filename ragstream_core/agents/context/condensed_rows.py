@@ -46,7 +46,7 @@ def passage_rows(
 
 def _rule(chunk: Chunk, picked: Selection, ended: Mapping[str, float]) -> tuple[str, str]:
     if ended:
-        before = f"{ended['before']:.1%} of the evidence ≥ {ENOUGH:.0%}"
+        before = f"{ended['before']:.1%} of the evidence ≥ {ENOUGH:.1%}"
         return EVIDENCE_ENDS, f"those before it are {before}"
     if chunk.id in picked.cuts:
         return "cut_at_budget", "cut at a sentence end: the budget ends here"
