@@ -14,7 +14,7 @@ long ones behind the best a window is shown (`context.windows`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.a3_nli_gate import nearness
@@ -145,7 +145,7 @@ class Condenser:
 
         picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
         if self._ends(prompt, kept):
-            picked = self._in_windows(picked, usable, reader, found, same)
+            picked = self._in_windows(picked, usable, reader, (found, told), same)
         result.final_selection_ids = list(picked.tokens)
         result.views_by_stage[STAGE] = list(picked.tokens)
         put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended))
@@ -213,12 +213,12 @@ class Condenser:
         return [said] if named else []
 
     def _in_windows(
-        self, picked: Selection, kept: list[Chunk], reader: Reading, found: ContextParts | None,
-        same: Mapping[str, Sequence[Chunk]],
+        self, picked: Selection, kept: list[Chunk], reader: Reading,
+        said: tuple[ContextParts | None, SCtx], same: Mapping[str, Sequence[Chunk]],
     ) -> Selection:  # fmt: skip
-        """Show windows of the passages behind the best ones; the quoted sentences stay in them."""
+        """Show windows of the passages behind the best ones; what S_ctx quotes stays in them."""
         quoted: dict[str, list[Span]] = {}
-        for quote, _, _ in found.chosen if found else ():
+        for quote in _quoted(*said, reader.quotes):
             quoted.setdefault(quote.chunk_id, []).append(quote.span)
         asked = frozenset(term for piece in reader.pieces for term in piece.terms)
 
@@ -377,6 +377,15 @@ def _no_room(usable: list[Chunk], picked: Selection) -> list[str]:
 def _missed(why: str) -> list[str]:
     said = f"the language model did not condense ({why}): fallback={SAF_A1}, sentences extracted"
     return [said] if why else []
+
+
+def _quoted(found: ContextParts | None, told: SCtx, quotes: Sequence[Quote]) -> Iterator[Quote]:
+    """Yield the sentences of the facts and both of each pair of passages that disagree."""
+    yield from (quote for quote, _, _ in (found.chosen if found else ()))
+    for issue in told.open_issues:
+        cited = {passage.chunk_id for passage in issue.citations}
+        if issue.kind == "conflict":
+            yield from (q for q in quotes if q.chunk_id in cited and q.text in issue.text)
 
 
 def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str]) -> Fact:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from ragstream_core.answers.citations import citations_of, issued_by
 from ragstream_core.prompts.blocks import selected_texts
+from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.compare import differing
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.replay import replay_prompt
@@ -110,3 +112,24 @@ def test_a_long_passage_is_shown_as_a_window_with_its_headings(tmp_path):
     key = ask_and_keep(space, QUESTION)
     assert replay_prompt(space, key).verdict == "identical"
     assert not ask(space, QUESTION, settings=FULL).extras.windows
+
+
+def test_both_sentences_of_a_disagreement_stay_in_the_windows(tmp_path):
+    garden = "The pump in the garden moves {} litres to the pond. The pond has no fish at all."
+    docs = {
+        f"p{n}.md": LONG.replace("The garden has nine trees and a wall.", garden.format(400 + n))
+        for n in range(6)
+    }
+    space = ingested_workspace(tmp_path, {"agents.a3": False}, docs)
+    prompt = ask(space, QUESTION)
+    issued = issued_by(prompt)
+    issues = [i for i in prompt.extras.s_ctx.open_issues if i.kind == "conflict"]
+    cited = {(passage.chunk_id, passage.short_id) for i in issues for passage in i.citations}
+    hidden = {i: issued[name] for i, name in cited if i in prompt.extras.windows}
+    assert hidden
+    for chunk_id, found in hidden.items():
+        said = garden.format(400 + int(found.source[1])).split(". ")[0]
+        assert any(said in issue.text for issue in issues)
+        answer = f"“{said}” {answer_marker(found.source, found.id)}"
+        (citation,) = citations_of(answer, issued)
+        assert citation.verified, (chunk_id, citation.reason)
