@@ -21,7 +21,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from ragstream_core.agents.context.passage_selection import stemmed_terms
-from ragstream_core.agents.context.repeats import shown_once
+from ragstream_core.agents.context.repeats import MOST_MORE, shown_once
 from ragstream_core.agents.history_conflicts import (
     ConflictVerdict,
     against_files,
@@ -237,7 +237,7 @@ class NliGate:
             Conflict(v.winner, i, v.rule, v.reason) for i, v in given_way.items() if v.conflict
         )
         result.views_by_stage[STAGE] = [chunk.id for chunk in kept]
-        result.extras.repeats = _shown_for({**twins, **same}, kept)
+        result.extras.repeats = _shown_for({**twins, **same}, chunks, kept)
         put_decisions(result, STAGE, rows)
         dropped = sum(not row.kept for row in rows)
         event = f"kept {len(rows) - dropped} of {len(rows)}" if view else "no candidate"
@@ -325,14 +325,22 @@ def _repeating(row: Decision, same: Mapping[str, str]) -> Decision:
     return row._replace(kept=False, rule=NEAR_DUPLICATE, reason=reason)
 
 
-def _shown_for(same: Mapping[str, str], kept: Sequence[Chunk]) -> dict[str, str]:
-    """Return for each repeated passage of a document the kept one that is shown in its place."""
-    shown = {chunk.id for chunk in kept if not is_past(chunk)}
+def _shown_for(
+    same: Mapping[str, str], chunks: Mapping[str, Chunk], kept: Sequence[Chunk]
+) -> dict[str, str]:
+    """Return for each repeated passage of a document the kept one that says the same.
+
+    One that says more than a quarter more is not named as the same: what it adds does not stand
+    in the repeated one.
+    """
+    shown = {chunk.id: len(chunk.snippet) for chunk in kept if not is_past(chunk)}
     found = {}
     for repeat, holder in same.items():
         while holder in same:
             holder = same[holder]
-        if holder in shown and not repeat.startswith(HISTORY_PREFIX):
+        if holder not in shown or repeat.startswith(HISTORY_PREFIX):
+            continue
+        if shown[holder] <= MOST_MORE * len(chunks[repeat].snippet):
             found[repeat] = holder
     return found
 

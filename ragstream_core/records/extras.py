@@ -66,7 +66,7 @@ class Extras:
         scores: Chunk id → scores of the candidates.
         query_vectors: sha256 of a query text → sha256 of its vector, if it cannot be made again.
         conflicts: Older turns that gave way to what says otherwise.
-        repeats: Repeated passage → the one that is shown in its place.
+        repeats: Repeated passage → the one that is shown in its place and says hardly more.
         cuts: Chunk id → length of the part that is shown.
         windows: Chunk id → the parts that are shown, if they are not one from its start.
         short_ids: Chunk or file id → citation id.

@@ -81,7 +81,9 @@ def test_programs_are_compared_line_by_line_as_they_stand():
 
 
 @given(st.lists(st.tuples(TEXTS, st.integers(0, 20)), min_size=1, max_size=6), st.integers(0, 20))
-def test_what_the_gate_leaves_out_as_repeated_is_shown_under_another_name(drawn, theta):
+def test_what_the_gate_leaves_out_stands_in_a_kept_one_that_names_it_if_it_says_the_same(
+    drawn, theta
+):
     prompt = SuperPrompt(body={"task": "Which text?"})
     prompt.stage = "reranked"
     prompt.base_context_chunks = [chunk(text, f"f{n}.md") for n, (text, _) in enumerate(drawn)]
@@ -99,7 +101,10 @@ def test_what_the_gate_leaves_out_as_repeated_is_shown_under_another_name(drawn,
         assert shown in kept and repeat not in kept
         assert repeats(chunks[repeat], chunks[shown])
         assert rows[repeat].rule in ("near_duplicate", "duplicate_text")
-    assert {i for i, row in rows.items() if row.rule == "near_duplicate"} <= set(shown_for)
+        assert len(chunks[shown].snippet) <= 1.25 * len(chunks[repeat].snippet)
+    for i in {i for i, row in rows.items() if row.rule == "near_duplicate"} - set(shown_for):
+        holders = [chunks[one] for one in kept if repeats(chunks[i], chunks[one])]
+        assert any(len(c.snippet) > 1.25 * len(chunks[i].snippet) for c in holders)
     for at, one in enumerate(kept):
         assert not any(repeats(chunks[one], chunks[other]) for other in kept[:at])
         longer = [chunks[i] for i in kept[at + 1 :] if repeats(chunks[one], chunks[i])]

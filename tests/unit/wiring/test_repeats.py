@@ -60,3 +60,19 @@ def test_why_not_names_the_passage_and_a_replay_is_identical(space):
     assert (verdict.stage, verdict.rule) == ("a3", "near_duplicate")
     assert verdict.reason.startswith("all that it says stands in ")
     assert replay_prompt(space, key).verdict == "identical"
+
+
+def test_a_passage_that_says_much_more_is_not_named_as_the_same(tmp_path):
+    docs = {"a.md": f"# Pump seven\n\n{SAID}\n", "b.md": "# Pump seven\n"}
+    prompt = ask(ingested_workspace(tmp_path, {}, docs), QUESTION)
+    by_id = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    assert [by_id[i].source for i in prompt.final_selection_ids] == ["a.md"]
+    (row,) = [d for d in prompt.extras.decisions if d.rule == "near_duplicate"]
+    assert by_id[row.chunk_id].source == "b.md" and "all that it says stands in" in row.reason
+    assert "The same stands in" not in prompt.extras.super_prompt
+    assert not any(e.message.startswith("shown once") for e in prompt.extras.events)
+    short = prompt.extras.short_ids[row.chunk_id]
+    (found,) = citations_of(
+        f"Pump seven moves 400 litres {answer_marker('b.md', short)}.", issued_by(prompt)
+    )
+    assert not found.verified
