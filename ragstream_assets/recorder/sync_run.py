@@ -58,7 +58,8 @@ def record_sync(
         progress: As of `sync_project`.
 
     Raises:
-        RagstreamError: As `sync_project`. A place that refused or failed has a failed run.
+        RagstreamError: As `sync_project`. A place that refused or failed has a failed
+            run, and so has a sync that was stopped.
     """
     request = request or SyncRequest()
     has_address = bool(addresses(workspace, project))

@@ -23,6 +23,8 @@ _SCP = re.compile(r"\w[\w.-]*@[A-Za-z0-9][\w.-]*:[^:]+|[A-Za-z0-9][\w.-]+:[^:]+\
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _REF = re.compile(r"[A-Za-z0-9](?:[\w.+-]|/(?![/.]))*")
 _MOST_CHARS = 1_000
+SUMS, LINKS = "SHA256SUMS", "llms.txt"
+"""Names of the two files of a web server that are read as a listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,19 @@ class Address:
     def name(self) -> str:
         """A label for it: the last part of its path, or the host."""
         last = self.location.rstrip("/").rpartition("/")[2].removesuffix(".git")
-        words = re.sub(r"[^A-Za-z0-9._-]+", "-", unquote(last or self.host)).strip("-.")
-        return words[:64] or self.kind
+        return _plain(last or self.host) or self.kind
+
+    @property
+    def title(self) -> str:
+        """What a new project or root of it is called: `name`, of a listing its folder or host."""
+        if self.kind != "https" or self.name not in (SUMS, LINKS):
+            return self.name
+        parts = urlsplit(self.location)
+        return _plain(parts.path.split("/")[-2] or parts.hostname or "") or self.name
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", unquote(text)).strip("-.")[:64]
 
 
 def is_remote(text: str) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import (
+    Action,
     AddOption,
     FileChanging,
     Hint,
@@ -125,6 +126,7 @@ def mirror(
     rules: MirrorRules,
     empty_ok: bool = False,
     dry_run: bool = False,
+    to_empty: Action | None = None,
     progress: PhaseProgress | None = None,
 ) -> MirrorReport:
     """Make a mirror equal to its place.
@@ -136,6 +138,8 @@ def mirror(
         rules: What is mirrored.
         empty_ok: Whether a place that lists nothing may empty the mirror.
         dry_run: Only say what would be done.
+        to_empty: What a person does if a place that lists nothing is empty indeed; default: give
+            the option.
         progress: Called as the work goes on.
 
     Raises:
@@ -146,7 +150,7 @@ def mirror(
     started = time.perf_counter()
     with on_disk(home), FolderLock(home, f"the mirror of {url}").held():
         work = _Mirror(source, home, load_state(home / STATE, url), progress or _no_progress)
-        report = work.run(rules, empty_ok=empty_ok, dry_run=dry_run)
+        report = work.run(rules, empty_ok=empty_ok, dry_run=dry_run, to_empty=to_empty)
     return replace(report, dry_run=dry_run, seconds=time.perf_counter() - started)
 
 
@@ -174,13 +178,16 @@ class _Mirror:
     def files(self) -> Path:
         return self.home / FILES
 
-    def run(self, rules: MirrorRules, *, empty_ok: bool, dry_run: bool) -> MirrorReport:
+    def run(
+        self, rules: MirrorRules, *, empty_ok: bool, dry_run: bool, to_empty: Action | None
+    ) -> MirrorReport:
         """Fetch what is new and drop what is gone.
 
         Args:
             rules: What is fetched of all that is listed.
             empty_ok: Whether a listing of nothing means that there is nothing.
             dry_run: Change nothing.
+            to_empty: The advice if `empty_ok` has to be given; None: the option.
 
         Raises:
             Refused: Nothing is listed and `empty_ok` is false, or more than the rules allow.
@@ -196,7 +203,7 @@ class _Mirror:
             stay = f"; the {len(self.state.rows)} files of the mirror stay"
             raise Refused(
                 f"{url} lists nothing{stay if self.state.rows else ''}",
-                hint=("check the address; if it is empty indeed: ", AddOption("--yes")),
+                hint=("check the address; if it is empty indeed: ", to_empty or AddOption("--yes")),
             )
         wanted, skipped = _chosen(listed, rules, url)
         fetch = [f for f in wanted.values() if not self.state.holds(self.files, f.path, f.version)]

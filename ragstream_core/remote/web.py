@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ragstream_core.errors import FileChanging, OperationFailed, RagstreamError, Refused, UsageError
-from ragstream_core.remote.address import Address
+from ragstream_core.remote.address import LINKS, SUMS, Address
 from ragstream_core.remote.source import QUIET_S, RemoteFile, TransferBroken, known_login
 
 if TYPE_CHECKING:
     import httpx2
 
-SUMS, LINKS = "SHA256SUMS", "llms.txt"
 MOST_LIST_BYTES = 8_000_000
 MOST_REDIRECTS = 5
 _SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")

@@ -352,7 +352,7 @@ def name_for(workspace: Workspace, place: str) -> str:
 
 def label_of(place: Path | Address) -> str:
     """Return the label of a folder or address that was given none, from its own name."""
-    return project_files.label_of(place.name)
+    return project_files.label_of(place.title if isinstance(place, Address) else place.name)
 
 
 def _notes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import Advice, RagstreamError, RunCommand, UsageError, worded
+from ragstream_core.errors import Advice, RagstreamError, RunCommand, Stopped, UsageError, worded
 from ragstream_core.index.pulled import require_own
 from ragstream_core.records.identity import Json
 
@@ -144,17 +144,19 @@ def sync_project(
 ) -> ProjectSync:
     """Make the mirrors of a project equal to its addresses. Contacts them and nobody else.
 
-    One that fails does not stop the others; if it is the only one, its error is raised.
+    One that fails does not stop the others; if it is the only one, its error is raised. A stop
+    ends all of it: no further address is contacted, and the whole files that came stay.
 
     Args:
         workspace: The data root.
         project: Its name.
         request: Which addresses, and how.
-        progress: Called with (phase, files done, files in all).
+        progress: Called with (phase, files done, files in all), also before each address.
 
     Raises:
         UnknownProject: There is no such project.
         UsageError: It has no address, or none under that label.
+        Stopped: `progress` asked for the end.
         RagstreamError: The only address could not be mirrored.
     """
     from ragstream_core.wiring import mirrors
@@ -177,11 +179,15 @@ def sync_project(
     done: list[RootSync] = []
     problems: list[RootProblem] = []
     for root in wanted:
+        if progress is not None:  # an address with nothing new reports nothing of its own
+            progress("listing", 0, 0)
         try:
             report = mirrors.sync_root(
                 workspace, project, root, empty_ok=request.empty_ok, dry_run=request.dry_run,
                 progress=progress,
             )  # fmt: skip
+        except Stopped:
+            raise
         except RagstreamError as error:
             if len(wanted) == 1:
                 raise

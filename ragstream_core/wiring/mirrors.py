@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ragstream_core.errors import RunCommand
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
 from ragstream_core.ingestion.ignore import ignored_by, not_chosen, rules_of
@@ -84,10 +85,12 @@ def sync_root(
     """
     said = project_files.read(workspace.data_dir, project)
     rules = _rules(workspace, said, root)
+    only = f" --label {root.label}" if root.prefix else ""
     with opened(root.address, root.home / "work", max_bytes=rules.max_bytes) as source:
         return mirror(
             source, root.home, url=root.address.url, rules=rules, empty_ok=empty_ok,
-            dry_run=dry_run, progress=progress,
+            dry_run=dry_run, to_empty=RunCommand("project sync", f"{project}{only} --yes"),
+            progress=progress,
         )  # fmt: skip
 
 

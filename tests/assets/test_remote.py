@@ -8,7 +8,7 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.document_assets import FILE_MANIFEST, MIRROR_KEY
 from ragstream_assets.instance import instance_of
 from ragstream_assets.recorder.sync_run import STEP, record_sync
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import Stopped, UsageError
 from ragstream_core.services.projects import AddRequest, add
 from ragstream_core.services.sync_project import SyncRequest
 from tests.assets.executing import execute, shown, values_of
@@ -112,6 +112,22 @@ def test_what_could_not_be_had_has_a_run_as_well(tmp_path, home, web):
     silent = record_sync(space, "guide", record=False)
     assert looked.done.is_changed and silent.done.is_changed
     assert looked.run_id == silent.run_id == "" and len(instance.get_runs()) == 2
+
+
+def test_a_sync_that_was_stopped_has_a_failed_run(tmp_path, home, web):
+    space = hashed_workspace(tmp_path / "data", {"dagster.record": "dagster"})
+    away = f"{web.url}/away/notes.md"
+    add(space, "guide", AddRequest([web.address, away], labels=["here", "away"]))
+
+    def progress(phase, done, total):
+        if phase == "fetching":
+            raise Stopped("you stopped it")
+
+    with pytest.raises(Stopped):
+        record_sync(space, "guide", progress=progress)
+    (run,) = instance_of(space.data_dir).get_runs()
+    assert run.is_finished and not run.is_success
+    assert ("HEAD", "/away/notes.md") not in web.seen and ("GET", "/away/notes.md") not in web.seen
 
 
 def test_nothing_wrong_with_dagster_stops_a_sync(tmp_path, web):

@@ -120,7 +120,7 @@ class BackgroundJob(Generic[T]):
         if self.stopped:
             raise Stopped(f"{self._name} was stopped")
         self._line = self._line_of(phase, done, total)
-        self._fraction = min(1.0, done / max(total, 1))
+        self._fraction = min(1.0, done / total) if total else 0.0
 
     def _counted(self, phase: str, done: int, total: int) -> str:
         left = f", about {duration(self.elapsed_s * (total - done) / done)} left" if done else ""

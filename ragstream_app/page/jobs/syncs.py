@@ -26,7 +26,7 @@ class SyncJob(BackgroundJob["ProjectSync"]):
     Args:
         workspace: The data root.
         project: Its name.
-        then: Called if anything could be fetched, or nothing was new.
+        then: Called if anything could be fetched, or nothing was new, unless it was stopped.
 
     Attributes:
         run_id: Its Dagster run, empty if there is none.
@@ -47,8 +47,7 @@ class SyncJob(BackgroundJob["ProjectSync"]):
         Raises:
             Stopped: A person asked for the end.
         """
-        if self.stopped:
-            raise Stopped("you stopped the sync; what was fetched is kept", hint=GO_ON)
+        self._end_if_stopped()
         super().report(phase, done, total)
 
     def _sync(self, report: Report) -> ProjectSync:
@@ -64,9 +63,14 @@ class SyncJob(BackgroundJob["ProjectSync"]):
 
             made = record_sync(self._workspace, self.project, progress=report)
             done, self.run_id, self.warning = made.done, made.run_id, made.warning
+        self._end_if_stopped()
         if done.roots:
             self._then()
         return done
+
+    def _end_if_stopped(self) -> None:
+        if self.stopped:
+            raise Stopped("you stopped the sync; what was fetched is kept", hint=GO_ON)
 
 
 class SyncJobs:

@@ -21,7 +21,7 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.services import sync_project
 from ragstream_core.wiring import ingestion
 
-KEYS_ARE_NOT_TYPED = "Keys come from the environment, `~/.netrc` or an SSH agent."
+KEYS_ARE_NOT_TYPED = "Keys come from the environment, ~/.netrc or an SSH agent."
 SAID_KEY = "projects_said"
 """What came of the newest uploads, or of the newest project; a line each."""
 SHOWN_LINES = 30
@@ -195,7 +195,8 @@ def sync_result(job: SyncJob) -> None:
         lines = list(sync_lines(done))
         st.text("\n".join(lines[:SHOWN_LINES]))
         if len(lines) > SHOWN_LINES:
-            st.text(f"{len(lines) - SHOWN_LINES:,} more; ragstream project sync names all of them")
+            more = f"{len(lines) - SHOWN_LINES:,} more lines"
+            st.text(f"{more}; ragstream project sync {job.project} fetches anew and prints all")
         run_link(job.run_id, key=f"run of sync {job.project}")
 
 

@@ -31,6 +31,22 @@ def test_each_kind_is_known(text, kind, host, location, name):
     assert parse(address.url) == address, "what is kept is read as the same"
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("https://host.org/team/docs/SHA256SUMS", "docs"),
+        ("https://host.org/a%20b/llms.txt", "a-b"),
+        ("https://me@host.org:8443/llms.txt", "host.org"),
+        ("https://host.org//SHA256SUMS", "host.org"),
+        ("https://host.org/docs/guide.md", "guide.md"),
+        ("s3://bucket/SHA256SUMS", "SHA256SUMS"),
+        ("git@host:team/docs.git", "docs"),
+    ],
+)
+def test_a_listing_is_called_after_its_folder_or_host(text, title):
+    assert parse(text).title == title
+
+
 def test_a_branch_stands_behind_the_repository(tmp_path):
     assert parse("https://host/docs.git#release/1.2").ref == "release/1.2"
     assert parse("git@host:docs.git#v1").ref == "v1"

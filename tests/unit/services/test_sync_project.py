@@ -9,7 +9,14 @@ import sys
 import pytest
 import yaml
 
-from ragstream_core.errors import InputUnavailable, OperationFailed, Refused, UsageError
+from ragstream_core.errors import (
+    InputUnavailable,
+    OperationFailed,
+    Refused,
+    RunCommand,
+    Stopped,
+    UsageError,
+)
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -43,7 +50,7 @@ def added(space, web, *more, **given):
 def test_an_address_is_noted_and_nobody_is_contacted(space, web):
     done = added(space, web)
     text = (space.data_dir / "projects" / "guide" / "project.yaml").read_text()
-    assert yaml.safe_load(text) == {"roots": [{"label": "SHA256SUMS", "url": web.address}]}
+    assert yaml.safe_load(text) == {"roots": [{"label": "docs", "url": web.address}]}
     (root,) = done.project.roots
     assert (root.path, root.state, root.reason) == (
         web.address, "missing", "nothing of it was fetched yet",
@@ -157,6 +164,40 @@ def test_one_address_that_fails_does_not_stop_the_others(space, web):
     assert all(told["problems"][0])
     with pytest.raises(OperationFailed, match="does not answer"):
         sync_project(space, "guide", SyncRequest(labels=("away",)))
+
+
+@pytest.mark.parametrize("stopped_at", ["fetching", "listing"])
+def test_a_stop_ends_the_sync_of_every_address(space, web, stopped_at):
+    with WebServer() as second:
+        added(space, web, second.put({"late.md": b"# Late\n"}), labels=["one", "two"])
+        if stopped_at == "listing":  # the first has nothing new; the stop comes before the second
+            sync_project(space, "guide", SyncRequest(labels=("one",)))
+        told = []
+
+        def progress(phase, done, total):
+            told.append(phase)
+            if told.count(stopped_at) == (2 if stopped_at == "listing" else 1):
+                raise Stopped("you stopped it")
+
+        with pytest.raises(Stopped, match="you stopped it"):
+            sync_project(space, "guide", progress=progress)
+        assert second.seen == [], "no further address is contacted"
+        kept = sum(path.is_file() for path in (space.data_dir / "mirrors").rglob("files/**/*"))
+        assert kept >= 1
+        done = sync_project(space, "guide")
+        assert done.is_complete and done.totals()["fetched"] == len(FILES) + 1 - kept
+
+
+def test_a_place_that_lists_nothing_names_the_command_that_empties_it(space, web):
+    added(space, web)
+    sync_project(space, "guide")
+    web.put({})
+    with pytest.raises(Refused, match="lists nothing") as raised:
+        sync_project(space, "guide")
+    assert raised.value.advice[-1] == RunCommand("project sync", "guide --yes")
+    add(space, "guide", AddRequest([f"{web.url}/gone/notes.md"]))
+    problem = sync_project(space, "guide").problems[0]
+    assert problem.advice[-1] == RunCommand("project sync", "guide --label docs --yes")
 
 
 def test_limits_of_the_settings_hold(space, web, tmp_path):

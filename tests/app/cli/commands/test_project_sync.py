@@ -72,6 +72,23 @@ def test_what_could_not_be_had_is_named_and_the_code_says_so(run, web):
     assert code == 1 and not told["complete"] and told["roots"][0]["unchanged"] == 3
 
 
+@pytest.mark.parametrize("words", [("project", "sync", "one"), ("ingest", "one", "two", "--sync")])
+def test_ctrl_c_contacts_no_further_address(run, web, monkeypatch, words):
+    from ragstream_core.wiring import mirrors
+
+    run("project", "add", "one", web.address, f"{web.url}/late/notes.md")
+    run("project", "add", "two", web.address)
+    asked = []
+
+    def interrupted(workspace, project, root, **more):
+        asked.append((project, root.label))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mirrors, "sync_root", interrupted)
+    code, _, err = run(*words)
+    assert code == 130 and "interrupted" in err and asked == [("one", "docs")]
+
+
 def test_a_place_that_lists_nothing_needs_a_yes(run, web):
     run("project", "add", "guide", web.address)
     run("project", "sync", "guide")

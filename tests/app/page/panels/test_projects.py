@@ -6,6 +6,7 @@ import pytest
 
 from ragstream_app.page.jobs import syncs
 from ragstream_app.page.panels import projects
+from ragstream_core.errors import Stopped
 from tests.app.page_driver import ask, button, click, control, desk, open_page, run, said
 from tests.remote_servers import WebServer
 from tests.workspaces import DOCS
@@ -156,6 +157,89 @@ def test_a_sync_is_stopped_and_goes_on_next_time(environment, web, monkeypatch):
     assert job.wait(WAIT_S) and "you stopped the sync" in said(run(page))
     assert projects.ingests().of("guide") is None
     assert outcomes(synced(page))[1] == "Last ingest: 4 new"
+
+
+@pytest.fixture
+def two(environment, web):
+    """A page with a project of two addresses, and the second of them."""
+    with WebServer() as second:
+        page = make(open_page(), name="guide", address=web.address)
+        late = second.put({"late.md": b"# Late\n\nIt came late.\n"}, folder="/late")
+        yield make(page, name="guide", address=late), second
+
+
+@pytest.mark.parametrize("stopped_at", ["listing", "fetching"])
+def test_a_stop_is_for_every_address_and_for_the_ingest(two, web, monkeypatch, stopped_at):
+    (page, second), real = two, syncs.SyncJob.report
+    reached, go = threading.Event(), threading.Event()
+
+    def report(self, phase, done, total):
+        if phase == stopped_at and not go.is_set():
+            reached.set()
+            assert go.wait(WAIT_S)
+        real(self, phase, done, total)
+
+    monkeypatch.setattr(syncs.SyncJob, "report", report)
+    click(page, "Sync")
+    assert reached.wait(WAIT_S)
+    job = projects.syncs().of("guide")
+    click(run(page), "Stop the sync")
+    go.set()
+    assert job.wait(WAIT_S) and isinstance(job.error, Stopped) and job.result is None
+    assert second.seen == [] and bool(web.seen) == (stopped_at == "fetching")
+    (error,) = run(page).error
+    assert "you stopped the sync; what was fetched is kept" in error.value
+    assert "press Sync" in error.value and projects.ingests().of("guide") is None
+    assert outcomes(synced(page))[1] == "Last ingest: 5 new"
+
+
+def test_a_stop_after_the_last_file_starts_no_ingest(two, monkeypatch):
+    (page, _), real = two, syncs.sync_project
+
+    def ends(*given, **more):
+        done = real(*given, **more)
+        projects.syncs().of("guide").stop()
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(syncs, "sync_project", ends)
+        click(page, "Sync")
+        assert projects.syncs().of("guide").wait(WAIT_S)
+    assert "you stopped the sync" in run(page).error[0].value
+    assert projects.ingests().of("guide") is None
+    assert outcomes(synced(page)) == ["Last sync: nothing new", "Last ingest: 5 new"]
+
+
+def test_what_is_counted_without_an_end_fills_no_bar(environment):
+    job = syncs.SyncJob(projects.workspace(), "guide", list)
+    job.report("listing", 500, 0)
+    assert (job.line, job.fraction) == ("listing: 500 files", 0.0)
+    job.report("fetching", 1, 4)
+    assert job.fraction == 0.25
+
+
+def test_a_place_that_lists_nothing_names_the_command(environment, web):
+    page = synced(make(open_page(), name="guide", address=web.address))
+    web.put({})
+    synced(page)
+    (error,) = page.error
+    assert "lists nothing" in error.value and "ragstream project sync guide --yes" in error.value
+
+
+def test_a_long_result_says_that_the_command_asks_again(environment, web):
+    files = {f"n{number:02}.md": b"# A note\n" for number in range(40)}
+    page = make(open_page(), name="guide", address=web.put(files))
+    for path in files:
+        web.files[f"/docs/{path}"] = b"changed"
+    synced(page)
+    assert "11 more lines; ragstream project sync guide fetches anew and prints all" in said(page)
+
+
+def test_a_listing_without_a_name_is_called_after_its_folder(environment, web):
+    page = make(open_page(), address=web.address)
+    assert not page.error and page.session_state.projects == ["docs"]
+    (about_keys,) = [text.value for text in page.text if "Never type" in text.value]
+    assert "~/.netrc" in about_keys and "`" not in about_keys
 
 
 def test_a_sync_from_the_page_is_a_run_of_the_mirror(recording, web):
