@@ -346,12 +346,23 @@ def kept(folder: Path, series: str = "") -> list[KeptScore]:
         folder: As of `keep`.
         series: Only these; empty: all.
     """
-    names, found = [field.name for field in fields(KeptScore)], []
+    found = []
     for path in sorted(folder.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            row = json.loads(path.read_text(encoding="utf-8"))
-            found.append(KeptScore(**{name: row[name] for name in names}))
+            found.append(_kept_score(path))
     return sorted(
         (row for row in found if series in ("", row.series)),
-        key=lambda row: (str(row.series), int(row.generation)),
+        key=lambda row: (row.series, row.generation),
     )
+
+
+_KINDS = {"generation": int, "claims": int, "score": int | float | None}
+
+
+def _kept_score(path: Path) -> KeptScore:
+    report = json.loads(path.read_text(encoding="utf-8"))
+    values = {field.name: report[field.name] for field in fields(KeptScore)}
+    for name, value in values.items():
+        if not isinstance(value, _KINDS.get(name, str)):
+            raise TypeError(name)
+    return KeptScore(**values)

@@ -155,6 +155,18 @@ def test_figures_of_two_series_of_one_generation_are_both_kept(tmp_path):
     assert [row.series[0] for row in kept(tmp_path, "b" * 64)] == ["b"]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [{"generation": None}, {"generation": "3"}, {"series": 7}, {"score": "good"}, {"claims": None}],
+)
+def test_a_damaged_report_is_passed_over(tmp_path, damage):
+    for series in ("a" * 64, "b" * 64):
+        path = keep(tmp_path, Report("demo", "quote", [], generation=3, series=series))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    (tmp_path / "1-c.json").write_text("[]")
+    assert [row.series[0] for row in kept(tmp_path)] == ["a"]
+
+
 def asking(tmp_path, say):
     path = tmp_path / "script.yaml"
     path.write_text(json.dumps([{"say": say if isinstance(say, str) else json.dumps(say)}]))
