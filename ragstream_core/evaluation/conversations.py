@@ -50,10 +50,6 @@ def turns_of(documents: Sequence[Row]) -> list[Turn]:
         UsageError: The place of a turn is no number.
     """
     sessions = sessions_of(documents)
-    try:
-        ordered = sorted(documents, key=lambda d: (str(d["meta"]["conv"]), int(d["meta"]["turn"])))
-    except (TypeError, ValueError):
-        raise UsageError("meta.turn must be the number of the turn in its conversation") from None
     return [
         Turn(
             id=str(document["id"]),
@@ -62,9 +58,16 @@ def turns_of(documents: Sequence[Row]) -> list[Turn]:
             user_text=str(document["text"]),
             speakers=(str(document["meta"].get("speaker") or "user"), "assistant"),
         )
-        for document in ordered
+        for document in _in_order(documents)
         if str(document["text"]).strip()
     ]
+
+
+def _in_order(documents: Sequence[Row]) -> list[Row]:
+    try:
+        return sorted(documents, key=lambda d: (str(d["meta"]["conv"]), int(d["meta"]["turn"])))
+    except (TypeError, ValueError):
+        raise UsageError("meta.turn must be the number of the turn in its conversation") from None
 
 
 def timestamp_of(date: str) -> str:
@@ -83,16 +86,18 @@ def questions_of(queries: Sequence[Row], documents: Sequence[Row]) -> list[Row]:
 
     Args:
         queries: Rows with ``id``, ``text`` and ``meta``: ``conv``, perhaps ``category``.
-        documents: The corpus; a question is asked at the time of the last turn, ``meta.now``.
+        documents: The corpus; a question is asked at the time of the last turn that has one,
+            ``meta.now``.
 
     Raises:
-        UsageError: A question names no conversation of the corpus.
+        UsageError: A question names no conversation of the corpus, or a turn has no number.
     """
     sessions = sessions_of(documents)
     times: dict[str, str] = {}
-    for document in documents:
-        conv, time = str(document["meta"]["conv"]), document["meta"].get("date")
-        times[conv] = max(times.get(conv, NO_TIME), timestamp_of(str(time or "")))
+    for document in _in_order(documents):
+        time = timestamp_of(str(document["meta"].get("date") or ""))
+        if time != NO_TIME:
+            times[str(document["meta"]["conv"])] = time
     found = []
     for query in queries:
         meta = dict(query.get("meta") or {})
@@ -104,6 +109,6 @@ def questions_of(queries: Sequence[Row], documents: Sequence[Row]) -> list[Row]:
         if "category" in meta:
             meta.setdefault("kind", f"category {meta['category']}")
         asked = query.copy()
-        asked["meta"] = {**meta, "session": session, "now": times[str(meta["conv"])]}
+        asked["meta"] = {**meta, "session": session, "now": times.get(str(meta["conv"]), NO_TIME)}
         found.append(asked)
     return found

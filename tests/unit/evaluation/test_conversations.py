@@ -123,6 +123,17 @@ def test_a_question_is_asked_at_the_time_of_its_conversations_last_turn():
     ]
 
 
+def test_the_last_turn_is_that_of_the_greatest_number_whatever_its_zone_or_century():
+    dates = ["2023-05-08T01:00:00+09:00", "2023-05-07T23:00:00+00:00", "someday"]
+    rows = [turn("a", number, "x") for number in range(3)]
+    for row, date in zip(rows, dates, strict=True):
+        row["meta"]["date"] = date
+    old = turn("b", 0, "x")
+    old["meta"]["date"] = "1969-07-20"
+    found = questions_of(QUERIES[:2], [*reversed(rows), old])
+    assert [q["meta"]["now"] for q in found] == [dates[1], "1969-07-20T00:00:00+00:00"]
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="names no conversation"):
         questions_of([{"id": "q", "text": "x", "meta": {"conv": "z"}}], CORPUS)
