@@ -87,7 +87,8 @@ def speakers_in(text: str) -> set[str]:
 def days_of(text: str) -> list[Days]:
     """Return the days of a turn: those before its lines, and those that it names.
 
-    Those that it counts from its own day are left out if no date stands before its first line.
+    Those that it counts from its own day are left out if no date stands before its first line. A
+    date without a year is the one nearest to that day, since turns speak of plans too.
     """
     heads = {head["date"]: _days_of_head(head["date"]) for head in _SPEAKER.finditer(text)}
     first = _SPEAKER.match(text)
@@ -98,7 +99,10 @@ def days_of(text: str) -> list[Days]:
     def said() -> dt.date:
         return dt.date.fromordinal(own[0].first) if own else _no_day()
 
-    return [*(day for days in heads.values() for day in days), *days_named(text, said)]
+    return [
+        *(day for days in heads.values() for day in days),
+        *days_named(text, said, nearest=True),
+    ]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ import datetime as dt
 import functools
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 _MONTHS = (
@@ -56,6 +57,19 @@ _STEPS = (
 _SIDES = ("before|vor|vor dem|vor der|avant|avant le|antes del|antes de",
           "after|nach|nach dem|nach der|après|après le|después del|después de")  # fmt: skip
 _END = dt.date.max.toordinal()
+_LEAP = 8
+"""Years from one 29 February to the next, at most."""
+_NO_DAYS = re.compile(
+    # English days have a capital: "this may help", "we march 3 miles", "I sat next to Bob".
+    r"\b(?:may|march|mar|mon|wed|sat|sun)\b"
+    r"(?!\.?,? (?:of |de |del )?(?:\d{1,2}(?:st|nd|rd|th)?,? ?)?(?:19|20)\d\d\b)"
+    r"|\bMon(?= (?:derni|pass|proch))"  # French: mine
+)
+_HERE = re.compile(r"(?<![-\w])hier\b", re.IGNORECASE)
+_GERMAN = re.compile(
+    r"\b(?:ist|sind|war|der|die|das|dem|den|ein|eine|und|nicht|wie|was|wo|ich|wir|steht)\b",
+    re.IGNORECASE,
+)
 
 
 class Days(NamedTuple):
@@ -78,33 +92,52 @@ Said = Callable[[], dt.date]
 """Returns the day on which a text was said; called only if something is counted from it."""
 
 
-def days_named(text: str, said: Said) -> list[Days]:
+@dataclass(frozen=True, slots=True)
+class _From:
+    """What days are counted from; see `days_named`."""
+
+    said: Said
+    nearest: bool
+
+
+def days_named(text: str, said: Said, nearest: bool = False) -> list[Days]:
     """Return the days that a text names; those of one rule follow the order of the text.
 
     Args:
         text: What somebody said.
         said: The day on which it was said.
+        nearest: A date without a year is the one nearest to that day, not the last one before it.
     """
     found: list[Days] = []
-    text = text.lower()
-    if not _hint().search(text):
+    if not _hint().search(text.lower()):
         return found
+    base, text = _From(said, nearest), _without_other_words(text).lower()
     for pattern, days in _rules():
 
         def taken(match: re.Match[str], days: _Rule = days) -> str:
             try:
-                named = days(match, said)
+                named = days(match, base)
             except (ValueError, OverflowError):  # 31 April; before the first year
                 return match[0]
             if named.first >= 1 and named.last <= _END:
                 found.append(named)
-            return " " * len(match[0])  # so no other rule reads it
+            return _blank(match)  # so no other rule reads it
 
         text = pattern.sub(taken, text)
     return found
 
 
-_Rule = Callable[["re.Match[str]", Said], Days]
+def _without_other_words(text: str) -> str:
+    """Return a text with blanks for words that are written like a day and are none."""
+    text = _NO_DAYS.sub(_blank, text)
+    return _HERE.sub(_blank, text) if _GERMAN.search(text) else text
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+_Rule = Callable[["re.Match[str]", _From], Days]
 
 
 @functools.cache
@@ -148,8 +181,9 @@ def _rules() -> tuple[tuple[re.Pattern[str], _Rule], ...]:
         (rf"(?P<count>{count}) (?P<unit>{unit}) ago"
          rf"|(?:vor|il y a|hace) (?P<count2>{count}) (?P<unit2>{unit})", _ago),
         (rf"(?P<month>{month}),? (?:of |de |del )?(?P<year>{year})", _month),
-        (rf"(?P<step>{step}) (?:{thing}|(?P<month>{month}))"
-         rf"|(?:(?P<unit2>{unit})|(?P<weekday2>{weekday})) (?P<step2>{step})", _stepped),
+        (rf"(?P<step>{step}) (?!an\b)(?:{thing}|(?P<month>{month}))"  # diese an Bob
+         rf"|(?!an (?!derni|pass|proch))(?:(?P<unit2>{unit})|(?P<weekday2>{weekday}))"
+         rf" (?P<step2>{step})", _stepped),
         (f"(?P<word>{_any(_NEAR_DAYS)})", _near_day),
         (rf"(?:in|during|since|of|im|seit|en|depuis|desde) (?P<month>{month})", _month),
         (rf"(?:in|during|since|im jahr|en|depuis|desde) (?P<year>{year})", _year),
@@ -162,36 +196,48 @@ def _part(match: re.Match[str], name: str) -> str:
     return parts.get(name) or parts.get(f"{name}2") or ""
 
 
-def _off_date(match: re.Match[str], said: Said) -> Days:
+def _off_date(match: re.Match[str], base: _From) -> Days:
     """Two weeks before 5 May 2026; the Friday after it."""
-    base = _date_of(match, said)
+    date = _date_of(match, base)
     sign = 1 if _number(_SIDES, match["side"]) else -1
     if match["weekday"]:
-        return _weekday(base, _number(_WEEKDAYS, match["weekday"]), sign)
+        return _weekday(date, _number(_WEEKDAYS, match["weekday"]), sign)
     unit = _number(_UNITS, match["unit"])
     if match["count"]:
-        return _moved(base, unit, sign * _count(match["count"]))
-    return _unit_of(base, unit, sign)
+        return _moved(date, unit, sign * _count(match["count"]))
+    return _unit_of(date, unit, sign)
 
 
-def _date(match: re.Match[str], said: Said) -> Days:
-    day = _date_of(match, said).toordinal()
+def _date(match: re.Match[str], base: _From) -> Days:
+    day = _date_of(match, base).toordinal()
     return Days(day, day)
 
 
-def _date_of(match: re.Match[str], said: Said) -> dt.date:
+def _date_of(match: re.Match[str], base: _From) -> dt.date:
     if match["iso"]:
         return dt.date.fromisoformat(match["iso"])
     month, day = _number(_MONTHS, _part(match, "month")) + 1, int(_part(match, "day"))
     if year := _part(match, "year"):
         return dt.date(int(year), month, day)
-    today = said()
-    return dt.date(today.year - ((month, day) > (today.month, today.day)), month, day)
+    return _of_no_year(month, day, base)
 
 
-def _ago(match: re.Match[str], said: Said) -> Days:
+def _of_no_year(month: int, day: int, base: _From) -> dt.date:
+    today = base.said()
+    years = range(max(today.year - _LEAP, 1), min(today.year + _LEAP, 9999) + 1)
+    dates = [
+        dt.date(year, month, day)
+        for year in years
+        if 1 <= day <= calendar.monthrange(year, month)[1]
+    ]
+    if base.nearest:
+        return min(dates, key=lambda date: abs(date - today))
+    return max(date for date in dates if date <= today)
+
+
+def _ago(match: re.Match[str], base: _From) -> Days:
     unit = _number(_UNITS, _part(match, "unit"))
-    return _moved(said(), unit, -_count(_part(match, "count")))
+    return _moved(base.said(), unit, -_count(_part(match, "count")))
 
 
 def _count(text: str) -> int:
@@ -227,27 +273,29 @@ def _month_of(year: int, month: int) -> Days:
     return Days(first, first + calendar.monthrange(year, month)[1] - 1)
 
 
-def _month(match: re.Match[str], said: Said) -> Days:
+def _month(match: re.Match[str], base: _From) -> Days:
     month, parts = _number(_MONTHS, match["month"]) + 1, match.groupdict()
     if year := parts.get("year"):
         return _month_of(int(year), month)
-    return _month_of(said().year - (month > said().month), month)
+    today = base.said()
+    back = (today.month - month) % 12
+    return _unit_of(today, MONTH, 12 - back if base.nearest and back > 6 else -back)
 
 
-def _year(match: re.Match[str], said: Said) -> Days:
+def _year(match: re.Match[str], base: _From) -> Days:
     return _unit_of(dt.date(int(match["year"]), 1, 1), YEAR, 0)
 
 
-def _stepped(match: re.Match[str], said: Said) -> Days:
+def _stepped(match: re.Match[str], base: _From) -> Days:
     """Last week, this month, vendredi dernier."""
-    by, base = _number(_STEPS, _part(match, "step")) - 1, said()
+    by, today = _number(_STEPS, _part(match, "step")) - 1, base.said()
     if weekday := _part(match, "weekday"):
-        return _weekday(base, _number(_WEEKDAYS, weekday), by)
+        return _weekday(today, _number(_WEEKDAYS, weekday), by)
     if match["month"]:
         month = _number(_MONTHS, match["month"]) + 1
-        past, ahead = month >= base.month, month <= base.month
-        return _month_of(base.year + (-past if by < 0 else ahead if by else 0), month)
-    return _unit_of(base, _number(_UNITS, _part(match, "unit")), by)
+        past, ahead = month >= today.month, month <= today.month
+        return _month_of(today.year + (-past if by < 0 else ahead if by else 0), month)
+    return _unit_of(today, _number(_UNITS, _part(match, "unit")), by)
 
 
 def _weekday(base: dt.date, weekday: int, by: int) -> Days:
@@ -257,6 +305,6 @@ def _weekday(base: dt.date, weekday: int, by: int) -> Days:
     return Days(base.toordinal() + step, base.toordinal() + step)
 
 
-def _near_day(match: re.Match[str], said: Said) -> Days:
-    day = said().toordinal() + _number(_NEAR_DAYS, match["word"]) - 2
+def _near_day(match: re.Match[str], base: _From) -> Days:
+    day = base.said().toordinal() + _number(_NEAR_DAYS, match["word"]) - 2
     return Days(day, day)

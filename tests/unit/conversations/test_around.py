@@ -111,6 +111,22 @@ def test_a_day_that_the_question_names_finds_the_turns_of_it_and_those_that_name
     assert with_days("What happened?") == set()
 
 
+def test_a_turn_that_names_a_day_without_its_year_means_the_nearest_one():
+    texts = [
+        "[1 April 2026, 10:00] Gina: The party is on 5 May.",
+        "[2 April 2026] Jon: Hier ist es",
+    ]
+    found = Found([hit(1, 0.5), hit(2, 0.5)], [0, 1], texts)
+
+    def lifted(question):
+        hits = ranked(found, order([1, 9], [1, 2]), Asked(question, lambda: dt.date(2026, 4, 9)))
+        return [int(h.chunk_id[-4]) for h in hits if "day" in h.scores]
+
+    assert lifted("What happens on 5 May 2026?") == lifted("What was said on 1 April?")
+    assert lifted("What happens on 5 May 2025?") == lifted("What was on 5 May?") == []
+    assert len(lifted("What happens on 5 May 2026?")) == 1
+
+
 def test_a_day_can_be_counted_from_that_of_the_question():
     assert with_days("What happened last Friday?", dt.date(2023, 5, 9)) == {0, 2, 3}
     assert with_days("What happened last Friday?") == set()

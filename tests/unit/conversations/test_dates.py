@@ -11,10 +11,10 @@ from ragstream_core.conversations.dates import Days, days_named
 MONDAY = dt.date(2023, 5, 8)
 
 
-def named(text, said=MONDAY):
+def named(text, said=MONDAY, nearest=False):
     return [
         tuple(dt.date.fromordinal(day).isoformat() for day in days)
-        for days in days_named(text, lambda: said)
+        for days in days_named(text, lambda: said, nearest)
     ]
 
 
@@ -68,10 +68,51 @@ def test_words_are_counted_from_the_day_they_were_said_on(text, first, last):
     [
         "We may march on.", "a few years ago", "on Friday", "3/4/2026", "a day", "31 June",
         "version 2023", "the last one", "They mar the sun", "recently",
+        "This may help.", "Option 2 may fail.", "We march 3 miles.", "I sat next to Bob.",
+        "mon dernier projet", "Mon passé", "Was steht hier?", "Hier ist der Code.",
+        "diese an Bob", "an dieser Stelle", "0 May",
     ],
 )  # fmt: skip
 def test_what_leaves_the_day_open_names_none(text):
     assert named(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("in may 2026", "2026-05-01", "2026-05-31"), ("may 5th, 2026", "2026-05-05", ""),
+        ("5 may 2026", "2026-05-05", ""), ("last Mon", "2023-05-01", ""),
+        ("Bob est venu hier", "2023-05-07", ""), ("Wie gestern hier", "2023-05-07", ""),
+        ("avant-hier", "2023-05-06", ""), ("l'an dernier", "2022-01-01", "2022-12-31"),
+        ("il y a un an", "2022-01-01", "2022-12-31"), ("il y a 2 ans", "2021-01-01", "2021-12-31"),
+    ],
+)  # fmt: skip
+def test_words_that_can_be_another_name_days_if_what_is_around_them_says_so(text, first, last):
+    assert named(text) == [(first, last or first)]
+
+
+@pytest.mark.parametrize(
+    ("text", "past", "nearest"),
+    [
+        ("on 5 June", "2022-06-05", "2023-06-05"), ("on 5 April", "2023-04-05", "2023-04-05"),
+        ("on 31 December", "2022-12-31", "2022-12-31"), ("on 8 May", "2023-05-08", "2023-05-08"),
+        ("on 29 February", "2020-02-29", "2024-02-29"), ("in June", "2022-06-01", "2023-06-01"),
+        ("in December", "2022-12-01", "2022-12-01"), ("in May", "2023-05-01", "2023-05-01"),
+    ],
+)  # fmt: skip
+def test_a_date_without_a_year_is_the_last_one_or_the_nearest(text, past, nearest):
+    assert [first for first, _ in named(text)] == [past]
+    assert [first for first, _ in named(text, nearest=True)] == [nearest]
+
+
+@given(st.dates(), st.dates(), st.booleans())
+def test_a_date_without_a_year_lies_as_near_as_it_can(day, said, nearest):
+    for days in days_named(f"on {day:%B} {day.day}", lambda: said, nearest):
+        found = dt.date.fromordinal(days.first)
+        assert days.first == days.last and (found.month, found.day) == (day.month, day.day)
+        years = 8 if (day.month, day.day) == (2, 29) else 1
+        assert abs(found - said) <= dt.timedelta(366 * years / (2 if nearest else 1))
+        assert nearest or found <= said
 
 
 def test_several_are_all_found_and_none_is_read_twice():
