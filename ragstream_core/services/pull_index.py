@@ -35,7 +35,8 @@ from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
 from ragstream_core.remote.publication import PublishedFile
-from ragstream_core.wiring import projects
+from ragstream_core.vector_stores.ivf_names import keep_training
+from ragstream_core.wiring import inverted_lists, projects
 
 if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress
@@ -116,11 +117,14 @@ def pull(
                 hint=("where it is made: ", RunCommand("index publish", "PROJECT PLACE")),
             )
         try:
-            return _pull(workspace, depot, digest, name, progress, verify=verify)
+            done = _pull(workspace, depot, digest, name, progress, verify=verify)
         except _Gone:
             if digest == seen or publication.newest(depot) == digest:
                 raise
             seen = digest
+            continue
+        inverted_lists.keep_up(workspace, done.project)  # prompts name what goes wrong
+        return done
     raise OperationFailed(f"{depot.url} changes all the time", hint="pull again later")
 
 
@@ -306,5 +310,6 @@ def _take_place(staging: Path, index_dir: Path) -> None:
         exchange_dirs(staging, index_dir)
         for tokens in staging.glob("tokens-*"):  # named by the texts they belong to
             tokens.rename(index_dir / tokens.name)
+        keep_training(staging, index_dir)
         staging.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)

@@ -26,7 +26,7 @@ from ragstream_core.platform.files import make_durable_dir, rename_file, sync_di
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.vector_stores.ivf import I64, Training, is_outgrown, train
 from ragstream_core.vector_stores.ivf_file import Entries, IvfFile, blocks, differing
-from ragstream_core.vector_stores.ivf_names import LISTS, MOVED, lists_path
+from ragstream_core.vector_stores.ivf_names import LISTS, MOVED, NONE, OLDER, lists_path
 
 _TEMPORARY = ".making-"
 
@@ -74,7 +74,9 @@ class IvfIndex:
             ProjectLocked: Another process is making them.
             OperationFailed: Disk full; the old ones stay.
         """
-        lock = FolderLock(self._folder, f"the inverted lists of {label(self._index_dir)}")
+        lock = FolderLock(
+            self._folder, f"the file of the inverted lists of {label(self._index_dir)}"
+        )
         with on_disk(self._folder), contextlib.closing(lock):
             make_durable_dir(self._folder)
             with lock.held():
@@ -111,7 +113,7 @@ class IvfIndex:
         sync_dir(self._folder)
         file = opened(target)
         if base is None:
-            why = reason or "there were none"
+            why = reason or NONE
             return Synced(file, "rebuilt", why, added=len(added.ids))
         return Synced(file, "updated", added=len(added.ids), deleted=len(gone))
 
@@ -137,6 +139,7 @@ class IvfIndex:
         for path in (*self._folder.glob("lists-*.ivf"), *self._folder.glob(f"{_TEMPORARY}*")):
             if path != keep:
                 path.unlink(missing_ok=True)
+                _opened.cache_clear()  # else this process keeps what is removed mapped
 
     def lists(self, view: CatalogView) -> IvfFile | None:
         """Return the lists of a generation, checked; None if they cannot be asked."""
@@ -176,7 +179,7 @@ class IvfIndex:
         if now is not None and now.training.digest == training:
             return now
         found = self.trained(training)
-        return None if found is None else _for_this_process(self._folder, view, found)
+        return None if found is None else _for_this_process(view, found)
 
     def trained(self, training: str) -> IvfFile | None:
         """Return lists under a training, of whatever generation; None if there are none."""
@@ -188,9 +191,10 @@ class IvfIndex:
 
 
 @functools.lru_cache(maxsize=2)
-def _for_this_process(folder: Path, view: CatalogView, found: IvfFile) -> IvfFile:
+def _for_this_process(view: CatalogView, found: IvfFile) -> IvfFile:
     base = found if _places_of(found) == _places_of(view) else None
-    with on_disk(folder), tempfile.TemporaryDirectory(prefix=_TEMPORARY) as home:
+    temporary = Path(tempfile.gettempdir())
+    with on_disk(temporary), tempfile.TemporaryDirectory(prefix=_TEMPORARY) as home:
         path = Path(home, "lists.ivf")
         change = _change(view, base)
         write_blocks(path, _blocks(view, found.training, base, change))
@@ -227,6 +231,8 @@ def entries_of(view: CatalogView) -> Entries:
 def _places_of(source: IvfFile | CatalogView) -> dict[str, object]:
     """Return what tells the places of one vector file from those of another."""
     if isinstance(source, IvfFile):
+        if source.path.name.startswith(OLDER):
+            return {}
         return {key: source.meta[key] for key in ("embed_fp", "epoch")}
     return {"embed_fp": source.embed_fp, "epoch": source.loaded.epoch}
 
@@ -248,7 +254,7 @@ def opened(path: Path) -> IvfFile:
     return _opened(path, now.st_size, now.st_mtime_ns, now.st_ino)
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def _opened(path: Path, size: int, mtime_ns: int, inode: int) -> IvfFile:
     return IvfFile(path)
 

@@ -1,12 +1,18 @@
-"""Where the inverted lists of an index lie; imports nothing, so that asking costs nothing."""
+"""Where the inverted lists of an index lie; light, so that asking costs nothing."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+
+from ragstream_core.platform.files import make_private_dir
 
 LISTS = Path("stores", "ivf")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
+OLDER = "lists-older-"
+"""Begins the names of lists whose index was replaced: their training holds, their places do not."""
 MOVED = "the vectors were moved since they were made"
+NONE = "there were none"
 
 
 def lists_path(index_dir: Path, digest: str) -> Path:
@@ -17,3 +23,17 @@ def lists_path(index_dir: Path, digest: str) -> Path:
         digest: Of the generation, 64 hex digits.
     """
     return index_dir / LISTS / f"lists-{digest[:16]}.ivf"
+
+
+def keep_training(old: Path, index_dir: Path) -> None:
+    """Move lists from an index to the one that took its place; what cannot be moved is lost.
+
+    Args:
+        old: The folder of the index that goes.
+        index_dir: The folder of the one that is there now.
+    """
+    for path in (old / LISTS).glob("lists-*.ivf"):
+        name = OLDER + path.name.removeprefix(OLDER).removeprefix("lists-")
+        with contextlib.suppress(OSError):
+            make_private_dir(index_dir / LISTS)
+            path.rename(index_dir / LISTS / name)
