@@ -16,6 +16,7 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.suspicion import Tally, tally
+from ragstream_core.vector_stores.ivf_names import NONE
 from ragstream_core.wiring import chroma_collections, inverted_lists
 from ragstream_core.wiring.journal import holds_journal, journal
 
@@ -121,7 +122,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         more, left = _collection_outcome(done)
         lists = inverted_lists.keep_up(workspace, project, verify=True, again=True)
         repaired, findings = repaired + more, findings + left + _lists_finding(lists)
-        repaired += [LISTS] * (lists.made not in ("", "unchanged"))
+        repaired += [LISTS] * (lists.made == "rebuilt" and lists.reason != NONE)
     newest = _newest(index_dir)
     return VerifyReport(
         project=project,

@@ -1,9 +1,9 @@
-"""`FaissIvfStore`: inverted lists in a file, trained by FAISS; what large projects are searched by.
+"""`FaissIvfStore`: the inverted lists of large projects behind the port of vector stores.
 
 Metric: cosine of unit vectors, approximate candidates with exact scores, rounded to 6 digits, ties
 by id among what was found. Durability: `save` writes one sealed file of ids and vectors, from which
-the lists are made again. Cost: the lists that are looked at, a few per cent of the rows. Needs the
-extra ``faiss``.
+the lists are made again. Cost: a copy of the lists after a change, else those that are looked at. A
+project is searched by the lists beside its index, not by this. Needs the extra ``faiss``.
 """
 
 from __future__ import annotations

@@ -168,6 +168,7 @@ class IvfFile:
             n: How many are wanted, ≥ 1.
             nprobe: How many lists are looked at, ≥ 1.
         """
+        engine()  # threads are counted for each thread by itself
         if not self.rows:
             return [np.zeros(0, dtype=np.int64)] * len(queries)
         self._index.nprobe = min(nprobe, self.training.lists)

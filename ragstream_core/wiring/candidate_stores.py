@@ -132,8 +132,8 @@ def _pinned_lists(
         if not inverted_lists.is_wanted(chosen, len(view.chunk_ids)):
             trainings.append(NO_LISTS)
             continue
-        reason = inverted_lists.why_not(index_dir, view)
-        trainings.append(NO_LISTS if reason else inverted_lists.training_of(index_dir, view))
+        training, reason = inverted_lists.training_of(index_dir, view)
+        trainings.append(training or NO_LISTS)
         if reason and reason != inverted_lists.NOT_INSTALLED:
             again = worded((RunCommand("index check", pin.project),))
             notes.append(f"every chunk of {pin.project} was scored: {reason}; next: {again}")

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import (
     GenerationGone,
+    InputUnavailable,
     IntegrityError,
     OperationFailed,
+    ProjectLocked,
     RagstreamError,
     StoreFailed,
+    TryAgain,
     worded,
 )
 from ragstream_core.index.lock import check_hint
@@ -142,8 +145,11 @@ def _epoch(index_dir: Path, embed_fp: str) -> int:
 def _failed(
     workspace: Workspace, project: str, newest: Generation
 ) -> publisher.FailedAttempt | None:
-    found = publisher.noted(workspace.index_dir(project) / LISTS)
-    return found if found is not None and found.key == _key(newest) else None
+    index_dir = workspace.index_dir(project)
+    found = publisher.noted(index_dir / LISTS)
+    if found is None or found.key != _key(newest) or _told(index_dir, newest):
+        return None
+    return found
 
 
 def _key(newest: Generation) -> str:
@@ -238,6 +244,8 @@ def _noting(index_dir: Path, newest: Generation) -> Iterator[None]:
     folder = index_dir / LISTS
     try:
         yield
+    except ProjectLocked:  # another process makes them: the next ingest looks again
+        raise
     except RagstreamError as error:
         again = check_hint(index_dir)
         error.advice = (*error.advice, "; then ", again) if error.advice else (again,)
@@ -254,24 +262,24 @@ def _measure(index_dir: Path, view: CatalogView, file: IvfFile, chosen: Retrieva
     from ragstream_core.vector_stores.ivf_file import recall
     from ragstream_core.vector_stores.ivf_index import entries_of
 
-    if _recall(index_dir, view.digest, chosen) is not None:
+    stamp = _measured_for(view.digest, file.training.digest, chosen)
+    if _recall(index_dir, stamp) is not None:
         return
     share = recall(file, entries_of(view), depth=chosen.depth, nprobe=chosen.nprobe)
-    row = {**_measured_for(view.digest, chosen), "recall": round(share, 4)}
+    row = {**stamp, "recall": round(share, 4)}
     with contextlib.suppress(OSError):  # a figure for people; measured again next time
         replace_text(index_dir / LISTS / MEASURED, json.dumps(row), durable=False)
 
 
-def _measured_for(digest: str, chosen: RetrievalConfig) -> dict[str, object]:
-    return {"digest": digest, "depth": chosen.depth, "nprobe": chosen.nprobe}
+def _measured_for(digest: str, training: str, chosen: RetrievalConfig) -> dict[str, object]:
+    asked = {"depth": chosen.depth, "nprobe": chosen.nprobe}
+    return {"digest": digest, "training": training, **asked}
 
 
-def _recall(index_dir: Path, digest: str, chosen: RetrievalConfig) -> float | None:
+def _recall(index_dir: Path, stamp: dict[str, object]) -> float | None:
     try:
         row = json.loads((index_dir / LISTS / MEASURED).read_text(encoding="utf-8"))
-        return (
-            float(row["recall"]) if row.items() >= _measured_for(digest, chosen).items() else None
-        )
+        return float(row["recall"]) if row.items() >= stamp.items() else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -298,40 +306,34 @@ def state(workspace: Workspace, project: str, newest: Generation | None) -> List
         newest.n if told else 0,
         told["arrays"]["sizes"][1] // 8 if told else 0,
         chosen.nprobe,
-        _recall(index_dir, newest.digest, chosen),
+        _recall(index_dir, _measured_for(newest.digest, told.get("training", ""), chosen)),
         failed.message if failed else missing,
         (failed.hint if failed else worded((check_hint(index_dir),))) if failed or missing else "",
     )
 
 
-def why_not(index_dir: Path, view: CatalogView) -> str:
-    """Return why the lists of a generation cannot be asked; empty if they can."""
+def training_of(index_dir: Path, view: CatalogView) -> tuple[str, str]:
+    """Return what the lists of a generation were trained to, or why they cannot be asked.
+
+    Returns:
+        The digest of the training and no reason, or no digest and the reason.
+    """
     if not extras.is_here("faiss"):
-        return NOT_INSTALLED
+        return "", NOT_INSTALLED
     from ragstream_core.vector_stores.ivf_index import IvfIndex
 
     try:
-        IvfIndex(index_dir).checked(view)
+        return IvfIndex(index_dir).checked(view).training.digest, ""
     except IntegrityError as error:
         if not lists_path(index_dir, view.digest).exists():
-            return f"it has no inverted lists of generation {view.generation}"
+            return "", f"it has no inverted lists of generation {view.generation}"
         if error.message.endswith(MOVED):
-            return f"its inverted lists cannot be asked: {MOVED}"
-        return f"its inverted lists are damaged: {error.message}"
+            return "", f"its inverted lists cannot be asked: {MOVED}"
+        return "", f"its inverted lists are damaged: {error.message}"
     except OperationFailed as error:  # the same words everywhere: a prompt's key holds them
         cause = error.__cause__
         why = cause.strerror if isinstance(cause, OSError) else "FAISS cannot map them"
-        return f"its inverted lists cannot be read: {why}"
-    return ""
-
-
-def training_of(index_dir: Path, view: CatalogView) -> str:
-    """Return the digest of what the lists of a generation were trained to; empty if unusable."""
-    return (
-        ""
-        if why_not(index_dir, view)
-        else str(array_file.told(lists_path(index_dir, view.digest))["training"])
-    )
+        return "", f"its inverted lists cannot be read: {why}"
 
 
 class IvfProposer:
@@ -361,14 +363,19 @@ class IvfProposer:
 
         if view.project == HISTORY or not isinstance(view, CatalogView):
             return None
-        file = self._lists(view)
+        pinned = (self._trainings or {}).get(view.project, "")
+        file = self._lists(view, pinned)
+        if file is None and pinned:
+            raise InputUnavailable(
+                f"the inverted lists of {view.project} that this prompt names are gone",
+                hint=TryAgain(),
+            )
         if file is None:
             return None
         found = file.search(queries, n, self._chosen.nprobe)
         return [[view.chunk_ids[row] for row in view.loaded.rows_at(places)] for places in found]
 
-    def _lists(self, view: CatalogView) -> IvfFile | None:
-        pinned = (self._trainings or {}).get(view.project, "")
+    def _lists(self, view: CatalogView, pinned: str) -> IvfFile | None:
         wanted = is_wanted(self._chosen, len(view.chunk_ids)) and extras.is_here("faiss")
         if not (pinned if self._trainings is not None else wanted):
             return None

@@ -1,14 +1,17 @@
 """Large projects are searched by inverted lists: made, kept up, found damaged, pinned, replayed."""
 
+import gc
 import json
 import random
 import subprocess
 import sys
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ragstream_core.errors import ExtraMissing
+from ragstream_core.errors import ExtraMissing, InputUnavailable
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
@@ -224,7 +227,8 @@ def test_a_full_disk_is_a_warning_and_not_tried_again_for_the_generation(root, m
     assert idle is not None and "no space left" in idle.warnings[0]
     state = ingestion.status(large, "demo").inverted_lists
     assert "no space left" in state.problem and "index check demo" in state.next
-    assert verify.verify_project(large, "demo").healed == [verify.LISTS]
+    assert verify.verify_project(large, "demo").healed == []  # made for the first time
+    assert not ingestion.status(large, "demo").inverted_lists.problem
     assert ingestion.unchanged(large, "demo").warnings == ()
 
 
@@ -282,7 +286,9 @@ def test_another_process_that_makes_them_is_named(root, monkeypatch):
     with other.held():
         done = inverted_lists.keep_up(space(root), "demo", again=True)
     other.close()
-    assert "inverted lists of project demo is being written by" in done.warning
+    assert "the file of the inverted lists of project demo is being written by" in done.warning
+    assert inverted_lists.due(space(root), "demo", open_view(root / "index" / "demo").pinned)
+    assert inverted_lists.keep_up(space(root), "demo").made == "rebuilt"
 
 
 def compacted(root, **more):
@@ -394,3 +400,77 @@ def test_lists_that_cannot_be_read_for_now_keep_their_training(root, monkeypatch
         assert "Too many" in inverted_lists.keep_up(large, "demo", again=True).warning
     assert the_file(root).read_bytes() == data
     assert inverted_lists.keep_up(large, "demo", again=True).made == "unchanged"
+
+
+def test_a_pinned_training_that_is_gone_when_the_prompt_runs_is_said(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    inputs = pin_inputs(large, PromptRequest(QUESTION, ("demo",)))
+    the_file(root).unlink()
+    with pytest.raises(InputUnavailable, match="inverted lists of demo"):
+        run_prompt(large, inputs)
+
+
+def test_lists_that_go_while_a_prompt_is_pinned_leave_no_half_of_an_answer(root, monkeypatch):
+    large = space(root)
+    ingest_project(large, "demo")
+    training = ivf_index.opened(the_file(root)).training.digest
+    checked = ivf_index.IvfIndex.checked
+
+    def swept(self, view):
+        found = checked(self, view)
+        the_file(root).unlink()
+        return found
+
+    with monkeypatch.context() as sweeping:
+        sweeping.setattr(ivf_index.IvfIndex, "checked", swept)
+        inputs = pin_inputs(large, PromptRequest(QUESTION, ("demo",)))
+    assert inputs.models["store"] == f"faiss_ivf {training}"
+
+
+def test_the_recall_is_measured_again_after_a_retraining(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    note = root / "index" / "demo" / LISTS / inverted_lists.MEASURED
+    row = json.loads(note.read_text())
+    note.write_text(json.dumps({**row, "training": "another", "recall": 0.1}))
+    assert ingestion.status(large, "demo").inverted_lists.recall is None
+    inverted_lists.keep_up(large, "demo")
+    assert json.loads(note.read_text()) == row
+
+
+def test_what_is_removed_is_not_kept_mapped(root):
+    large = space(root)
+    ingest_project(large, "demo")
+    old = weakref.ref(ivf_index.opened(the_file(root)))
+    write(root, 900, random.Random(9))
+    ingest_project(large, "demo")
+    gc.collect()
+    assert old() is None
+
+
+def test_a_pull_keeps_the_training_and_makes_the_lists_again(root, tmp_path_factory):
+    from ragstream_core.services.publish_index import publish
+    from ragstream_core.services.pull_index import pull
+
+    place = str(tmp_path_factory.mktemp("place"))
+    reader_root = tmp_path_factory.mktemp("reader")
+    writer, reader = space(root), space(reader_root)
+    ingest_project(writer, "demo")
+    publish(writer, "demo", place)
+    pull(reader, place)
+    first = ivf_index.opened(the_file(reader_root)).training.digest
+    write(root, 900, random.Random(9))
+    ingest_project(writer, "demo")
+    publish(writer, "demo", place)
+    pull(reader, place)
+    assert ivf_index.opened(the_file(reader_root)).training.digest == first
+    assert the_file(reader_root).read_bytes() == the_file(root).read_bytes()
+    here, there = (ask(space).extras.inputs for space in (reader, writer))
+    assert here == replace(there, now=here.now)
+    view = open_view(reader_root / "index" / "demo")
+    proposer = inverted_lists.IvfProposer(reader, reader.config.chain().retrieval)
+    found = proposer.near(view, view.vectors, 1)
+    assert all(name in near for name, near in zip(view.chunk_ids, found, strict=True))
+    pull(reader, place, verify=True)  # the same generation: its lists stay usable
+    assert ask(reader).extras.inputs.models["store"] == f"faiss_ivf {first}"
