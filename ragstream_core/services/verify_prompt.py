@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from ragstream_core.errors import RagstreamError, RunCommand, UsageError
+from ragstream_core.index.view import open_view
+from ragstream_core.prompts.citations import Marker, parse_markers, shown_name
 from ragstream_core.prompts.compare import blocks_of
 from ragstream_core.prompts.fences import NAME_MAX
-from ragstream_core.prompts.render import ATTACHMENTS, FILES
+from ragstream_core.prompts.render import ATTACHMENTS, FILES, SAME_TEXT
 from ragstream_core.records.identity import Json, parse_chunk_id, sha256_hex
 from ragstream_core.wiring.file_sources import diffs_in
 from ragstream_core.wiring.file_states import (
@@ -22,13 +24,14 @@ from ragstream_core.wiring.file_states import (
     homes_of,
     state_now,
 )
-from ragstream_core.wiring.saved_prompts import selected_ids
+from ragstream_core.wiring.saved_prompts import decisions, prompt_text, selected_ids
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.wiring.workspace import Workspace
 
 INJECTED, QUOTED, DIFF = "injected", "quoted", "diff"
+REPEATED = ("near_duplicate", "duplicate_text")
 _FRAME = re.compile(
     r'<<DOC \d{1,6} {2}id="[A-Za-z0-9_.-]{1,80}" source="([A-Za-z0-9._~/%-]{1,200})"'
     r' span="\d{1,12}-\d{1,12}" sha256="([0-9a-f]{12})"(?: mode="(FULL|PACK|CUT)")? lines=\d{1,9}>>'
@@ -42,8 +45,8 @@ class ShownFile(NamedTuple):
         project: Its project; empty if that is not known.
         path: Relative to the project.
         sha256: Of its bytes then, or the first digits.
-        use: ``injected`` as ❖ FILES, ``quoted`` in excerpts, or ``diff``: its changes since its
-            last commit.
+        use: ``injected`` as ❖ FILES, ``quoted`` in excerpts or named below one, or ``diff``: its
+            changes since its last commit.
         state: See `state_now`.
     """
 
@@ -77,14 +80,15 @@ def verify_key(workspace: Workspace, key: str) -> ShownFiles:
     Raises:
         UnknownPrompt: No prompt under that key.
         IntegrityError: Its record is damaged.
-        RagstreamError: Its ledger is gone and cannot be made again.
+        RagstreamError: Its ledger or its rendering is gone and cannot be made again.
     """
     record = workspace.store.record(key)
     rows = [
         (*name.partition("/")[::2], sha256, INJECTED)
         for name, sha256 in record.inputs["receipts"].items()
     ]
-    versions = dict.fromkeys(_version(i) for i in selected_ids(workspace, record.prompt_key))
+    shown = [*selected_ids(workspace, record.prompt_key), *_named(workspace, record)]
+    versions = dict.fromkeys(map(_version, shown))
     for path, sha256 in filter(None, versions):
         homes = homes_of(workspace, record.inputs["pins"], path, sha256)
         rows.append((_nearest(workspace, homes, path, sha256), path, sha256, QUOTED))
@@ -122,12 +126,46 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
         path, use = unquote(match[1]), INJECTED if match[3] in ("FULL", "PACK") else QUOTED
         home, inner = _framed_home(workspace, projects, path, match[2])
         rows.append((home, inner, match[2], use))
+    rows += [_named_home(workspace, projects, marker) for marker in _also(blocks)]
     if not rows:
         raise UsageError(
             "this text frames no file and is not a recorded Super-Prompt",
             hint=(RunCommand("prompt", "… --out FILE"), " writes one; or give its key"),
         )
     return ShownFiles("", tuple(_stated(workspace, dict.fromkeys(rows))))
+
+
+def _named(workspace: Workspace, record: PromptRecord) -> list[str]:
+    """Return the ids of the passages that a recorded prompt names as the same below a frame."""
+    dropped = [r.chunk_id for r in decisions(workspace, record.prompt_key) if r.rule in REPEATED]
+    if not dropped:
+        return []
+    ids = tuple(marker.id for marker in _also(blocks_of(prompt_text(workspace, record))))
+    return [i for i in dropped if ids and sha256_hex(i).startswith(ids)]
+
+
+def _also(blocks: Mapping[str, str]) -> list[Marker]:
+    lines = blocks.get(ATTACHMENTS, "").split("\n")  # what is quoted begins otherwise
+    return [m for line in lines if line.startswith(SAME_TEXT) for m in parse_markers(line)]
+
+
+def _named_home(
+    workspace: Workspace, projects: Sequence[str], marker: Marker
+) -> tuple[str, str, str, str]:
+    """Return project, path and digest of what a marker names if an index has it still."""
+    for project in projects or workspace.projects():
+        try:
+            known = open_view(workspace.index_dir(project)).chunk_ids
+        except RagstreamError:
+            continue  # nothing is ingested there, or it is damaged: another one may have it
+        for path, sha256 in filter(None, map(_version, _with_id(known, marker.id))):
+            if shown_name(path) == marker.source:
+                return project, path, sha256[:12], QUOTED
+    return "", unquote(marker.source), "", QUOTED
+
+
+def _with_id(chunk_ids: Iterable[str], short_id: str) -> Iterator[str]:
+    return (i for i in chunk_ids if sha256_hex(i).startswith(short_id))
 
 
 def _framed_home(
