@@ -105,7 +105,11 @@ def tokens_short(prompt: SuperPrompt, chunk_id: str, counter: TokenCounter) -> L
     before = order[: order.index(chunk_id) + 1]
     picked, kind = set(prompt.final_selection_ids), is_past(chunks[chunk_id])
     left = [chunks[i] for i in before if i not in picked and is_past(chunks[i]) is kind]
-    return Lack(sum(framed_tokens(chunk, counter) for chunk in left), TOKENS)
+    also: dict[str, list[str]] = {}
+    for repeat, shown in prompt.extras.repeats.items():
+        also.setdefault(shown, []).append(chunks[repeat].source)
+    need = (framed_tokens(chunk, counter, also=also.get(chunk.id, ())) for chunk in left)
+    return Lack(sum(need), TOKENS)
 
 
 def _lack(distance: float, measure: str) -> Lack:
