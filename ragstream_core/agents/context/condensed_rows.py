@@ -57,7 +57,8 @@ def _rule(chunk: Chunk, picked: Selection, ended: Mapping[str, float]) -> tuple[
     if chunk.id in picked.tokens:
         return "within_budget", "fits the budget in rank order"
     if chunk.id in picked.left:
-        return "over_budget", "the token budget is used up by better ranked chunks"
+        whole = ", measured whole: windows were cut afterwards" if picked.windows else ""
+        return "over_budget", f"the token budget is used up by better ranked chunks{whole}"
     return "nothing_relevant", "no candidate is relevant to the task"
 
 
