@@ -17,7 +17,7 @@ from statistics import median
 from ragstream_core.evaluation.sentence_marks import is_binding, is_complete
 from ragstream_core.evaluation.separation import auc, recall_at
 from ragstream_core.ingestion.quality_gate import GoldQuestion
-from ragstream_core.prompts.blocks import file_texts, history_texts, selected_texts
+from ragstream_core.prompts.blocks import file_texts, history_texts, repeated_texts, selected_texts
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.json_form import Json
 from ragstream_core.records.s_ctx import Fact, PieceAnswer
@@ -109,7 +109,7 @@ class PromptMeasure:
         passages: How many excerpts there are.
         copies: How many of them repeat an earlier one.
         expected: How many files and passages the question names.
-        expected_shown: How many of them the prompt shows.
+        expected_shown: How many of them the prompt shows, or names as saying the same.
         answer_shown: Whether a right answer stands in the evidence; None if none is known.
         answer_in_facts: Whether one stands in a fact or a constraint; None likewise.
         tokens_before: Tokens of the evidence before the first right answer; None if there is none.
@@ -225,6 +225,7 @@ def _expected_shown(
     question: GoldQuestion, prompt: SuperPrompt, shown: Sequence[tuple[str, str]]
 ) -> int:
     sources = {source for source, _ in shown} | {file.path for file in prompt.extras.files}
+    sources |= {source.name for same in repeated_texts(prompt).values() for source, _ in same}
     texts = [plain(text) for text in _evidence(prompt)]
     held = sum(any(plain(passage) in text for text in texts) for passage in question.passages)
     return held + sum(path in sources for path in question.files)

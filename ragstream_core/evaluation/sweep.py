@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.agents.a5_format_enforcer import shown_texts
 from ragstream_core.ingestion.quality_gate import GoldQuestion
 from ragstream_core.platform.files import replace_text
+from ragstream_core.prompts.blocks import repeated_texts
 from ragstream_core.records import SuperPrompt
 
 if TYPE_CHECKING:
@@ -205,9 +206,13 @@ def point_of(
     for question, prompt in asked:
         before = _held(question, prompt, prompt.views_by_stage["reranked"])
         found += len(before)
-        kept += len(before & _held(question, prompt, prompt.views_by_stage["a3"]))
+        repeats, same = prompt.extras.repeats, repeated_texts(prompt)
+        view = [*prompt.views_by_stage["a3"], *repeats]
+        kept += len(before & _held(question, prompt, view))
         texts = shown_texts(prompt)
-        shown += len(before & _held(question, prompt, prompt.final_selection_ids, texts))
+        named = [i for i, holder in repeats.items() if same.get(holder)]
+        view = [*prompt.final_selection_ids, *named]
+        shown += len(before & _held(question, prompt, view, texts))
         candidates += len(prompt.views_by_stage["a3"])
         tokens += prompt.extras.enforced.total_tokens
     return Point(

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.prompts.blocks import shown_text
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
@@ -50,7 +51,7 @@ def lost_at(prompt: SuperPrompt, paragraph: str, answer: str) -> str:
     Returns:
         ``not found`` where no chunk of the paragraph was, ``other chunk`` where only chunks were
         that do not hold the answer, else the first stage whose view has none that does, or ``cut``
-        where the part that is shown ends before it.
+        where the parts that are shown do not hold it.
     """
     chunks = {c.id: c for c in prompt.base_context_chunks if c.source == paragraph}
     if not chunks:
@@ -62,8 +63,8 @@ def lost_at(prompt: SuperPrompt, paragraph: str, answer: str) -> str:
     for stage in STAGES:
         if not holders & set(prompt.views_by_stage[stage]):
             return stage
-    cuts = prompt.extras.cuts
-    shown = [chunks[i].snippet[: cuts.get(i)] for i in holders & set(prompt.final_selection_ids)]
+    selected = holders & set(prompt.final_selection_ids)
+    shown = [shown_text(prompt, chunks[i]) for i in selected]
     s_ctx = prompt.extras.s_ctx
     shown += [fact.text for fact in (*s_ctx.facts, *s_ctx.constraints)]
     return "" if any(wanted in _plain(text) for text in shown) else "cut"

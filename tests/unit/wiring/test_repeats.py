@@ -3,9 +3,15 @@
 import pytest
 
 from ragstream_core.answers.citations import citations_of, issued_by
+from ragstream_core.evaluation.prompt_quality import measured
+from ragstream_core.evaluation.sweep import point_of
+from ragstream_core.ingestion.quality_gate import GoldQuestion
 from ragstream_core.prompts.citations import answer_marker, parse_markers
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.verify_prompt import verify_key, verify_text
 from ragstream_core.services.why_not import why_not
+from ragstream_core.wiring.saved_prompts import save_prompt
 from tests.workspaces import ask, ask_and_keep, ingested_workspace
 
 QUESTION = "How many litres does pump seven move in an hour?"
@@ -62,6 +68,26 @@ def test_why_not_names_the_passage_and_a_replay_is_identical(space):
     assert replay_prompt(space, key).verdict == "identical"
 
 
+def test_a_source_that_is_only_named_is_compared_with_the_disk(tmp_path):
+    space = ingested_workspace(tmp_path, {}, DOCS)
+    prompt = ask(space, QUESTION)
+    key, text = save_prompt(space, prompt).prompt_key, prompt.extras.super_prompt
+    found = {row.path: row.state for row in verify_key(space, key).files}
+    assert found == dict.fromkeys(DOCS, "current")
+    (tmp_path / "doc_raw" / "demo" / "copy.md").write_text("Another text.\n")
+    found = {row.path: row.state for row in verify_key(space, key).files}
+    assert found == {**dict.fromkeys(DOCS, "current"), "copy.md": "changed"}
+    (space.store.root / key / "record.json").unlink()
+    framed = verify_text(space, text)
+    assert framed.prompt_key == ""
+    assert {row.path: row.state for row in framed.files} == found
+    ingest_project(space, "demo")  # no index knows the passage any more
+    assert {row.path: row.state for row in verify_text(space, text).files} == {
+        **found,
+        "copy.md": "unreadable",
+    }
+
+
 def test_a_passage_that_says_much_more_is_not_named_as_the_same(tmp_path):
     docs = {"a.md": f"# Pump seven\n\n{SAID}\n", "b.md": "# Pump seven\n"}
     prompt = ask(ingested_workspace(tmp_path, {}, docs), QUESTION)
@@ -76,3 +102,12 @@ def test_a_passage_that_says_much_more_is_not_named_as_the_same(tmp_path):
         f"Pump seven moves 400 litres {answer_marker('b.md', short)}.", issued_by(prompt)
     )
     assert not found.verified
+
+
+def test_an_expected_file_that_is_named_counts_as_kept_and_shown(space):
+    prompt = ask(space, QUESTION)
+    question = GoldQuestion(1, QUESTION, ("copy.md", "pump.md", "same.md"))
+    found = measured(question, prompt, len)
+    assert (found.expected, found.expected_shown) == (3, 3)
+    point = point_of([(question, prompt)], theta=0.25, relative=0.42, fingerprint="")
+    assert (point.kept_relevant, point.shown) == (1.0, 1.0)
