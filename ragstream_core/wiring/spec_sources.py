@@ -189,7 +189,7 @@ class Context:
         return cls(project, prompt_key, ordered, len(shown), prompt.extras.short_ids)
 
     def passages(self) -> list[tuple[Source, str]]:
-        """Return the passages that the prompt shows, best first, with their citations."""
+        """Return the passages that the prompt shows, here whole, best first, with citations."""
         best = list(self.chunks.values())[: self.shown]
         return [(self._source(c, c.span, c.snippet), c.snippet) for c in best]
 

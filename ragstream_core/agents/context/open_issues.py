@@ -23,7 +23,6 @@ from ragstream_core.records import Chunk
 from ragstream_core.records.s_ctx import Cited, OpenIssue, PieceAnswer
 from ragstream_core.text.instructions import is_saying, what_is_asked
 
-SENTENCE_SUPPORT = 0.45
 CHUNK_SUPPORT = 0.6
 CONFLICT_SIMILARITY = 0.6
 MAX_PIECE_CHARS = 160

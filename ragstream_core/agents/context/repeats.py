@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ragstream_core.agents.context.data_lines import data_kind
+from ragstream_core.agents.context.windows import CLOSED
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.records import Chunk
 from ragstream_core.text.memo import remembered
@@ -19,7 +20,6 @@ from ragstream_core.text.sentences import blocks, sentences_in
 
 MOST_MORE = 1.25
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]{1,200}?)(?<=\S)\1(?![\w*])")
-_CLOSED = re.compile(r"[.!?…。！？:：]\W*$")
 _QUOTES = str.maketrans("“”„‘’", '"""\'\'')
 
 
@@ -118,7 +118,7 @@ def _sentences(parts: Sequence[str]) -> Iterator[str]:
     held: list[str] = []
     for part in parts:
         held.append(part)
-        if _CLOSED.search(part):
+        if CLOSED.search(part):
             yield " ".join(held)
             held = []
     yield " ".join(held)

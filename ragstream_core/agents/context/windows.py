@@ -24,7 +24,7 @@ LONG_CHARS = 300
 AROUND = 1
 NEARLY_BEST = 0.7
 MOST = 0.7
-_CLOSED = re.compile(r"[.!?…。！？:：]\W*$")
+CLOSED = re.compile(r"[.!?…。！？:：]\W*$")
 _MARKS = re.compile(r"\s*(#{1,6})")
 Weigh = Callable[[str], float]
 """How much of what is asked a text holds, ≥ 0."""
@@ -85,7 +85,7 @@ def _sentences(text: str, start: int, end: int) -> list[Span]:
     """Return the sentences of a paragraph; a line's end alone ends none."""
     spans: list[Span] = []
     for a, b in sentences_in(text, start, end):
-        open_ = spans and not _CLOSED.search(text[slice(*spans[-1])])
+        open_ = spans and not CLOSED.search(text[slice(*spans[-1])])
         spans[-1:] = [(spans[-1][0], b)] if open_ else [*spans[-1:], (a, b)]
     return spans
 
