@@ -152,7 +152,7 @@ def test_a_turn_is_kept_only_if_it_is_asked_for(served, model, space):
     assert kept["ragstream"]["session"] == "lock-talk"
     (turn,) = turns(space, "lock-talk")
     assert turn.user == QUESTION and turn.assistant.startswith("Only **injected**")
-    follow = served.chat("And with two of them?", metadata={"session": "lock-talk"})
+    follow = served.chat("How does a lock restrict two?", metadata={"session": "lock-talk"})
     assert QUESTION in sent(model)[1], "the kept conversation goes on"
     assert follow.status_code == 200 and len(turns(space, "lock-talk")) == 1
 

@@ -247,7 +247,7 @@ def test_files_and_lock_change_the_next_prompt(indexed, server, piped):
     server.answers = [streamed("Yes, it is so.")]
     lines = ["/files add locks.md", "/lock on", QUESTION, "/files drop guide/locks.md", "/lock off",
              "/files", "/files drop locks.md", QUESTION]  # fmt: skip
-    done = piped(lines, "-p", "manual", "--json")
+    done = piped(lines, "-p", "manual", "--set", "retrieval.evidence=full", "--json")
     added, locked, first, dropped, unlocked, now, wrong, second = objects(done)
     assert added["files"] == ["guide/locks.md"] and locked["lock"] and not unlocked["lock"]
     assert (dropped["files"], now["files"]) == ([], [])
