@@ -6,19 +6,27 @@ The SDK is imported with the first request: who never sends one does not pay for
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import anyio
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ragstream_app.mcp.desk import Desk
 
 PATH = "/mcp"
 MAX_SESSIONS = 1000
 IDLE_S = 30 * 60.0
+_SESSION_ENDED = anyio.ClosedResourceError, anyio.BrokenResourceError
+"""What the SDK meets if a client sends a notice and ends its session before the notice is read."""
+
+
+def _is_a_fault(record: logging.LogRecord) -> bool:
+    """Return whether an error that the SDK logs is one; a session that has ended is none."""
+    return not (record.exc_info and isinstance(record.exc_info[1], _SESSION_ENDED))
 
 
 class McpOverHttp:
@@ -47,6 +55,7 @@ class McpOverHttp:
 
         from ragstream_app.mcp.server import make_server
 
+        logging.getLogger("mcp.server.streamable_http").addFilter(_is_a_fault)
         manager = StreamableHTTPSessionManager(
             make_server(self._desk), session_idle_timeout=IDLE_S, max_sessions=MAX_SESSIONS
         )
@@ -60,4 +69,17 @@ class McpOverHttp:
         self._wanted.set()
         await self._ready.wait()
         assert self._app is not None
-        await self._app(scope, receive, send)
+        complete = False
+
+        async def once(message: Message) -> None:
+            """Send one answer: the SDK accepts a notice, and answers again if it cannot read it."""
+            nonlocal complete
+            if not complete:
+                complete = message["type"] == "http.response.body" and not message.get("more_body")
+                await send(message)
+
+        try:
+            await self._app(scope, receive, once)
+        except _SESSION_ENDED:
+            if not complete:
+                raise
