@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import shutil
@@ -221,3 +222,31 @@ def onnx_embedder(models_dir):
     from ragstream_core.models.embedders.onnx_encoder import open_default
 
     return open_default(models_dir, workers=2)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL with pgvector for all tests of a worker; each has databases of its own in it."""
+    from tests.databases import PostgresServer
+
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def database(postgres, request):
+    """The address of an empty database."""
+    name = f"test_{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]}"
+    yield postgres.create(name)
+    postgres.drop(name)
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory):
+    """A Redis for all tests of a worker."""
+    from tests.databases import RedisServer
+
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
