@@ -31,6 +31,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "pdf": ("pdfplumber", "pypdfium2"),
     "convert": ("markitdown",),
     "tiktoken": ("tiktoken",),
+    "distributed": ("psycopg", "pgvector", "celery", "redis", "dagster_celery", "dagster_postgres"),
 }
 """Extra → modules that it brings; those of languages and of remote documents are not among them."""
 USES = {
@@ -45,6 +46,7 @@ USES = {
     "pdf": "PDF files",
     "convert": "Office and HTML files",
     "tiktoken": "OpenAI's token counts",
+    "distributed": "several machines: PostgreSQL and Celery workers",
 }
 """Extra → what people install it for."""
 STORES = {"chroma": "chroma", "faiss": "faiss", "faiss_ivf": "faiss"}
