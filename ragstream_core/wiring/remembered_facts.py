@@ -10,7 +10,7 @@ import datetime as dt
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.facts.candidate import MAX_CHARS, seems_secret
 from ragstream_core.conversations.facts.records import (
@@ -46,6 +46,26 @@ def is_secret(text: str) -> bool:
     return bool(find_secrets(text)) or seems_secret(text)
 
 
+class RememberedLine(NamedTuple):
+    """A line of a memory file, with the fact that it is.
+
+    Attributes:
+        target: ``user`` or ``company``.
+        text: The line.
+        id: Of the fact; empty for a line that a person wrote into the file.
+        turn: Id of the turn in which it was said; may be empty.
+        quote: The user's own words; may be empty.
+        form: Who made it: ``rules``, ``llm`` or ``hand``.
+    """
+
+    target: str
+    text: str
+    id: str = ""
+    turn: str = ""
+    quote: str = ""
+    form: str = HAND
+
+
 @dataclass(frozen=True)
 class FactMemory:
     """What is remembered in one data root.
@@ -72,12 +92,8 @@ class FactMemory:
         """
         return [fact for fact in self.facts() if fact.status == CANDIDATE]
 
-    def remembered(self) -> list[dict[str, Any]]:
-        """Return the bullets of both files as they stand; the files are brought up to date first.
-
-        Returns:
-            ``target, text, id`` (empty for a line that a person wrote into the file), ``turn``,
-            ``quote, form``, in the order of the files.
+    def remembered(self) -> list[RememberedLine]:
+        """Return the bullets of both files, in their order; the files are brought up to date first.
 
         Raises:
             RagstreamError: The journal or a file cannot be read, or a file not be written.
@@ -88,16 +104,10 @@ class FactMemory:
         for target in NAMES:
             for text in bullets(remembered_facts_files.read(self.workspace, target)):
                 fact = known.get((target, text))
-                rows.append(
-                    {
-                        "target": target,
-                        "text": text,
-                        "id": fact.id if fact else "",
-                        "turn": fact.turn if fact else "",
-                        "quote": fact.quote if fact else "",
-                        "form": fact.form if fact else HAND,
-                    }
-                )
+                row = RememberedLine(target, text)
+                if fact:
+                    row = RememberedLine(target, text, fact.id, fact.turn, fact.quote, fact.form)
+                rows.append(row)
         return rows
 
     def accept(self, which: str) -> FactState:
@@ -181,13 +191,13 @@ class FactMemory:
             OperationFailed: Disk full or failing.
         """
         rows = self.remembered()
-        named = [row for row in rows if row["text"] == which.strip() and not row["id"]]
+        named = [row for row in rows if row.text == which.strip() and not row.id]
         if named:
             require_persist(self.workspace)
-            remembered_facts_files.drop_line(self.workspace, named[0]["target"], named[0]["text"])
-            return str(named[0]["text"])
-        spoken = [row["id"] for row in rows if row["text"] == which.strip()]
-        standing = [fact for fact in self.facts() if fact.id in {row["id"] for row in rows}]
+            remembered_facts_files.drop_line(self.workspace, named[0].target, named[0].text)
+            return named[0].text
+        spoken = [row.id for row in rows if row.text == which.strip()]
+        standing = [fact for fact in self.facts() if fact.id in {row.id for row in rows}]
         try:
             return self.reject(spoken[0] if spoken else find_fact(standing, which).id).text
         except UsageError as error:

@@ -61,7 +61,7 @@ def test_every_call_may_be_the_last(template, tmp_path, effect, step):
             task = partial(getattr(FactMemory(space), step), fact.id)
             hit = hindered(task, call, effect, n, tmp_path)
             now = open_root(root)
-            rows = [row["text"] for row in FactMemory(now).remembered()]
+            rows = [row.text for row in FactMemory(now).remembered()]
             status = FactMemory(now).facts()[0].status
             wanted = status == "accepted"
             assert (LINE[2:-1] in rows) is wanted and OTHER[2:-1] in rows

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +14,7 @@ from ragstream_app.session import emit_json, note, session_of
 if TYPE_CHECKING:
     from ragstream_core.conversations.facts.records import FactState
     from ragstream_core.records.identity import Json
+    from ragstream_core.wiring.fact_finder import FoundFact
     from ragstream_core.wiring.remembered_facts import FactMemory
 
 SCAN_EPILOG = """**Examples**
@@ -48,13 +48,13 @@ def show(ctx: typer.Context, as_json: options.Json = False) -> None:
     memory = _memory(ctx)
     rows = memory.remembered()
     if as_json:
-        emit_json({"facts": rows})
+        emit_json({"facts": [row._asdict() for row in rows]})
         return
     for target in ("user", "company"):
-        mine = [row for row in rows if row["target"] == target]
+        mine = [row for row in rows if row.target == target]
         typer.echo(f"{target}:" if mine else f"{target}: nothing")
         for row in mine:
-            typer.echo(f"  {row['id'][-8:] or 'by hand ':<8}  {printable(row['text'])}")
+            typer.echo(f"  {row.id[-8:] or 'by hand ':<8}  {printable(row.text)}")
     waiting = len(memory.candidates())
     if waiting:
         note(f"{waiting} more wait for you; next: ragstream memory candidates")
@@ -201,7 +201,7 @@ def scan(
         emit_json({"dry_run": dry_run, "turns": analysis.turns, "facts": rows})
         return
     for row in found:
-        _print_found(row.to_json())
+        _print_found(row)
     new = sum(not row.why for row in found)
     verb = "would be proposed" if dry_run else "proposed"
     typer.echo(f"{analysis.turns} turns read, {new} facts {verb}, {len(found) - new} skipped")
@@ -235,15 +235,15 @@ def _print(fact: FactState) -> None:
         typer.echo(f"          you: {quote}  ({fact.form}, {fact.confidence:.2f})")
 
 
-def _print_found(row: Mapping[str, Any]) -> None:
+def _print_found(row: FoundFact) -> None:
     from ragstream_app.output.words import printable
 
-    name = row["id"][-8:] or ("passed" if row["skipped"] else "new")
-    typer.echo(f"{name:<8}  #{row['seq']:<5} {row['target']:<7}  {printable(row['text'])}")
-    if row["skipped"]:
-        typer.echo(f"          {printable(row['skipped'])}")
-    if row["advice"]:
-        typer.echo(f"          if that changed: {printable(row['advice'])}")
+    name, fact = row.fact[-8:] or ("passed" if row.why else "new"), row.candidate
+    typer.echo(f"{name:<8}  #{row.seq:<5} {fact.target:<7}  {printable(fact.text)}")
+    if row.why:
+        typer.echo(f"          {printable(row.why)}")
+    if row.advice:
+        typer.echo(f"          if that changed: {printable(row.advice)}")
 
 
 def _note(text: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from ragstream_core.conversations.facts.records import FactState
-    from ragstream_core.wiring.remembered_facts import FactMemory
+    from ragstream_core.wiring.remembered_facts import FactMemory, RememberedLine
 
 PLACE = "memory"
 _HELD_KEY = "memory_held"
@@ -44,12 +44,12 @@ class Held:
     Attributes:
         state: What it was read at.
         facts: All facts, the oldest first.
-        remembered: Rows of `FactMemory.remembered`.
+        remembered: The lines of both files.
     """
 
     state: tuple[object, ...]
     facts: tuple[FactState, ...] = ()
-    remembered: tuple[dict[str, Any], ...] = ()
+    remembered: tuple[RememberedLine, ...] = ()
 
 
 def show() -> None:
@@ -155,12 +155,12 @@ def _remembered(held: Held) -> None:
     rows = held.remembered
     st.text("Remembered: these lines stand in every prompt." if rows else NOTHING)
     for target, whom in ABOUT.items():
-        mine = [row for row in rows if row["target"] == target]
+        mine = [row for row in rows if row.target == target]
         if mine:
             with st.container(border=True, key=f"remembered_{target}", gap="small"):
                 st.text(f"About {whom}")
                 for n, row in enumerate(mine[-MOST_LINES:]):
-                    _line(row, f"forget {target} {n} {row['text']}")
+                    _line(row, f"forget {target} {n} {row.text}")
     if len(rows) > MOST_LINES:
         st.text("Older lines are not shown here; ragstream memory show lists all of them.")
     with st.popover("Add a line", width="stretch"):
@@ -174,16 +174,16 @@ def _remembered(held: Held) -> None:
         )
 
 
-def _line(row: dict[str, Any], key: str) -> None:
+def _line(row: RememberedLine, key: str) -> None:
     words, press = st.columns([5, 1], gap="small", vertical_alignment="center")
-    words.text(row["text"])
+    words.text(row.text)
     press.button(
         "Forget",
         key=key,
         width="stretch",
         disabled=not persisting(),
         on_click=notices.attempt,
-        args=(PLACE, partial(_forget, dict(row))),
+        args=(PLACE, partial(_forget, row)),
     )
 
 
@@ -236,8 +236,8 @@ def _reword(fact: str, key: str) -> Notice:
     return Notice([f"says now: {done.text}"])
 
 
-def _forget(row: dict[str, Any]) -> Notice:
-    return Notice([f"forgotten: {_memory().remove(row['id'] or row['text'])}"])
+def _forget(row: RememberedLine) -> Notice:
+    return Notice([f"forgotten: {_memory().remove(row.id or row.text)}"])
 
 
 def _add() -> Notice:

@@ -149,7 +149,7 @@ def test_lines_of_people_stay_and_can_be_forgotten(space):
     memory.add("The user plays the viola.", "user")
     text = path.read_text()
     assert text.startswith("# About me\n\n- The user works in Lisbon.\n* not a bullet of ours\n")
-    assert [row["form"] for row in memory.remembered()] == ["hand"] * 3
+    assert [row.form for row in memory.remembered()] == ["hand"] * 3
     assert memory.remove("By hand.") == "By hand." and memory.remove(mine.id)
     assert path.read_text() == "# About me\n\n* not a bullet of ours\n- The user plays the viola.\n"
     with pytest.raises(UsageError):
@@ -164,7 +164,7 @@ def test_a_line_that_a_person_deleted_stays_deleted_and_a_lost_file_comes_back(s
     path = remembered_facts_files.facts_dir(space) / NAMES["user"]
     path.write_text("- The user plays the viola.\n")
     memory.add("The user is left-handed.", "user")
-    assert [row["text"] for row in memory.remembered()] == [
+    assert [row.text for row in memory.remembered()] == [
         "The user plays the viola.", "The user is left-handed.",
     ]  # fmt: skip
     path.unlink()

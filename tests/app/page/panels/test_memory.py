@@ -38,7 +38,7 @@ def test_facts_are_found_accepted_edited_and_undone(space):
     assert role in texts(page)
     assert any(f"you said: {SAID.partition('.')[0]}" in text for text in texts(page))
     press(page, "Accept")
-    assert [row["text"] for row in FactMemory(space).remembered()] == [role]
+    assert [row.text for row in FactMemory(space).remembered()] == [role]
     press(page, "Reject")
     control(page, "toggle", "Decided (2)").set_value(True)
     run(page)
@@ -47,7 +47,7 @@ def test_facts_are_found_accepted_edited_and_undone(space):
     run(page)
     next(b for b in page.button if b.label == "Keep these words" and not b.disabled).click()
     run(page)
-    assert [row["text"] for row in FactMemory(space).remembered()] == ["The user is an analyst."]
+    assert [row.text for row in FactMemory(space).remembered()] == ["The user is an analyst."]
     for _ in range(2):
         fact = next(f for f in FactMemory(space).facts() if f.text.startswith("The user is a"))
         page.button(key=f"Undo {fact.id}").click()
@@ -76,7 +76,7 @@ def test_a_line_is_added_and_forgotten(space):
     next(i for i in page.text_input if i.label == "The fact").set_value("The user sings.")
     run(page)
     click(page, "Remember it")
-    assert [row["text"] for row in FactMemory(space).remembered()] == ["The user sings."]
+    assert [row.text for row in FactMemory(space).remembered()] == ["The user sings."]
     next(i for i in page.text_input if i.label == "The fact").set_value("My PIN is 4411.")
     run(page)
     click(page, "Remember it")
