@@ -275,9 +275,9 @@ def print_gold(report: GoldReport) -> None:
     """Print a line an expected item with its rank, the worst first, and the figures."""
     found = report.to_json()
     rows = [
-        (rank, row["line"], item, row["question"])
-        for row in found["results"]
-        for item, rank in zip(row["expected"], row["ranks"], strict=True)
+        (rank, row.line, item, row.question)
+        for row in report.rows
+        for item, rank in zip(row.expected, row.ranks, strict=True)
     ]
     rows.sort(key=lambda row: (row[0] != 0, -row[0], row[1]))
     head = ("rank", "line", "expected", "question")

@@ -115,7 +115,8 @@ def embedding_metadata(stats: IngestionStats) -> Metadata:
 
 def index_metadata(stats: IngestionStats) -> Metadata:
     """Return which generation is the newest, how large it is, and what making it took."""
-    quality: Metadata = {k: stats.quality[k] for k in ("recall", "mrr") if k in stats.quality}
+    found = stats.quality.figures if stats.quality else None
+    quality: Metadata = {"recall": found.recall, "mrr": found.mrr} if found else {}
     return {
         "generation": stats.generation,
         "committed": stats.committed,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, commit, repair
@@ -226,7 +226,7 @@ class Ingest:
             ),
             digest=newest.digest if newest else "",
             refused=verdict.refused if verdict else "",
-            quality=_quality(verdict),
+            quality=verdict,
         )
 
 
@@ -235,13 +235,6 @@ def _require_documents(documents: DocumentTree, project: str, config: IngestionC
         require_folder(documents.roots[0].path)
     elif not config.accept_missing:
         documents.require_present(documents.missing(), project, all_of_them=config.rebuild)
-
-
-def _quality(verdict: GateVerdict | None) -> dict[str, Any]:
-    if verdict is None:
-        return {}
-    before = verdict.before.to_json() if verdict.before else None
-    return {**verdict.figures.to_json(), "before": before}
 
 
 _PROGRESS_EVERY_S = 0.25

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ragstream_core.errors import UsageError
 
@@ -153,6 +153,13 @@ class GateVerdict:
     refused: str = ""
     worse: tuple[str, ...] = ()
 
+    def to_json(self) -> dict[str, Json]:
+        """Return the figures, with those of the last generation under ``before``."""
+        return {
+            **self.figures.to_json(),
+            "before": self.before.to_json() if self.before else None,
+        }
+
 
 class QualityGate(Protocol):
     """Judges a generation before it is committed."""
@@ -207,7 +214,7 @@ def _question(where: str, number: int, line: str) -> GoldQuestion:
     return found
 
 
-def _check(where: str, row: dict[str, Any], found: GoldQuestion) -> None:
+def _check(where: str, row: Mapping[str, object], found: GoldQuestion) -> None:
     """Refuse what contradicts itself.
 
     Raises:
@@ -227,7 +234,7 @@ def _check(where: str, row: dict[str, Any], found: GoldQuestion) -> None:
             raise UsageError(f"{where}: {pattern!r} is no regular expression: {error}") from None
 
 
-def _texts(where: str, row: dict[str, Any], name: str) -> tuple[str, ...]:
+def _texts(where: str, row: Mapping[str, object], name: str) -> tuple[str, ...]:
     one, many = row.get(name), row.get(f"{name}s", [])
     values = [*([] if one is None else [one]), *(many if isinstance(many, list) else [many])]
     if not all(isinstance(value, str) and value.strip() for value in values):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.quality_gate import GateVerdict
 
 FILE_KEYS = ("scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped")
 
@@ -35,8 +38,7 @@ class IngestionStats:
         warnings: What went wrong after the commit, or was left for the next ingest.
         digest: Digest of the newest generation, or empty.
         refused: Why the quality gate kept the old generation; empty where it did not.
-        quality: Figures on the gold questions: ``recall``, ``mrr``, ``k``, ``questions``, and
-            ``before`` with those of the last generation; empty without gold questions.
+        quality: What the gold questions say of it; None without any.
     """
 
     project: str
@@ -58,7 +60,7 @@ class IngestionStats:
     warnings: tuple[str, ...] = ()
     digest: str = ""
     refused: str = ""
-    quality: dict[str, Any] = field(default_factory=dict)
+    quality: GateVerdict | None = None
 
     def __str__(self) -> str:
         """Return what it did on one line."""
@@ -88,7 +90,7 @@ class IngestionStats:
             "model_seconds": round(self.model_seconds, 3),
             "after_commit_seconds": round(self.after_commit_s, 3),
             "refused": self.refused,
-            "quality": self.quality,
+            "quality": self.quality.to_json() if self.quality else {},
         }
 
 

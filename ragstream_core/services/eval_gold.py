@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.index.view import open_view
-from ragstream_core.wiring.quality_gate import gate_of, no_gold_questions, question_rows
+from ragstream_core.wiring.quality_gate import GoldRow, gate_of, gold_rows, no_gold_questions
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.quality_gate import Figures, GoldQuestion
     from ragstream_core.ports import Progress
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -39,7 +40,12 @@ class GoldReport:
         """How many expected items are not among the first k."""
         return sum(not rank for found in self.ranks for rank in found)
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def rows(self) -> list[GoldRow]:
+        """A row a question."""
+        return gold_rows(self.questions, self.ranks)
+
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form; passages are named by their place."""
         return {
             "project": self.project,
@@ -47,8 +53,13 @@ class GoldReport:
             **self.figures.to_json(),
             "missed": self.missed,
             "results": [
-                {name: row[name] for name in ("line", "question", "expected", "ranks")}
-                for row in question_rows(self.questions, self.ranks)
+                {
+                    "line": row.line,
+                    "question": row.question,
+                    "expected": list(row.expected),
+                    "ranks": list(row.ranks),
+                }
+                for row in self.rows
             ],
         }
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index.schema import CATALOG_NAME
@@ -122,13 +122,13 @@ class ProjectGate:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
             return GateVerdict(figures, before)
-        rows = question_rows(self.questions, ranks, ranks_before)
+        rows = gold_rows(self.questions, ranks, ranks_before)
         report = {
             "refused": refused,
             "parent": parent.n if parent else 0,
             "figures": figures.to_json(),
             "before": before.to_json() if before else None,
-            "questions": rows,
+            "questions": [row._asdict() for row in rows],
         }
         replace_text(path, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
         return GateVerdict(figures, before, refused, _worse(rows, self.rules.k))
@@ -187,12 +187,30 @@ class ProjectGate:
         return rank
 
 
-def question_rows(
+class GoldRow(NamedTuple):
+    """Where one gold question's expected items stand; no text of a passage is kept.
+
+    Attributes:
+        line: Line of the question, from 1.
+        question: What is asked.
+        expected: Paths, and passages by their place: ``passage 1``.
+        ranks: The 1-based rank of each; 0: not found.
+        ranks_before: The same of the last generation; None: unknown.
+    """
+
+    line: int
+    question: str
+    expected: tuple[str, ...]
+    ranks: tuple[int, ...]
+    ranks_before: tuple[int, ...] | None = None
+
+
+def gold_rows(
     questions: Sequence[GoldQuestion],
     ranks: Sequence[Sequence[int]],
     before: Sequence[Sequence[int]] = (),
-) -> list[dict[str, Any]]:
-    """Return a row a question; a passage is named by its place, so that no text is kept.
+) -> list[GoldRow]:
+    """Return a row a question.
 
     Args:
         questions: The gold questions.
@@ -200,32 +218,28 @@ def question_rows(
         before: The same of the last generation; empty: unknown.
     """
     return [
-        {
-            "line": question.line,
-            "question": question.question,
-            "expected": [
-                *question.files,
-                *(f"passage {n}" for n in range(1, len(question.passages) + 1)),
-            ],
-            "ranks": list(found),
-            "ranks_before": list(before[at]) if before else None,
-        }
+        GoldRow(
+            question.line,
+            question.question,
+            (*question.files, *(f"passage {n + 1}" for n in range(len(question.passages)))),
+            tuple(found),
+            tuple(before[at]) if before else None,
+        )
         for at, (question, found) in enumerate(zip(questions, ranks, strict=True))
     ]
 
 
-def _worse(rows: Sequence[dict[str, Any]], k: int) -> tuple[str, ...]:
+def _worse(rows: Sequence[GoldRow], k: int) -> tuple[str, ...]:
     """Return, for people, what is not found any more, or not found at all."""
     said = []
     for row in rows:
-        last = row["ranks_before"] or [0] * len(row["ranks"])
-        for name, now, was in zip(row["expected"], row["ranks"], last, strict=True):
+        last = row.ranks_before or [0] * len(row.ranks)
+        for name, now, was in zip(row.expected, row.ranks, last, strict=True):
             if not now or (was and now > was):
                 place = f"rank {now}" if now else f"not among the first {k}"
                 told = f", was rank {was}" if was else ""
-                said.append(
-                    f"{GOLD_NAME} line {row['line']}: {row['question']!r} → {name}: {place}{told}"
-                )
+                where = f"{GOLD_NAME} line {row.line}: {row.question!r}"
+                said.append(f"{where} → {name}: {place}{told}")
     more = [f"and {len(said) - SHOWN} more, see {REPORT_NAME}"] if len(said) > SHOWN else []
     return (*said[:SHOWN], *more)
 
@@ -257,10 +271,10 @@ def kept_quality(workspace: Workspace, project: str) -> KeptQuality:
         return KeptQuality(None, "", "no generation yet")
     kept = kept_generations(index_dir)[-2:]
     newest = Figures.of(kept[-1].provenance) if kept else None
-    report = refusal(workspace, project, kept[-1].n if kept else 0)
-    if report is not None:
+    refused = refusal(workspace, project, kept[-1].n if kept else 0)
+    if refused:
         where = f"see {index_dir / REPORT_NAME}"
-        return KeptQuality(newest, f"a newer state was refused: {report['refused']}; {where}", "")
+        return KeptQuality(newest, f"a newer state was refused: {refused}; {where}", "")
     if newest is None:
         return KeptQuality(None, "", f"made without questions in {gold_path(workspace, project)}")
     before = Figures.of(kept[0].provenance) if len(kept) > 1 else None
@@ -271,11 +285,11 @@ def kept_quality(workspace: Workspace, project: str) -> KeptQuality:
     return KeptQuality(newest, worse, "" if comparable else "nothing comparable before it")
 
 
-def refusal(workspace: Workspace, project: str, generation: int) -> dict[str, Any] | None:
-    """Return the report on the candidate that was refused after ``generation``, if it was."""
+def refusal(workspace: Workspace, project: str, generation: int) -> str:
+    """Return why a candidate was refused after ``generation``; empty if none was."""
     try:
         text = (workspace.index_dir(project) / REPORT_NAME).read_text(encoding="utf-8")
         report = json.loads(text)
-        return report if report["parent"] == generation else None
+        return str(report["refused"]) if report["parent"] == generation else ""
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return ""

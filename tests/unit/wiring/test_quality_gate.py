@@ -55,7 +55,7 @@ def gold(space, rows=GOLD):
 
 def test_without_gold_questions_nothing_is_asked(space):
     stats = ingest_project(space, "demo")
-    assert (stats.committed, stats.refused, stats.quality) == (True, "", {})
+    assert (stats.committed, stats.refused, stats.quality) == (True, "", None)
     assert "quality" not in open_view(space.index_dir("demo")).pinned.provenance
 
 
@@ -74,10 +74,10 @@ def test_the_figures_stand_in_the_generation(space):
     gold(space)
     stats = ingest_project(space, "demo")
     assert stats.committed and not stats.refused
-    assert (stats.quality["recall"], stats.quality["mrr"]) == (1.0, 1.0)
-    assert stats.quality["before"] is None
+    assert (stats.quality.figures.recall, stats.quality.figures.mrr) == (1.0, 1.0)
+    assert stats.quality.before is None
     kept = Figures.of(open_view(space.index_dir("demo")).pinned.provenance)
-    assert kept.to_json() == {k: v for k, v in stats.quality.items() if k != "before"}
+    assert kept == stats.quality.figures
     assert ingestion.unchanged(space, "demo") is not None
 
 
@@ -96,7 +96,8 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     assert lost.endswith("→ logs.md: not among the first 1, was rank 1")
     forget_views()
     assert open_view(space.index_dir("demo")).chunk_ids == before.chunk_ids
-    report = quality_gate.refusal(space, "demo", 1)
+    assert quality_gate.refusal(space, "demo", 1) == stats.refused
+    report = json.loads((space.index_dir("demo") / quality_gate.REPORT_NAME).read_text())
     assert report["figures"]["recall"] == 0.5 and report["before"]["recall"] == 1.0
     # nothing was marked: the next ingest sees the same change, embeds nothing, refuses again
     assert ingestion.unchanged(space, "demo") is None
@@ -106,7 +107,7 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     target.write_text(DOCS["logs.md"] + "\nThey are compressed.\n")
     healed = ingest_project(space, "demo")
     assert healed.committed and healed.generation == 2
-    assert quality_gate.refusal(space, "demo", 2) is None
+    assert quality_gate.refusal(space, "demo", 2) == ""
     assert ingestion.unchanged(space, "demo") is not None
 
 
@@ -128,7 +129,7 @@ def test_a_wider_tolerance_lets_it_through(space):
     (docs_of(space) / "logs.md").unlink()
     assert ingest_project(space, "demo").refused
     stats = ingest_project(make(space.data_dir, recall_tolerance=1.0), "demo")
-    assert stats.committed and stats.quality["before"]["recall"] == 1.0
+    assert stats.committed and stats.quality.before.recall == 1.0
 
 
 def test_changed_questions_are_asked_of_both_generations(space):
@@ -138,7 +139,7 @@ def test_changed_questions_are_asked_of_both_generations(space):
     (docs_of(space) / "new.md").write_text("# New\n\nNothing about logs.\n")
     stats = ingest_project(space, "demo")
     assert stats.committed
-    assert stats.quality["before"]["recall"] == stats.quality["recall"] == 0.6667
+    assert stats.quality.before.recall == stats.quality.figures.recall == 0.6667
 
 
 def test_a_candidate_is_exactly_what_the_commit_publishes(space):
