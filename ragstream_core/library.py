@@ -18,13 +18,13 @@ from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer
+    from ragstream_core.conversations.sessions import HistoryTurn
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.ports import PhaseProgress
     from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.services.build_prompt import Prompt
     from ragstream_core.services.explain import Explanation
     from ragstream_core.services.search import SearchResult
-    from ragstream_core.services.turns import HistoryTurn
 
 __all__ = ["History", "PromptOptions", "RAGstream"]
 
@@ -94,7 +94,8 @@ class History:
             OperationFailed: Disk full or failing; the turn is not kept.
         """
         from ragstream_core.conversations.journal.records import Turn
-        from ragstream_core.services import external_reply, turns
+        from ragstream_core.conversations.sessions import HistoryTurn
+        from ragstream_core.services import external_reply
         from ragstream_core.wiring import journal
 
         space = self.workspace
@@ -104,9 +105,8 @@ class History:
             tags=tuple(tags), projects=_names(projects), importance=importance,
         )  # fmt: skip
         if not answers:
-            return turns.kept_turn(journal.append_turn(space, turn))
-        entry, _ = external_reply.append_external(space, turn, answers=answers)
-        return turns.kept_turn(entry)
+            return HistoryTurn.of(journal.append_turn(space, turn))
+        return HistoryTurn.of(external_reply.append_external(space, turn, answers=answers)[0])
 
     def show(
         self, session: str = "", *, tags: Sequence[str] = (), last: int = 0
@@ -121,9 +121,9 @@ class History:
         Raises:
             IntegrityError: A newer version of the program wrote the journal.
         """
-        from ragstream_core.services import turns
+        from ragstream_core.wiring import journal
 
-        return turns.turns(self.workspace, session, tags=tags, last=last)
+        return tuple(journal.show(self.workspace, session, tags=tags, last=last))
 
     def search(
         self, text: str, *, session: str = "", tags: Sequence[str] = (), k: int = 10

@@ -11,9 +11,8 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
@@ -30,27 +29,87 @@ from ragstream_core.platform.files import make_private_dir, replace_bytes, repla
 from ragstream_core.records.identity import Json
 
 
-def turn_rows(
-    log: Journal, session: str = "", *, tags: Sequence[str] = (), last: int = 0
-) -> list[dict[str, Any]]:
-    """Return turns in the order of the journal, with their current tags; cleared ones never.
+@dataclass(frozen=True, slots=True, repr=False)
+class HistoryTurn:
+    """One question with its answer, as it was said, with its tags of now.
 
-    Args:
-        log: The journal.
-        session: Only this conversation; "": all.
-        tags: Only turns with all of these.
-        last: Only so many, the newest; 0: all.
-
-    Returns:
-        Rows ``id, seq, session_id, timestamp, user_text, assistant_text, tags, source, projects,
-        active_dbs, importance, status, prompt_key, speakers, citations, versions, origin,
-        origin_turn``; a question without an answer has the status ``unanswered``.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
+    Attributes:
+        seq: Its number in the journal.
+        turn: What the journal has of it, with the tags of now; a question without an answer has
+            the status ``unanswered``.
+        score: How well it fits a search, 0 or more; 0 if it was not searched for.
     """
-    rows = list(_rows(log, session, set(tags)))
-    return rows[-last:] if last else rows
+
+    seq: int
+    turn: Turn
+    score: float = 0.0
+
+    @classmethod
+    def of(cls, entry: Entry) -> HistoryTurn:
+        """Return a turn as it was kept just now.
+
+        Args:
+            entry: Its entry in the journal; its record is a turn.
+        """
+        assert isinstance(entry.record, Turn)
+        return cls(entry.seq, entry.record)
+
+    @property
+    def id(self) -> str:
+        """Its id, which never changes."""
+        return self.turn.id
+
+    @property
+    def session(self) -> str:
+        """The conversation that it belongs to."""
+        return self.turn.session_id
+
+    @property
+    def user(self) -> str:
+        """What was asked."""
+        return self.turn.user_text
+
+    @property
+    def assistant(self) -> str:
+        """What was answered; may be empty."""
+        return self.turn.assistant_text
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags of now."""
+        return self.turn.tags
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the fields as `ragstream history show --json` prints them."""
+        turn = self.turn
+        return {
+            "id": turn.id,
+            "seq": self.seq,
+            "session_id": turn.session_id,
+            "timestamp": turn.timestamp,
+            "user_text": turn.user_text,
+            "assistant_text": turn.assistant_text,
+            "tags": list(turn.tags),
+            "source": turn.source,
+            "projects": list(turn.projects),
+            "active_dbs": list(turn.active_dbs),
+            "importance": turn.importance,
+            "status": turn.status,
+            "prompt_key": turn.prompt_key,
+            "speakers": list(turn.speakers),
+            "citations": [dict(c) for c in turn.citations],
+            "versions": [dict(v) for v in turn.versions],
+            "origin": turn.origin,
+            "origin_turn": turn.origin_turn,
+        }
+
+    def __str__(self) -> str:
+        """Return question and answer."""
+        return f"{self.user}\n\n{self.assistant}".strip()
+
+    def __repr__(self) -> str:
+        """Return number, session and the beginning of the question on one line."""
+        return f"HistoryTurn(seq={self.seq}, session={self.session!r}, user={self.user[:40]!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +137,49 @@ class SessionRow:
         return asdict(self)
 
 
-def sessions_of(rows: Iterable[Mapping[str, Any]]) -> list[SessionRow]:
+def turn_rows(
+    log: Journal, session: str = "", *, tags: Sequence[str] = (), last: int = 0
+) -> list[HistoryTurn]:
+    """Return turns in the order of the journal, with their current tags; cleared ones never.
+
+    Args:
+        log: The journal.
+        session: Only this conversation; "": all.
+        tags: Only turns with all of these.
+        last: Only so many, the newest; 0: all.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    rows = list(_rows(log, session, set(tags)))
+    return rows[-last:] if last else rows
+
+
+def sessions_of(rows: Iterable[HistoryTurn]) -> list[SessionRow]:
     """Return the conversations of some turns, the one with the newest turn last.
 
     Args:
         rows: Of `turn_rows`, in their order.
     """
-    turns: dict[str, list[Mapping[str, Any]]] = {}
+    turns: dict[str, list[HistoryTurn]] = {}
     for row in rows:
-        own = turns.pop(row["session_id"], [])
+        own = turns.pop(row.session, [])
         own.append(row)
-        turns[row["session_id"]] = own
+        turns[row.session] = own
     return [
         SessionRow(
             name,
             len(own),
-            own[0]["timestamp"],
-            own[-1]["timestamp"],
-            own[-1]["seq"],
-            dict(Counter(tag for row in own for tag in row["tags"])),
+            own[0].turn.timestamp,
+            own[-1].turn.timestamp,
+            own[-1].seq,
+            dict(Counter(tag for row in own for tag in row.tags)),
         )
         for name, own in turns.items()
     ]
 
 
-def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Json]]:
+def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[HistoryTurn]:
     entries = [e for e in log.entries() if isinstance(e.record, Turn | Asked)]
     folded = apply_edits(log.entries())
     answered = {e.record.asked for e in entries if isinstance(e.record, Turn) and e.record.asked}
@@ -114,7 +191,7 @@ def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Json
         if isinstance(turn, Turn) and session in ("", turn.session_id):
             now = folded.tags(turn.id, turn.tags)
             if tags <= set(now):
-                yield turn_row(entry, turn, now)
+                yield HistoryTurn(entry.seq, replace(turn, tags=now))
 
 
 def _as_turn(asked: Asked) -> Turn:
@@ -127,30 +204,6 @@ def _as_turn(asked: Asked) -> Turn:
         prompt_key=asked.prompt_key,
         status="unanswered",
     )
-
-
-def turn_row(entry: Entry, turn: Turn, tags: tuple[str, ...]) -> dict[str, Any]:
-    """Return a turn as a row of `turn_rows`, with the given tags."""
-    return {
-        "id": turn.id,
-        "seq": entry.seq,
-        "session_id": turn.session_id,
-        "timestamp": turn.timestamp,
-        "user_text": turn.user_text,
-        "assistant_text": turn.assistant_text,
-        "tags": list(tags),
-        "source": turn.source,
-        "projects": list(turn.projects),
-        "active_dbs": list(turn.active_dbs),
-        "importance": turn.importance,
-        "status": turn.status,
-        "prompt_key": turn.prompt_key,
-        "speakers": list(turn.speakers),
-        "citations": [dict(c) for c in turn.citations],
-        "versions": [dict(v) for v in turn.versions],
-        "origin": turn.origin,
-        "origin_turn": turn.origin_turn,
-    }
 
 
 MARK_NAME = ".sessions.json"

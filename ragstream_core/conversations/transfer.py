@@ -28,6 +28,7 @@ from ragstream_core.conversations.journal.records import (
     record_json,
     uuid7,
 )
+from ragstream_core.conversations.sessions import HistoryTurn
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
@@ -70,21 +71,21 @@ def jsonl_lines(entries: Iterable[Entry]) -> Iterator[str]:
         yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+def markdown(rows: Sequence[HistoryTurn]) -> str:
     """Return turns as Markdown, a section a conversation; texts stay verbatim, quoted.
 
     Args:
-        rows: Of `sessions.turn_rows`.
+        rows: The turns, in their order.
     """
     parts: list[str] = []
     session = None
     for row in rows:
-        if row["session_id"] != session:
-            session = row["session_id"]
+        if row.session != session:
+            session = row.session
             parts.append(f"# {session}\n")
-        tags = " ".join(f"`{tag}`" for tag in row["tags"])
-        parts.append(f"## {row['timestamp']} · turn {row['seq']} {tags}".rstrip() + "\n")
-        sides = zip(row["speakers"], (row["user_text"], row["assistant_text"]), strict=True)
+        tags = " ".join(f"`{tag}`" for tag in row.tags)
+        parts.append(f"## {row.turn.timestamp} · turn {row.seq} {tags}".rstrip() + "\n")
+        sides = zip(row.turn.speakers, (row.user, row.assistant), strict=True)
         parts += [f"**{name}**\n\n{_quoted(text)}\n" for name, text in sides if text]
     return "\n".join(parts)
 

@@ -12,10 +12,10 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import TagEdit, project_tag
-from ragstream_core.conversations.sessions import turn_rows
+from ragstream_core.conversations.sessions import HistoryTurn, turn_rows
 from ragstream_core.conversations.transfer import (
     Imported,
     exported,
@@ -47,7 +47,7 @@ def adopt(
     undo: bool = False,
     dry_run: bool = False,
     now: dt.datetime | None = None,
-) -> list[dict[str, Any]]:
+) -> list[HistoryTurn]:
     """Label turns with a project, or take the label away again.
 
     Args:
@@ -61,7 +61,7 @@ def adopt(
         now: End of the ``days``; default: the present moment.
 
     Returns:
-        The rows of `sessions.turn_rows` that changed, or would.
+        The turns that changed, or would, as they were before.
 
     Raises:
         UnknownProject: There is no such folder.
@@ -81,14 +81,14 @@ def adopt(
     rows = [
         row
         for row in turn_rows(journal(workspace), session, tags=tags)
-        if row["status"] != "unanswered"
-        and (label in row["tags"] or project in row["projects"]) is undo
-        and (label in row["tags"] or not undo)
-        and (since is None or dt.datetime.fromisoformat(row["timestamp"]) >= since)
+        if row.turn.status != "unanswered"
+        and (label in row.tags or project in row.turn.projects) is undo
+        and (label in row.tags or not undo)
+        and (since is None or dt.datetime.fromisoformat(row.turn.timestamp) >= since)
     ]
     if rows and not dry_run:
         change: dict[str, tuple[str, ...]] = {"remove" if undo else "add": (label,)}
-        append_records(workspace, [TagEdit("", row["id"], "", **change) for row in rows])
+        append_records(workspace, [TagEdit("", row.id, "", **change) for row in rows])
     return rows
 
 

@@ -27,6 +27,7 @@ from ragstream_core.wiring.prompt_inputs import ALONE, pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
+    from ragstream_core.conversations.sessions import HistoryTurn
     from ragstream_core.ingestion.quality_gate import GoldQuestion
     from ragstream_core.records import SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
@@ -84,7 +85,7 @@ def from_session(workspace: Workspace, session: str) -> Iterator[AnsweredOrSkipp
     """
     from ragstream_core.wiring.journal import show
 
-    rows = [row for row in show(workspace, session) if row["assistant_text"].strip()]
+    rows = [row for row in show(workspace, session) if row.assistant.strip()]
     if not rows:
         raise UsageError(f"no answer in session {session!r}", hint=RunCommand("history sessions"))
     for row in rows:
@@ -99,9 +100,9 @@ def from_prompts(workspace: Workspace, keys: Sequence[str]) -> Iterator[Answered
     """
     from ragstream_core.wiring.journal import show
 
-    turns = [row for row in show(workspace) if row["assistant_text"].strip()]
+    turns = [row for row in show(workspace) if row.assistant.strip()]
     for key in dict.fromkeys(workspace.store.find(key) for key in keys):
-        rows = [row for row in turns if row["prompt_key"] == key]
+        rows = [row for row in turns if row.turn.prompt_key == key]
         for row in rows:
             yield _turn(workspace, row)
         if not rows:
@@ -142,15 +143,15 @@ def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> Ans
     return Answered(line.question, line.answer, issued, line.right, "file", number)
 
 
-def _turn(workspace: Workspace, row: Mapping[str, object]) -> AnsweredOrSkipped:
-    where = f"turn {row['id']}"
-    if not row["prompt_key"]:
+def _turn(workspace: Workspace, row: HistoryTurn) -> AnsweredOrSkipped:
+    where = f"turn {row.id}"
+    if not row.turn.prompt_key:
         return Skipped(where, "it names no prompt, so nothing says what it may cite")
     origin = "turn"
-    text = str(row["assistant_text"])
-    if row.get("origin") == EXTRACT:
+    text = row.assistant
+    if row.turn.origin == EXTRACT:
         origin, text = EXTRACT, _facts_alone(text)
-    return _recorded(workspace, str(row["prompt_key"]), text, origin=origin, where=where)
+    return _recorded(workspace, row.turn.prompt_key, text, origin=origin, where=where)
 
 
 def _recorded(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.clearing import cleared_since
 from ragstream_core.conversations.edits import apply_edits
@@ -30,7 +30,7 @@ from ragstream_core.conversations.journal.records import (
 )
 from ragstream_core.conversations.journal.segments import CURRENT, closed_segments
 from ragstream_core.conversations.recent_history import has_session
-from ragstream_core.conversations.sessions import SessionRow, sessions_of, turn_rows
+from ragstream_core.conversations.sessions import HistoryTurn, SessionRow, sessions_of, turn_rows
 from ragstream_core.conversations.units import is_summary
 from ragstream_core.errors import (
     InputUnavailable,
@@ -174,18 +174,18 @@ def tag(
     if is_summary(which):
         (entry,) = append_records(workspace, [replace(edit, turn=which)])
         return entry, apply_edits(journal(workspace).entries()).tags(which, ())
-    found = next((row for row in show(workspace) if which in (row["id"], str(row["seq"]))), None)
-    if found is None or found["status"] == "unanswered":
+    found = next((row for row in show(workspace) if which in (row.id, str(row.seq))), None)
+    if found is None or found.turn.status == "unanswered":
         raise UsageError(
             f"no turn {which!r}", hint=(RunCommand("history show"), " lists ids and numbers")
         )
-    (entry,) = append_records(workspace, [replace(edit, turn=found["id"])])
-    return entry, apply_edits([entry]).tags(found["id"], found["tags"])
+    (entry,) = append_records(workspace, [replace(edit, turn=found.id)])
+    return entry, apply_edits([entry]).tags(found.id, found.tags)
 
 
 def show(
     workspace: Workspace, session: str = "", *, tags: Sequence[str] = (), last: int = 0
-) -> list[dict[str, Any]]:
+) -> list[HistoryTurn]:
     """Return turns with their tags of now; see `turn_rows`."""
     return turn_rows(journal(workspace), session, tags=tags, last=last)
 

@@ -76,7 +76,7 @@ def test_a_run_adds_turns_and_tells_dagster_counts_alone(space, logs):
     with log.open("a") as file:
         file.write("{broken}\n")
     result = run(space)
-    assert [row["user_text"] for row in show(space)] == ["Where is the secret pump?"]
+    assert [row.user for row in show(space)] == ["Where is the secret pump?"]
     (event,) = result.asset_materializations_for_node("follow_agent_logs")
     assert event.metadata["turns"].value == 1
     assert event.metadata["not read"].value == 1

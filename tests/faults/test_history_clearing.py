@@ -88,7 +88,7 @@ def require_finished(space, before, by):
     forget_views()
     begun = any(isinstance(e.record, Cleared) for e in journal(space).entries())
     if begun:
-        assert {row["session_id"] for row in show(space)} == {"plain"}
+        assert {row.session for row in show(space)} == {"plain"}
     {
         "embed": lambda: embed(space),
         "clear": lambda: clear(space, Choice("secret")),
@@ -103,7 +103,7 @@ def require_finished(space, before, by):
     assert journal(space).check().sound
     embed(space)
     assert history_findings(space, Part(1, 1)) == []
-    assert [row["session_id"] for row in show(space)] == ["plain"] * 16
+    assert [row.session for row in show(space)] == ["plain"] * 16
 
 
 @pytest.mark.sweep

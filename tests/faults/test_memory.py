@@ -65,14 +65,14 @@ def test_a_kill_at_any_moment_loses_no_turn_and_the_memory_catches_up(space, mom
     digest = pin_inputs(fresh, PromptRequest(QUESTION, ("demo",), settings=MEMORY)).texts[
         "memory_digest"
     ]
-    kept = [row for row in show(fresh) if row["status"] == "complete"]
+    kept = [row for row in show(fresh) if row.turn.status == "complete"]
     assert len(kept) >= 3
     model = Spy()
     talk = chat(fresh, model, session="k")
     for row in kept:
-        assert talk.ask(row["user_text"]).source_turn == row["id"]
+        assert talk.ask(row.user).source_turn == row.id
     assert not model.asked
-    assert f"turn {kept[-1]['seq']}, " in digest
+    assert f"turn {kept[-1].seq}, " in digest
     assert not list(memory_dir(fresh).glob("*.tmp*"))
 
 

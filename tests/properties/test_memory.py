@@ -142,7 +142,7 @@ def test_an_index_brought_up_step_by_step_is_the_one_made_at_once(make_journal, 
 def visible(here):
     from ragstream_core.wiring.journal import show
 
-    return {row["id"] for row in show(here)}
+    return {row.id for row in show(here)}
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ def test_an_answer_without_a_model_is_an_extract_and_is_kept(rag):
     answer = rag.ask(QUESTION, "demo", session="asked", show=said.append)
     assert answer.origin == "extract" and "".join(said) == answer.text == str(answer)
     (turn,) = rag.history.show("asked")
-    assert turn.user == QUESTION and turn.row["prompt_key"] == answer.prompt_key
+    assert turn.user == QUESTION and turn.turn.prompt_key == answer.prompt_key
 
 
 def test_history_is_found_by_its_words(rag):
@@ -169,7 +169,7 @@ def test_results_say_what_they_are_in_one_line_and_do_not_change(rag):
     prompt, turn = rag.prompt(QUESTION, "demo"), rag.history.append("One?", "Two.")
     for result in (rag, prompt, turn, rag.search("lock", "demo")):
         assert "\n" not in repr(result) and len(repr(result)) < 400
-    for result, name in ((prompt, "key"), (turn, "row"), (rag.search("lock", "demo"), "hits")):
+    for result, name in ((prompt, "key"), (turn, "seq"), (rag.search("lock", "demo"), "hits")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(result, name, "")
     assert str(prompt) == prompt.text

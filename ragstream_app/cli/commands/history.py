@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +12,9 @@ from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.conversations.sessions import HistoryTurn
 
 APPEND_EPILOG = """**Examples**
 
@@ -122,7 +124,7 @@ def show(
         session = known[-1].session_id if known else ""
     rows = journal.show(workspace, session, tags=tags or (), last=last)
     if as_json:
-        emit_json({"turns": rows})
+        emit_json({"turns": [row.to_json() for row in rows]})
         return
     for row in rows:
         _print_turn(row)
@@ -233,7 +235,7 @@ def adopt(
         undo=undo, dry_run=dry_run,
     )  # fmt: skip
     if as_json:
-        emit_json({"project": project, "turns": rows})
+        emit_json({"project": project, "turns": [row.to_json() for row in rows]})
         return
     for row in rows:
         _print_turn(row)
@@ -300,15 +302,15 @@ def _text(side: str, text: str, file: Path | None) -> str:
     return words.removesuffix("\n").removesuffix("\r")
 
 
-def _print_turn(row: Mapping[str, Any]) -> None:
+def _print_turn(row: HistoryTurn) -> None:
     from ragstream_app.output.words import printable
 
-    tags = " ".join(row["tags"])
-    status = "" if row["status"] == "complete" else f"  ({row['status']})"
-    status += f"  Origin: {row['origin']}" if row["origin"] else ""
-    status += f" from turn {row['origin_turn']}" if row["origin_turn"] else ""
-    typer.echo(f"#{row['seq']}  {row['session_id']}  {row['timestamp'][:19]}  {tags}{status}")
-    sides = zip(row["speakers"], (row["user_text"], row["assistant_text"]), strict=True)
+    tags = " ".join(row.tags)
+    status = "" if row.turn.status == "complete" else f"  ({row.turn.status})"
+    status += f"  Origin: {row.turn.origin}" if row.turn.origin else ""
+    status += f" from turn {row.turn.origin_turn}" if row.turn.origin_turn else ""
+    typer.echo(f"#{row.seq}  {row.session}  {row.turn.timestamp[:19]}  {tags}{status}")
+    sides = zip(row.turn.speakers, (row.user, row.assistant), strict=True)
     for name, text in sides:
         if text:
             typer.echo(f"  {printable(name)}:")

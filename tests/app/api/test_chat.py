@@ -15,7 +15,7 @@ from ragstream_app.api.models import Models
 from ragstream_app.api.workers import Workers
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.services.turns import turns
+from ragstream_core.wiring.journal import show
 from tests.app.serving import QUESTION, error_of, serving
 from tests.model_server import STOP, event, events, held, status, streamed
 from tests.processes import until
@@ -147,14 +147,14 @@ def test_a_profile_is_a_model(served, model, space):
 def test_a_turn_is_kept_only_if_it_is_asked_for(served, model, space):
     for store in ({}, {"store": False}, {"store": None}):
         assert served.chat(**store).json()["ragstream"]["session"] == ""
-    assert turns(space) == ()
+    assert show(space) == []
     kept = served.chat(store=True, metadata={"session": "lock-talk", "other": "x"}).json()
     assert kept["ragstream"]["session"] == "lock-talk"
-    (turn,) = turns(space, "lock-talk")
+    (turn,) = show(space, "lock-talk")
     assert turn.user == QUESTION and turn.assistant.startswith("Only **injected**")
     follow = served.chat("How does a lock restrict two?", metadata={"session": "lock-talk"})
     assert QUESTION in sent(model)[1], "the kept conversation goes on"
-    assert follow.status_code == 200 and len(turns(space, "lock-talk")) == 1
+    assert follow.status_code == 200 and len(show(space, "lock-talk")) == 1
 
 
 def test_without_a_model_the_answer_is_the_extract(alone, space):
@@ -197,8 +197,8 @@ def test_an_answer_that_breaks_off_says_so(served, model):
 
 
 def test_an_unexpected_error_in_a_stream_is_told_and_raised_for_the_log(space, monkeypatch):
-    def broken(work, show=None):
-        show("Files are")
+    def broken(work, tell=None):
+        tell("Files are")
         raise ZeroDivisionError("nobody expected this")
 
     monkeypatch.setattr(Answering, "build", lambda work: None)

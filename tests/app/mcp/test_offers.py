@@ -69,7 +69,7 @@ def test_a_remembered_turn_is_in_the_journal(space):
     turns = History(space).show(session)
     assert [turn.user for turn in turns] == ["Which port?", "Why?"]
     assert turns[0].id == first.structured_content["turn_id"]
-    assert turns[0].row["projects"] == ["demo"]
+    assert turns[0].turn.projects == ("demo",)
 
 
 def test_secrets_of_a_remembered_turn_are_named_by_kind(space):

@@ -131,12 +131,12 @@ def test_rows_carry_tags_of_now_and_unanswered_questions(tmp_path):
         TagEdit("e", "t1", WHEN, ("mine",), ("GOLD",)),
     )
     rows = turn_rows(log)
-    assert [(r["id"], r["status"]) for r in rows] == [
+    assert [(r.id, r.turn.status) for r in rows] == [
         ("t1", "complete"), ("q2", "unanswered"), ("t2", "complete")
     ]  # fmt: skip
-    assert rows[0]["tags"] == ["mine"]
-    assert [r["id"] for r in turn_rows(log, "a", last=1)] == ["t2"]
-    assert [r["id"] for r in turn_rows(log, tags=["mine"])] == ["t1"]
+    assert rows[0].tags == ("mine",)
+    assert [r.id for r in turn_rows(log, "a", last=1)] == ["t2"]
+    assert [r.id for r in turn_rows(log, tags=["mine"])] == ["t1"]
     assert sessions_of(rows) == [
         SessionRow("b", 1, WHEN, WHEN, 3, {}), SessionRow("a", 2, WHEN, WHEN, 4, {"mine": 1})
     ]  # fmt: skip

@@ -81,7 +81,7 @@ def kept(space):
 
 
 def words(space):
-    return [(row["user_text"], row["assistant_text"]) for row in show(space)]
+    return [(row.user, row.assistant) for row in show(space)]
 
 
 def lines(space):
@@ -99,7 +99,7 @@ def talk(space):
     say(space, "plain", "And who waits?", "Other writers wait or give up.", 3)
     say(space, "secret", *SHORT, 4)
     append_records(space, [Asked("", "secret", DAY.format(5), "Is Quatermain still there?")])
-    tag(space, str(show(space)[1]["seq"]), add=["SILVER"])
+    tag(space, str(show(space)[1].seq), add=["SILVER"])
 
 
 def test_nothing_of_a_cleared_session_is_left_anywhere(space):
@@ -165,7 +165,7 @@ def berlin(monkeypatch):
 
 
 def spoken(space):
-    return [row["user_text"] for row in show(space)]
+    return [row.user for row in show(space)]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_what_cannot_be_meant_is_refused(space, what):
 def test_an_archive_is_private_and_comes_back(space):
     talk(space)
     before = words(space)
-    tags = [row["tags"] for row in show(space)]
+    tags = [row.tags for row in show(space)]
     report = clear(space, Choice("secret"), archive=True)
     (archive,) = (history_dir(space) / "archive").iterdir()
     assert report.archive == str(archive)
@@ -231,7 +231,7 @@ def test_an_archive_is_private_and_comes_back(space):
     done = import_jsonl(space, read_lines(archive))
     assert (done.added, done.skipped) == (4, 0)
     assert sorted(words(space)) == sorted(before)
-    assert sorted(map(sorted, [row["tags"] for row in show(space)])) == sorted(map(sorted, tags))
+    assert sorted(map(sorted, [row.tags for row in show(space)])) == sorted(map(sorted, tags))
 
 
 def test_export_and_import_after_clearing(space, tmp_path):
@@ -280,7 +280,7 @@ def test_turns_in_the_same_few_words_are_told_apart(space, words):
         [Turn("", "ab"[n % 3 == 0], DAY.format(1), text(3 + n % 9), text(30)) for n in range(150)],
     )
     embed(space)
-    before = [row for row in show(space) if row["session_id"] == "a"]
+    before = [row for row in show(space) if row.session == "a"]
     report = clear(space, Choice("b"))
     assert report.turns == 50 and report.left == [] and show(space) == before
     assert history_findings(space, Part(1, 1)) == []

@@ -58,7 +58,7 @@ def is_used(space):
 
 
 def tags(space):
-    return [row["tags"] for row in show(space, "mine")]
+    return [row.tags for row in show(space, "mine")]
 
 
 def holders(space):
@@ -78,17 +78,17 @@ def sound(space):
 def test_an_inactive_turn_is_kept_listed_and_used_by_nothing_until_it_is_brought_back(space):
     assert is_used(space) == [True, True, True]
     key = save_prompt(space, ask(space)).prompt_key
-    assert put_aside(space, MINE, dry_run=True).turns == 1 and tags(space) == [[]]
+    assert put_aside(space, MINE, dry_run=True).turns == 1 and tags(space) == [()]
     done = put_aside(space, MINE)
     assert (done.turns, done.sessions, done.rows) == (1, ["mine"], 0)
     assert is_used(space) == [False, False, False]
     embed(space)
     assert is_used(space) == [False, False, False]
-    assert [row["assistant_text"] for row in show(space, tags=["INACTIVE"])] == [SECRET]
+    assert [row.assistant for row in show(space, tags=["INACTIVE"])] == [SECRET]
     assert replay_prompt(space, key).verdict == "identical"
     assert put_aside(space, MINE).turns == 0
-    assert bring_back(space, MINE, dry_run=True).turns == 1 and tags(space) == [["INACTIVE"]]
-    assert bring_back(space, MINE).turns == 1 and tags(space) == [[]]
+    assert bring_back(space, MINE, dry_run=True).turns == 1 and tags(space) == [("INACTIVE",)]
+    assert bring_back(space, MINE).turns == 1 and tags(space) == [()]
     assert is_used(space) == [True, True, True] and sound(space)
 
 
@@ -107,10 +107,10 @@ def test_deleted_vectors_are_gone_from_the_index_and_come_back_with_the_turn(spa
     assert len(open_snapshot(snapshot_path(space)).chunk_ids) == 1
     embed(space)
     embed(space, months=["2026-10"])
-    assert holders(space) == [] and show(space, "mine")[0]["assistant_text"] == SECRET
+    assert holders(space) == [] and show(space, "mine")[0].assistant == SECRET
     assert put_aside(space, MINE, vectors=True).rows == 0
     bring_back(space, MINE)
-    assert tags(space) == [[]] and is_used(space) == [True, True, True] and sound(space)
+    assert tags(space) == [()] and is_used(space) == [True, True, True] and sound(space)
 
 
 @pytest.mark.parametrize("cleared", [False, True])
@@ -163,12 +163,12 @@ def test_anonymous_copies_take_the_place_of_the_turns(space):
     assert show(space, "mine")
     done = anonymise(space, MINE, mask=["Ada Lovelace"])
     assert (done.turns, done.left) == (2, []) and show(space, "mine") == []
-    first, second = [r for r in show(space) if r["session_id"].startswith("anonymous-")]
-    assert first["assistant_text"] == SECRET and second["tags"] == ["GOLD"]
-    assert second["timestamp"].startswith("2026-10-03T00:00") and second["prompt_key"] == ""
-    assert second["speakers"] == ["user", "assistant"]
+    first, second = [r for r in show(space) if r.session.startswith("anonymous-")]
+    assert first.assistant == SECRET and second.tags == ("GOLD",)
+    assert second.turn.timestamp.startswith("2026-10-03T00:00") and second.turn.prompt_key == ""
+    assert second.turn.speakers == ("user", "assistant")
     for word in ("ada.king", "1234567", "lovelace", "/home/ada", "10.2.3.4", "0532 0130"):
-        assert word not in second["assistant_text"].lower()
+        assert word not in second.assistant.lower()
         assert not any(word.encode() in said(p).lower() for p in space.data_dir.rglob("*.log"))
     embed(space)
     assert sound(space)

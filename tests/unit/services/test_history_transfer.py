@@ -47,19 +47,19 @@ def found(space):
 def test_gold_of_the_last_month_and_nothing_else_is_found_at_once(space):
     assert found(space) == [5]
     rows = adopt(space, "demo", tags=["GOLD"], days=30, now=NOW)
-    assert [row["seq"] for row in rows] == [1, 4]
+    assert [row.seq for row in rows] == [1, 4]
     assert found(space) == [1, 4, 5]
     assert adopt(space, "demo", tags=["GOLD"], days=30, now=NOW) == []
     embed(space)
     assert found(space) == [1, 4, 5]
     undone = adopt(space, "demo", tags=["GOLD"], undo=True)
-    assert [row["seq"] for row in undone] == [1, 4]
+    assert [row.seq for row in undone] == [1, 4]
     assert found(space) == [5]
 
 
 def test_a_dry_run_writes_nothing(space):
     before = show(space)
-    assert [row["seq"] for row in adopt(space, "demo", session="s1", dry_run=True)] == [1, 3]
+    assert [row.seq for row in adopt(space, "demo", session="s1", dry_run=True)] == [1, 3]
     assert show(space) == before
 
 

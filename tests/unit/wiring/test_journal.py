@@ -28,7 +28,7 @@ def test_id_and_time_are_filled_in(workspace):
     assert entry.record.id[14] == "7"
     assert dt.datetime.fromisoformat(entry.record.timestamp).tzinfo is not None
     (row,) = journal.show(open_workspace(workspace.data_dir))
-    assert (row["user_text"], row["assistant_text"]) == ("Which port?", "8503.")
+    assert (row.user, row.assistant) == ("Which port?", "8503.")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_tags_are_records_and_levels_are_capitals(workspace):
     _, now = journal.tag(workspace, entry.record.id, remove=["mine"])
     assert now == ("SILVER",)
     assert path.read_bytes().startswith(before)
-    assert journal.show(workspace)[0]["tags"] == ["SILVER"]
+    assert journal.show(workspace)[0].tags == ("SILVER",)
     for which, add in (("7", ["x"]), ("1", [])):
         with pytest.raises(UsageError):
             journal.tag(workspace, which, add=add)
@@ -103,7 +103,7 @@ def test_two_conversations_of_one_second_have_two_names(workspace):
         workspace, replace(TURN, session_id="a", timestamp=earlier.isoformat(), user_text="q3")
     )
     assert entry.seq == 4
-    assert [row["user_text"] for row in journal.show(workspace)] == ["q0", "q1", "q2", "q3"]
+    assert [row.user for row in journal.show(workspace)] == ["q0", "q1", "q2", "q3"]
 
 
 def test_import_adds_what_is_not_there(workspace, tmp_path):

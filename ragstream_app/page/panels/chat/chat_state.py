@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -22,6 +22,7 @@ from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.conversations.journal.records import SOURCES
 
 if TYPE_CHECKING:
+    from ragstream_core.conversations.sessions import HistoryTurn
     from ragstream_core.services.chat import ChatOptions, ChatTurn
 
 
@@ -60,21 +61,18 @@ class Entry:
 
 
 def entries_of(
-    rows: Sequence[Mapping[str, Any]], known: Mapping[str, ChatTurn], session: str
+    rows: Sequence[HistoryTurn], known: Mapping[str, ChatTurn], session: str
 ) -> list[Entry]:
     """Return the turns of one conversation, in order.
 
     Args:
-        rows: All turns of the journal, as `history.turns.show`.
+        rows: All turns of the journal.
         known: Turn id → what this tab knows about it.
         session: The conversation; "" shows none.
     """
-    mine = [row for row in rows if session and row["session_id"] == session]
+    mine = [row for row in rows if session and row.session == session]
     return [
-        entry_of(row["id"], row["user_text"], known[row["id"]])
-        if row["id"] in known
-        else _kept(row)
-        for row in mine
+        entry_of(row.id, row.user, known[row.id]) if row.id in known else _kept(row) for row in mine
     ]
 
 
@@ -102,27 +100,26 @@ def entry_of(name: str, question: str, turn: ChatTurn) -> Entry:
     )
 
 
-def _kept(row: Mapping[str, Any]) -> Entry:
+def _kept(row: HistoryTurn) -> Entry:
     """Return a turn of the journal that this tab knows nothing else about."""
-    rows = [dict(found) for found in row["citations"]]
     cited = tuple(
         Citation(c["id"], c["source"], known=c["known"], verified=c["known"], reason=_UNKNOWN)
-        for c in rows
+        for c in row.turn.citations
     )
-    marked = row["assistant_text"]
-    origin = row.get("origin", "")
-    told = {"cached": f"Origin: cached from turn {row.get('origin_turn', '')}"}
-    external = "an answer from outside" if row["source"] != CHAT else ""
+    marked = row.assistant
+    origin = row.turn.origin
+    told = {"cached": f"Origin: cached from turn {row.turn.origin_turn}"}
+    external = "an answer from outside" if row.turn.source != CHAT else ""
     return Entry(
-        row["id"],
-        row["user_text"],
+        row.id,
+        row.user,
         clean_citation_tags(marked, [c.id for c in cited if c.known]),
         marked,
-        row["status"],
+        row.turn.status,
         told.get(origin, f"Origin: {origin}" if origin else external),
         cited,
         _placeholders(cited),
-        row["prompt_key"],
+        row.turn.prompt_key,
     )
 
 
@@ -226,9 +223,9 @@ def take_in_answer() -> None:
     if turn is None:
         return
     mine = [
-        row["id"]
+        row.id
         for row in choice.listing().turns
-        if row["session_id"] == turn.answer.session and row["user_text"] == found.question
+        if row.session == turn.answer.session and row.user == found.question
     ]
     if mine:
         known()[mine[-1]] = turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -20,7 +20,7 @@ from ragstream_app.page.panels.shared import (
 )
 
 if TYPE_CHECKING:
-    from ragstream_core.conversations.sessions import SessionRow
+    from ragstream_core.conversations.sessions import HistoryTurn, SessionRow
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -63,12 +63,12 @@ class Listing:
 
     Attributes:
         position: Of the newest record; the listing holds as long as it does.
-        turns: Rows of `turn_rows`, the newest last.
+        turns: All of them, the newest last.
         sessions: The conversations, the newest last.
     """
 
     position: tuple[int, str]
-    turns: Sequence[dict[str, Any]] = ()
+    turns: Sequence[HistoryTurn] = ()
     sessions: Sequence[SessionRow] = ()
 
 

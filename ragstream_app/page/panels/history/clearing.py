@@ -239,7 +239,7 @@ def _said(cleared: Cleared) -> None:
 
 def _reactivate() -> None:
     """Draw the way back for inactive turns, where the choice holds some."""
-    if any(INACTIVE in row["tags"] for row in listing().turns):
+    if any(INACTIVE in row.tags for row in listing().turns):
         st.button(
             "Use inactive turns again",
             help="Takes the turns chosen above; prompts find and show them again.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -14,6 +14,9 @@ from ragstream_app.page.panels.history import choice, clearing, external_reply, 
 from ragstream_app.page.panels.history.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, pick_row, workspace
+
+if TYPE_CHECKING:
+    from ragstream_core.conversations.sessions import HistoryTurn
 
 ADOPT_PLACE = "adopt"
 PROJECT_KEY = "adopt_project"
@@ -57,7 +60,7 @@ def _adopt(dry_run: bool, undo: bool) -> Notice:
         dry_run=dry_run,
     )  # fmt: skip
     what = "would be brought into" if dry_run else "no longer belong to" if undo else "belong to"
-    numbers = ", ".join(f"#{row['seq']}" for row in rows[:20])
+    numbers = ", ".join(f"#{row.seq}" for row in rows[:20])
     return Notice([f"{len(rows):,} turns {what} {project}{': ' * bool(rows)}{numbers}"])
 
 
@@ -82,16 +85,16 @@ def filters() -> None:
     everything.toggle("All conversations", key=ALL_KEY, disabled=not chosen())
 
 
-def found() -> list[dict[str, Any]]:
+def found() -> list[HistoryTurn]:
     """Return the turns that pass the filters, the newest first."""
     state, session = st.session_state, _session()
     tags, words = set(state.get(TAGS_KEY, [])), (state.get(FILTER_KEY) or "").lower()
     return [
         row
         for row in reversed(listing().turns)
-        if session in ("", row["session_id"])
-        and tags <= set(row["tags"])
-        and words in f"{row['user_text']}\n{row['assistant_text']}".lower()
+        if session in ("", row.session)
+        and tags <= set(row.tags)
+        and words in f"{row.turn.user_text}\n{row.turn.assistant_text}".lower()
     ]
 
 
@@ -102,7 +105,7 @@ def show_turns() -> None:
     if not rows:
         st.text("No turn matches." if listing().turns else "There are no turns yet.")
         return
-    shown = {row["id"]: row for row in rows[:MOST]}
+    shown = {row.id: row for row in rows[:MOST]}
     columns = {name: st.column_config.Column(width=px) for name, px in WIDTHS.items()}
     picked = pick_row(
         "turns",
@@ -119,21 +122,19 @@ def show_turns() -> None:
         st.text("Choose a row to read the turn and to edit its tags.")
 
 
-def one_turn(row: Mapping[str, Any]) -> None:
+def one_turn(row: HistoryTurn) -> None:
     """Draw one turn in full, with its tags to be edited.
 
     Args:
-        row: Of `history.turns.show`.
+        row: The turn.
     """
     st.text(_facts(row))
-    for speaker, text in zip(
-        row["speakers"], (row["user_text"], row["assistant_text"]), strict=True
-    ):
+    for speaker, text in zip(row.turn.speakers, (row.user, row.assistant), strict=True):
         if text:
             st.text(f"{speaker}:")
             height = TEXT_HEIGHT if len(text) > 400 or text.count("\n") > 5 else "content"
             st.code(text, language=None, wrap_lines=True, height=height)
-    if row["status"] != "unanswered":
+    if row.turn.status != "unanswered":
         _tags(row)
 
 
@@ -158,15 +159,15 @@ def _session() -> str:
     return "" if st.session_state.get(ALL_KEY) else chosen()
 
 
-def _tags(row: Mapping[str, Any]) -> None:
+def _tags(row: HistoryTurn) -> None:
     from ragstream_core.conversations.journal.records import LEVELS
 
-    key = f"tags of {row['id']}"
+    key = f"tags of {row.id}"
     box, save = st.columns([4, 1], gap="small", vertical_alignment="bottom")
-    _follow(key, row["tags"])
+    _follow(key, row.tags)
     box.multiselect(
         "Tags",
-        list(dict.fromkeys([*LEVELS, *row["tags"], *st.session_state[key]])),
+        list(dict.fromkeys([*LEVELS, *row.tags, *st.session_state[key]])),
         key=key,
         accept_new_options=True,
         help="A change is a record of its own; the turn is never rewritten.",
@@ -174,9 +175,9 @@ def _tags(row: Mapping[str, Any]) -> None:
     save.button(
         "Keep tags",
         width="stretch",
-        disabled=st.session_state[key] == row["tags"],
+        disabled=st.session_state[key] == list(row.tags),
         on_click=notices.attempt,
-        args=(PLACE, partial(_keep_tags, row["id"], row["seq"], tuple(row["tags"]), key)),
+        args=(PLACE, partial(_keep_tags, row.id, row.seq, row.tags, key)),
     )
 
 
@@ -207,28 +208,28 @@ def _keep_tags(turn: str, seq: int, before: Sequence[str], key: str) -> Notice:
     return Notice([f"turn {seq}: {', '.join(now) or 'no tags'}"])
 
 
-def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    status = "" if row["status"] == "complete" else f"({row['status']}) "
+def _line(row: HistoryTurn) -> dict[str, object]:
+    status = "" if row.turn.status == "complete" else f"({row.turn.status}) "
     return {
-        "#": row["seq"],
-        "when": row["timestamp"][2:16].replace("T", " "),
-        "question": shortened(row["user_text"][: 2 * LINE_CHARS], LINE_CHARS),
-        "answer": status + shortened(row["assistant_text"][: 2 * LINE_CHARS], LINE_CHARS),
-        "tags": ", ".join(row["tags"]),
-        "source": row["source"],
-        "conversation": row["session_id"],
+        "#": row.seq,
+        "when": row.turn.timestamp[2:16].replace("T", " "),
+        "question": shortened(row.user[: 2 * LINE_CHARS], LINE_CHARS),
+        "answer": status + shortened(row.assistant[: 2 * LINE_CHARS], LINE_CHARS),
+        "tags": ", ".join(row.tags),
+        "source": row.turn.source,
+        "conversation": row.session,
     }
 
 
-def _facts(row: Mapping[str, Any]) -> str:
-    when = row["timestamp"][:19].replace("T", " ")
-    facts = [f"#{row['seq']}", row["session_id"], when, row["source"]]
-    facts += [row["status"]] if row["status"] != "complete" else []
-    facts += [f"answers {row['prompt_key'][:12]}"] if row["prompt_key"] else []
-    facts += [f"Origin: {row['origin']}"] if row["origin"] else []
-    facts += [f"from turn {row['origin_turn']}"] if row["origin_turn"] else []
-    facts += [f"{v['path']} {v['sha256'][:8]}" for v in row["versions"]]
-    unknown = [c["id"] for c in row["citations"] if not c["known"]]
+def _facts(row: HistoryTurn) -> str:
+    when = row.turn.timestamp[:19].replace("T", " ")
+    facts = [f"#{row.seq}", row.session, when, row.turn.source]
+    facts += [row.turn.status] if row.turn.status != "complete" else []
+    facts += [f"answers {row.turn.prompt_key[:12]}"] if row.turn.prompt_key else []
+    facts += [f"Origin: {row.turn.origin}"] if row.turn.origin else []
+    facts += [f"from turn {row.turn.origin_turn}"] if row.turn.origin_turn else []
+    facts += [f"{v['path']} {v['sha256'][:8]}" for v in row.turn.versions]
+    unknown = [c["id"] for c in row.turn.citations if not c["known"]]
     facts += [f"citations not issued: {', '.join(unknown)}"] if unknown else []
     return " · ".join(facts)
 

@@ -221,17 +221,17 @@ def test_a_tag_edit_is_a_record_of_its_own(page, said):
     _tags_of(page).set_value(["mine"])
     click(page.run(), "Keep tags")
     assert records()[-1].remove == ("GOLD",) and len(records()) == 7
-    assert journal.show(open_workspace(), "first")[1]["tags"] == ["mine"]
+    assert journal.show(open_workspace(), "first")[1].tags == ("mine",)
 
 
 def test_tags_of_an_old_box_overwrite_no_newer_ones(page, said, run):
     page.run()
     chosen_turn(page, 2)
     _tags_of(page).set_value(["mine"]).run()
-    number = next(row for row in journal.show(open_workspace(), "first"))["seq"] + 1
+    number = next(row for row in journal.show(open_workspace(), "first")).seq + 1
     run("history", "tag", str(number), "--add", "SILVER", "--add", "theirs")  # meanwhile
     click(page, "Keep tags")
-    assert set(journal.show(open_workspace(), "first")[1]["tags"]) == {"SILVER", "theirs", "mine"}
+    assert set(journal.show(open_workspace(), "first")[1].tags) == {"SILVER", "theirs", "mine"}
     assert records()[-1].remove == () and records()[-1].add == ("mine",)
     run("history", "tag", str(number), "--remove", "theirs", "--add", "BLUE")
     page.run()
@@ -242,7 +242,7 @@ def test_tags_of_an_old_box_overwrite_no_newer_ones(page, said, run):
     page.run()  # drawn again with a change that is not kept yet
     assert _tags_of(page).value == ["BLUE"]
     click(page, "Keep tags")
-    assert journal.show(open_workspace(), "first")[1]["tags"] == ["BLUE"]
+    assert journal.show(open_workspace(), "first")[1].tags == ("BLUE",)
 
 
 def test_tags_are_not_edited_where_nothing_is_kept(page, said):
@@ -309,7 +309,7 @@ def test_nothing_of_the_decisions_enters_the_history(page):
     ask(page)
     reply(page)
     reasons = {row.reason for row in desk(page).last.prompt.extras.decisions}
-    said = json.dumps([journal.show(open_workspace())], ensure_ascii=False)
+    said = json.dumps([row.to_json() for row in journal.show(open_workspace())], ensure_ascii=False)
     assert reasons and not any(reason in said for reason in reasons)
     ask(page, "And what else?")
     recent = desk(page).last.prompt.recentConversation["body"]
@@ -438,9 +438,9 @@ def test_turns_are_set_aside_and_brought_back(page, said):
     click(page, "Do it")
     page.run()
     assert any("no prompt uses them" in m for m in messages(page))
-    assert all("INACTIVE" in r["tags"] for r in journal.show(open_workspace(), "first"))
+    assert all("INACTIVE" in r.tags for r in journal.show(open_workspace(), "first"))
     click(page, "Use inactive turns again")
-    assert not any("INACTIVE" in r["tags"] for r in journal.show(open_workspace()))
+    assert not any("INACTIVE" in r.tags for r in journal.show(open_workspace()))
 
 
 def test_a_clearing_says_how_far_it_is(said):
@@ -494,9 +494,9 @@ def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):
     click(page, "Which turns?")
     assert records() == before and any("1 turns would be" in m for m in messages(page))
     click(page, "Bring in")
-    assert journal.show(open_workspace())[3]["tags"] == ["GOLD", "project:manual"]
+    assert journal.show(open_workspace())[3].tags == ("GOLD", "project:manual")
     click(page, "Undo")
-    assert journal.show(open_workspace())[3]["tags"] == ["GOLD"]
+    assert journal.show(open_workspace())[3].tags == ("GOLD",)
     assert len(records()) == len(before) + 2
 
 

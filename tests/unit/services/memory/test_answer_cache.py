@@ -44,8 +44,8 @@ def test_what_is_asked_again_is_answered_from_the_earlier_turn(space):
     assert again.source_turn == source.id == copy.origin_turn == again.answer.source_turn
     assert (copy.origin, copy.scope, copy.assistant_text) == ("cached", "", source.assistant_text)
     assert again.answer.to_json()["origin"] == "cached"
-    assert [row["origin"] for row in show(space)] == ["", "cached"]
-    assert [row["origin_turn"] for row in show(space)] == ["", source.id]
+    assert [row.turn.origin for row in show(space)] == ["", "cached"]
+    assert [row.turn.origin_turn for row in show(space)] == ["", source.id]
 
 
 @pytest.mark.parametrize("projects", [("demo",), ("demo", "other")])
@@ -314,4 +314,4 @@ def test_a_failing_model_is_an_error_and_the_question_is_kept(space):
     talk = chat(space, Busy(), session="s")
     with pytest.raises(ChatFailed, match="too many"):
         talk.ask(QUESTION)
-    assert [row["status"] for row in show(space)] == ["unanswered"]
+    assert [row.turn.status for row in show(space)] == ["unanswered"]

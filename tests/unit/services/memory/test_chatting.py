@@ -61,8 +61,8 @@ def test_without_a_language_model_the_answer_is_the_cited_extract(space):
     assert "".join(shown) == turn.answer.text and "[source" not in turn.answer.text
     assert (turn.answer.model, turn.answer.cost_usd) == ("", 0.0)
     (row,) = show(space)
-    assert (row["origin"], row["status"]) == ("extract", "complete")
-    assert "[source: catalog.md" in row["assistant_text"]
+    assert (row.turn.origin, row.turn.status) == ("extract", "complete")
+    assert "[source: catalog.md" in row.assistant
     again = talk.ask(QUESTION)
     assert [c.id for c in again.answer.citations] == [c.id for c in turn.answer.citations]
 
@@ -170,7 +170,7 @@ def test_a_model_that_is_there_and_fails_is_an_error(space, error):
     talk = chat(space, There(error=error("no")), settings=PLAIN, session="s")
     with pytest.raises(error):
         talk.ask(QUESTION)
-    assert [row["status"] for row in show(space)] == ["unanswered"]
+    assert [row.turn.status for row in show(space)] == ["unanswered"]
     assert talk.prepared is not None and talk.prepared.session == "s"
 
 
@@ -301,7 +301,7 @@ def test_the_question_is_on_the_disk_before_the_model_is_asked(space):
             yield from super().stream(messages)
 
     assert chat(space, Looking(), settings=MEMORY).ask(QUESTION).origin == "model"
-    assert EXTRACT not in show(space)[0]["assistant_text"]
+    assert EXTRACT not in show(space)[0].assistant
 
 
 def test_the_four_names_stand_for_one_thing_each():

@@ -119,7 +119,7 @@ def test_an_answer_that_was_given_again_is_told_once(space):
     for text in (QUESTION, QUESTION.upper(), f"{QUESTION} "):
         talk.ask(text)
     assert [turn.origin for turn in turns(space)] == ["", "cached", "cached"]
-    assert turns_of(pinned(space).texts[DIGEST]) == [show(space)[-1]["seq"]]
+    assert turns_of(pinned(space).texts[DIGEST]) == [show(space)[-1].seq]
 
 
 def test_lock_and_hidden_history_have_none(space):
@@ -176,7 +176,7 @@ def test_a_model_may_word_it_and_where_it_fails_the_turns_own_words_stand(
     assert ("Somebody spoke of" in text) is not failing
     assert (SAID in text) is failing
     assert any("own words" in warning for warning in turn.answer.warnings) is failing
-    assert turns_of(text) == [row["seq"] for row in show(space)]
+    assert turns_of(text) == [row.seq for row in show(space)]
 
 
 def test_a_words_canary_of_a_model_is_cleared_too(space, monkeypatch):
