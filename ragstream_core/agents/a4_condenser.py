@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.a3_nli_gate import nearness
 from ragstream_core.agents.context.answer_signs import Nearness
+from ragstream_core.agents.context.condensed_notes import savings, warnings_of
 from ragstream_core.agents.context.condensed_rows import STAGE, passage_rows, piece_rows
 from ragstream_core.agents.context.evidence_end import (
     Beyond,
@@ -48,7 +49,6 @@ from ragstream_core.prompts.blocks import (
     injected,
     is_locked,
 )
-from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.prompts.trail import (
     advance,
     latest_view,
@@ -67,6 +67,8 @@ OP = "a4_condenser"
 RERANKED = "reranked"
 FACT_TOKENS = 50
 MOST_FILLINGS = 4
+Measures = tuple[dict[str, float], dict[str, float]]
+"""Chunk id → its reranked score, and how near it comes to the best one."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,11 @@ class Condenser:
         result = advance(prompt, STAGE)
         kept = self._kept(prompt)
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
-        reader = replace(reader, strengths=_strengths(prompt, kept))
+        measures = _measures(prompt)
+        reader = replace(reader, strengths=_strengths(prompt, kept, measures))
         nothing = not is_locked(prompt) and not self._any_relevant(reader)
-        ended = {} if nothing else self._ended(prompt, kept)
+        ends = self._ends(prompt, kept)
+        ended = _ended(kept, measures) if ends and not nothing else {}
         usable = [c for c in kept if is_past(c) or not (nothing or c.id in ended)]
         short = self._short_ids(prompt)
         free = self._free(prompt, SCtx())
@@ -144,38 +148,20 @@ class Condenser:
             return self._s_ctx(shown, found, short, nothing, judged(selected))
 
         picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
-        if self._ends(prompt, kept):
+        if ends:
             picked = self._in_windows(picked, usable, reader, (found, told), same)
-        result.final_selection_ids = list(picked.tokens)
-        result.views_by_stage[STAGE] = list(picked.tokens)
         put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended))
         verdicts = judged(picked)
         put_decisions(result, ANSWERS, piece_rows(verdicts, pass_number(prompt)))
-        bare = nothing and not reader.files
-        extras = result.extras
-        extras.cuts, extras.windows, extras.short_ids = picked.cuts, picked.windows, short
-        extras.nothing_relevant = bare
-        extras.s_ctx, extras.answers = told, tuple(answer for answer, _ in verdicts)
-        extras.citations = citations_of(result)
-        extras.drop("fallback")
         missed = found.missed if found else ""
-        if missed:
-            extras.fallback = SAF_A1
-        put_notes(
-            result,
-            OP,
-            events=[
-                *([] if self.enabled else ["switched off: S_ctx stays empty"]),
-                *self._saved(kept, ended),
-                *self._named(picked, same),
-                *self._windows_saved(usable, picked),
-            ],
-            warnings=[
-                *([NOTHING_RELEVANT] if bare else []),
-                *_no_room(usable, picked),
-                *_missed(missed),
-            ],
-        )
+        extras = result.extras
+        extras.short_ids, extras.s_ctx = short, told
+        extras.answers = tuple(answer for answer, _ in verdicts)
+        extras.nothing_relevant = bare = nothing and not reader.files
+        _put(result, picked, missed)
+        off = [] if self.enabled else ["switched off: S_ctx stays empty"]
+        events = [*off, *savings(kept, ended, picked, same, self.counter)]
+        put_notes(result, OP, events=events, warnings=warnings_of(bare, usable, picked, missed))
         return result
 
     def _kept(self, prompt: SuperPrompt) -> list[Chunk]:
@@ -193,24 +179,6 @@ class Condenser:
     def _ends(self, prompt: SuperPrompt, kept: list[Chunk]) -> bool:
         best = next((chunk.source for chunk in kept if not is_past(chunk)), "")
         return self.tight and can_end(pieces_of(prompt), best)
-
-    def _ended(self, prompt: SuperPrompt, kept: list[Chunk]) -> dict[str, Beyond]:
-        """Return the passages of documents behind the end of the evidence."""
-        if not self._ends(prompt, kept):
-            return {}
-        return beyond_evidence([c.id for c in kept if not is_past(c)], *_measures(prompt))
-
-    def _saved(self, kept: list[Chunk], ended: dict[str, Beyond]) -> list[str]:
-        left = [framed_tokens(chunk, self.counter) for chunk in kept if chunk.id in ended]
-        said = f"the evidence ends: {len(left)} passages with {sum(left):,} tokens left out"
-        return [said] if left else []
-
-    def _named(self, picked: Selection, same: Mapping[str, Sequence[Chunk]]) -> list[str]:
-        whole = picked.tokens.keys() - picked.cuts.keys()
-        named = [c for i, found in same.items() if i in whole for c in found]
-        tokens = sum(framed_tokens(chunk, self.counter) for chunk in named)
-        said = f"shown once: {len(named)} repeated passages with {tokens:,} tokens are only named"
-        return [said] if named else []
 
     def _in_windows(
         self, picked: Selection, kept: list[Chunk], reader: Reading,
@@ -233,12 +201,6 @@ class Condenser:
         tokens = {c.id: framed_tokens(c, self.counter, parts=windows[c.id])
                   for c in rest if c.id in windows}  # fmt: skip
         return replace(picked, tokens={**picked.tokens, **tokens}, windows=windows)
-
-    def _windows_saved(self, kept: list[Chunk], picked: Selection) -> list[str]:
-        cut = [chunk for chunk in kept if chunk.id in picked.windows]
-        left = sum(framed_tokens(c, self.counter) - picked.tokens[c.id] for c in cut)
-        said = f"windows: {len(cut)} passages are shown in part, {left:,} tokens left out"
-        return [said] if cut else []
 
     def _any_relevant(self, reader: Reading) -> bool:
         near = max((e.best_cosine for e in reader.evidence), default=-1.0)
@@ -343,7 +305,7 @@ class Condenser:
         )
 
 
-def _measures(prompt: SuperPrompt) -> tuple[dict[str, float], dict[str, float]]:
+def _measures(prompt: SuperPrompt) -> Measures:
     """Return the reranked scores of this pass, and how near each passage comes to the best one."""
     now = pass_number(prompt)
     rows = prompt.extras.decisions
@@ -351,11 +313,29 @@ def _measures(prompt: SuperPrompt) -> tuple[dict[str, float], dict[str, float]]:
     return reranked, {i: near.both for i, near in nearness(prompt.extras.scores).items()}
 
 
-def _strengths(prompt: SuperPrompt, kept: list[Chunk]) -> dict[str, tuple[float, ...]]:
+def _ended(kept: Sequence[Chunk], measures: Measures) -> dict[str, Beyond]:
+    """Return the passages of documents behind the end of the evidence."""
+    return beyond_evidence([chunk.id for chunk in kept if not is_past(chunk)], *measures)
+
+
+def _put(result: SuperPrompt, picked: Selection, missed: str) -> None:
+    """Write down what is shown, and whether sentences stand in for a model's answer."""
+    result.final_selection_ids = list(picked.tokens)
+    result.views_by_stage[STAGE] = list(picked.tokens)
+    result.extras.cuts, result.extras.windows = picked.cuts, picked.windows
+    result.extras.citations = citations_of(result)
+    result.extras.drop("fallback")
+    if missed:
+        result.extras.fallback = SAF_A1
+
+
+def _strengths(
+    prompt: SuperPrompt, kept: list[Chunk], measures: Measures
+) -> dict[str, tuple[float, ...]]:
     pieces, scores = len(prompt.extras.query_pieces), prompt.extras.scores
     held = {chunk.id: scores[chunk.id].piece_cosines for chunk in kept if chunk.id in scores}
     cosines = {i: row for i, row in held.items() if len(row) == pieces}
-    return strengths_of([chunk.id for chunk in kept], *_measures(prompt), cosines)
+    return strengths_of([chunk.id for chunk in kept], *measures, cosines)
 
 
 def _same(prompt: SuperPrompt) -> dict[str, list[Chunk]]:
@@ -365,18 +345,6 @@ def _same(prompt: SuperPrompt) -> dict[str, list[Chunk]]:
     for repeat, shown in prompt.extras.repeats.items():
         found.setdefault(shown, []).append(chunks[repeat])
     return found
-
-
-def _no_room(usable: list[Chunk], picked: Selection) -> list[str]:
-    if not usable or picked.tokens:
-        return []
-    why = "no passage fits into the budgets, so that none is attached"
-    return [f"{why}: raise prompt.budget_tokens or retrieval.max_context_tokens"]
-
-
-def _missed(why: str) -> list[str]:
-    said = f"the language model did not condense ({why}): fallback={SAF_A1}, sentences extracted"
-    return [said] if why else []
 
 
 def _quoted(found: ContextParts | None, told: SCtx, quotes: Sequence[Quote]) -> Iterator[Quote]:

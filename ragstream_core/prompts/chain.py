@@ -6,6 +6,7 @@ and this runner and demands equal results.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.canonical import record_digest
+from ragstream_core.records.trail_step import TrailStep
 
 Stage = Callable[[SuperPrompt], SuperPrompt]
 StageFactory = Callable[[str, SuperPrompt], Stage]
@@ -181,7 +183,7 @@ def step(make: StageFactory, op: str, prompt: SuperPrompt) -> SuperPrompt:
     """
     trail = prompt.extras.trail
     result = make(op, prompt)(prompt)
-    result.extras.trail = (*trail, (op, change_digest(prompt, result)))
+    result.extras.trail = (*trail, TrailStep(op, _late_digest(prompt, result)))
     return result
 
 
@@ -196,14 +198,19 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
         before: What the op read.
         after: What it returned.
     """
+    return _late_digest(before, after)()
+
+
+def _late_digest(before: SuperPrompt, after: SuperPrompt) -> Callable[[], str]:
+    """Return what works out `change_digest`; it holds what changed, not the prompts."""
     was, now = _state(before) if before.extras.trail else {}, _state(after)
     gone = sorted(was.keys() - now.keys())
     changed = {k: v for k, v in now.items() if k not in was or (was[k] is not v and was[k] != v)}
-    ledger = after.extras.decisions
+    changed = {k: copy.copy(v) if isinstance(v, (dict, list)) else v for k, v in changed.items()}
+    ledger, stage = after.extras.decisions, after.stage
     same = ledger is before.extras.decisions or ledger == before.extras.decisions
     fresh = () if same else ledger
-    rows = [row for row in fresh if row.stage == after.stage]
-    return record_digest([changed, gone, rows])
+    return lambda: record_digest([changed, gone, [row for row in fresh if row.stage == stage]])
 
 
 def _state(prompt: SuperPrompt) -> dict[str, object]:

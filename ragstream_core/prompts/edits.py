@@ -28,6 +28,7 @@ from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
 from ragstream_core.records.json_form import Json
 from ragstream_core.records.stage_results import Edit
+from ragstream_core.records.trail_step import TrailStep
 from ragstream_core.text.token_estimates import ScriptTokenCounter
 
 SHAPE: Mapping[str, tuple[str, ...]] = {
@@ -235,5 +236,5 @@ def _noted(prompt: SuperPrompt, made: Sequence[Edit]) -> SuperPrompt:
     """Write down what was edited in a copy that the caller owns; the trail covers it."""
     *trail, (op, digest) = prompt.extras.trail
     prompt.extras.edits = (*prompt.extras.edits, *made)
-    prompt.extras.trail = (*trail, (op, digest_of([digest, edits_key(made)])))
+    prompt.extras.trail = (*trail, TrailStep(op, digest_of([digest, edits_key(made)])))
     return prompt

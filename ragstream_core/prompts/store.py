@@ -125,7 +125,7 @@ def make_record(
         input_key=inputs.key,
         inputs=inputs.to_json(),
         output_sha256=output,
-        trail=prompt.extras.trail,
+        trail=[(step.op, step.digest) for step in prompt.extras.trail],
         environment=dict(environment),
         run_id=run_id,
         timings_ms={op: round(ms, 3) for op, ms in timings_ms.items()},

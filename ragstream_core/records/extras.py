@@ -30,6 +30,7 @@ from ragstream_core.records.stage_results import (
     TokenTree,
     UnknownHeader,
 )
+from ragstream_core.records.trail_step import TrailStep
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -83,7 +84,7 @@ class Extras:
     """
 
     inputs: PromptInputs
-    trail: tuple[tuple[str, str], ...] = ()
+    trail: tuple[TrailStep, ...] = ()
     events: tuple[Note, ...] = ()
     warnings: tuple[Note, ...] = ()
     decisions: tuple[Decision, ...] = ()

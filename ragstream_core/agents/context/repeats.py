@@ -9,7 +9,9 @@ and blocks of code are compared as they stand.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from ragstream_core.agents.context.data_lines import data_kind
 from ragstream_core.agents.context.windows import CLOSED
@@ -50,9 +52,11 @@ def shown_once(kept: Sequence[Chunk]) -> tuple[list[Chunk], dict[str, str]]:
         What is left, and for each one that is not the id of the one that says the same; a chain of
         them ends at one that is left.
     """
+    said = {chunk.id: _said_by(chunk) for chunk in kept}
+    if _no_repeat(list(said.values())):
+        return list(kept), {}
     left: list[Chunk] = []
     same: dict[str, str] = {}
-    said = {chunk.id: _said_by(chunk) for chunk in kept}
     for chunk in kept:
         if chunk.id.startswith(HISTORY_PREFIX):
             left.append(chunk)
@@ -73,6 +77,18 @@ def shown_once(kept: Sequence[Chunk]) -> tuple[list[Chunk], dict[str, str]]:
         left.insert(place, chunk)
         left = [one for one in left if one not in within]
     return left, same
+
+
+def _no_repeat(said: Sequence[str]) -> bool:
+    """Return whether each of some texts has a line that no other one has: most passages do."""
+    lines = list(map(_lines, said))
+    held = Counter(chain.from_iterable(lines))
+    return all(1 in map(held.__getitem__, mine) for mine in lines)
+
+
+@remembered
+def _lines(said: str) -> frozenset[str]:
+    return frozenset(said.split("\n")) - {""}
 
 
 def _said_by(chunk: Chunk) -> str:

@@ -12,6 +12,7 @@ from ragstream_core.prompts.chain import (
     last_op,
     ops_of,
     run_chain,
+    step,
 )
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Decision, Extras, SuperPrompt, evolve, from_json, to_json
@@ -137,3 +138,18 @@ def test_the_digest_of_a_step_is_that_of_all_it_changed():
     assert len({same, *others}) == 1 + len(others)
     first = evolve(before, extras=extras_with(before, trail=[]))
     assert changed(first) != changed(evolve(first, body={"task": "y"}))  # the first step has it all
+
+
+def test_what_happens_after_a_step_does_not_change_its_digest():
+    before = SuperPrompt(body={"task": "x"})
+
+    def stage(prompt):
+        return evolve(prompt, body={**prompt.body, "task": "y"})
+
+    def made():
+        return step(lambda op, prompt: stage, "a0_preprocessing", before)
+
+    one, other = made(), made()
+    other.body["task"] = "z"
+    other.extras.raw_text = "later"
+    assert one.extras.trail == other.extras.trail
