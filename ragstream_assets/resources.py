@@ -10,7 +10,7 @@ from ragstream_assets.reconcile import process_tags
 from ragstream_core.config import AppConfig, quiet_environment
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
-KEPT_OUT = ("paths.data_dir", "provider.api_key")
+KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared")
 """Explicit settings that never go into run config: stated otherwise, or secret."""
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
 from ragstream_core.platform import data_root
@@ -279,10 +279,11 @@ def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSett
     dotted = ".".join(str(part) for part in first["loc"][:2])
     if first["type"] == "extra_forbidden":
         return unknown(dotted)
-    value = "" if "api_key" in dotted else f" = {first['input']!r}"
     where = origin.get(dotted, "explicit")
     section, _, key = dotted.partition(".")
     field = SECTIONS[section].model_fields.get(key) if section in SECTIONS else None
+    is_secret = field is not None and field.annotation is SecretStr
+    value = "" if is_secret else f" = {first['input']!r}"
     takes = f"it takes: {values_of(field)}; " if field else ""
     return UnknownSetting(
         f"setting {dotted}{value} ({where}): {first['msg']}",

@@ -49,7 +49,7 @@ def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
     models = (_embedder, _reranker, _gate)
     looks = (_python, _packages, _extras, *models, _data_root, _history, _ports, _provider)
-    return _examined(looks, config)
+    return _examined((*looks, _shared), config)
 
 
 def examine_models(config: AppConfig) -> list[Check]:
@@ -375,3 +375,16 @@ def _provider(config: AppConfig) -> Iterator[Check]:
     found = provider_key(provider.api_key, provider.api_key_file).get_secret_value()
     key = "with a key" if found else "without a key"
     yield Check("provider", "ok", f"{provider.model} at {provider.base_url}, {key}; not contacted")
+
+
+def _shared(config: AppConfig) -> Iterator[Check]:
+    """Say whether the database of shared vectors answers, if one is set."""
+    if not config.settings.embeddings.shared.get_secret_value():
+        return
+    from ragstream_core.services.shared_embeddings import shared_table
+    from ragstream_core.wiring.workspace import Workspace
+
+    table = shared_table(Workspace(config))
+    vectors = sum(model.vectors for model in table.models if model.fingerprint == table.mine)
+    detail = f"{table.database} reached: {vectors:,} vectors of the model configured here"
+    yield Check("shared", "ok", detail)

@@ -20,6 +20,7 @@ from ragstream_app.cli.commands import (
     care,
     chat,
     demo,
+    embeddings,
     evaluate,
     evaluate_prompts,
     explain,
@@ -73,6 +74,9 @@ runs_app = typer.Typer(help="Look after the recorded runs.", no_args_is_help=Tru
 history_app = typer.Typer(help="Keep conversations and look after them.", no_args_is_help=True)
 memory_app = typer.Typer(help="Decide what is remembered of what you say.", no_args_is_help=True)
 eval_app = typer.Typer(help="Measure retrieval and the answers to it.", no_args_is_help=True)
+embeddings_app = typer.Typer(
+    help="Look after the vectors that machines share.", no_args_is_help=True
+)
 mcp_app = typer.Typer(help=mcp.MCP_HELP, epilog=mcp.MCP_EPILOG, invoke_without_command=True)
 mcp_app.callback()(mcp.mcp)
 
@@ -118,6 +122,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(history_app, name="history")
 app.add_typer(memory_app, name="memory")
 app.add_typer(models_app, name="models")
+app.add_typer(embeddings_app, name="embeddings")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
 app.add_typer(mcp_app, name="mcp")
@@ -164,6 +169,8 @@ _add(mcp_app, "install", mcp.install, mcp.INSTALL_EPILOG)
 _add(models_app, "list", models.list_)
 _add(models_app, "pull", models.pull)
 _add(models_app, "verify", models.verify)
+_add(embeddings_app, "status", embeddings.status)
+_add(embeddings_app, "clear", embeddings.clear, embeddings.CLEAR_EPILOG)
 _add(config_app, "show", explain.config_show)
 _add(config_app, "reference", explain.config_reference)
 _add(eval_app, "retrieval", explain.eval_retrieval, explain.EVAL_EPILOG)

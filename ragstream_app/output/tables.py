@@ -47,7 +47,7 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
         names = [printable(path) for path in stats.changed.get(kind, ())]
         rows.append((kind, f"{stats.files.get(kind, 0):,}", _some(names)))
     rows.append(("", "chunks", ""))
-    rows += [(k, f"{stats.chunks.get(k, 0):,}", "") for k in ("embedded", "reused", "live")]
+    rows += [(k, f"{stats.chunks.get(k, 0):,}", "") for k in stats.chunk_keys]
     typer.echo(printable(stats.project))
     _aligned(rows, right=(1,))
     _list("skipped", [f"{path}: {reason}" for path, reason in stats.skipped_reasons])

@@ -91,15 +91,22 @@ class Stager:
         self.missing: set[str] = set()
         self.seconds = 0.0
         self._cut_before = embedder.truncated_inputs
+        self._taken_before = self._taken
 
     @property
     def truncated_inputs(self) -> int:
         """How many texts the encoder cut during this ingest, by its own count."""
         return self._embedder.truncated_inputs - self._cut_before
 
+    @property
+    def _taken(self) -> int:
+        """Texts whose vectors the embedder did not make but took over."""
+        return int(getattr(self._embedder, "taken", 0))
+
     def provenance(self) -> dict[str, str]:
         """Return what a generation keeps of the embedding: how many texts, and how long."""
-        return {EMBEDDED: str(self.embedded), EMBED_SECONDS: f"{self.seconds:.3f}"}
+        made = self.embedded - (self._taken - self._taken_before)
+        return {EMBEDDED: str(made), EMBED_SECONDS: f"{self.seconds:.3f}"}
 
     def stage(self, rows: Sequence[ChunkRow], texts: Mapping[str, str], share: float) -> None:
         """Stage the chunk rows of a document and take their texts; as `add`.

@@ -24,7 +24,8 @@ class IngestionStats:
         changed: Sorted paths of the classes new, updated, touched, deleted.
         skipped_reasons: (path, reason) of files that were not read or not taken.
         chunks: ``embedded`` (texts given to the model), ``reused`` (chunks whose text had a
-            vector), ``live``.
+            vector), ``live``; ``shared`` (texts whose vectors other machines made), if vectors are
+            shared.
         documents: Documents that are live.
         dimension: Length of a vector; 0 where no model was needed.
         model: The embedding model; empty where none was needed.
@@ -68,6 +69,12 @@ class IngestionStats:
         files, chunks = self.files.get("scanned", 0), self.chunks.get("live", 0)
         return f"{self.project}: {done} {self.generation}, {files} files, {chunks} chunks"
 
+    @property
+    def chunk_keys(self) -> tuple[str, ...]:
+        """The counts of `chunks` that are shown, in their order."""
+        shared = ("shared",) if "shared" in self.chunks else ()
+        return ("embedded", *shared, "reused", "live")
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form: the documented keys first, details after them."""
         return {
@@ -75,7 +82,7 @@ class IngestionStats:
             "generation": self.generation,
             "committed": self.committed,
             "files": {key: self.files.get(key, 0) for key in FILE_KEYS},
-            "chunks": {key: self.chunks.get(key, 0) for key in ("embedded", "reused", "live")},
+            "chunks": {key: self.chunks.get(key, 0) for key in self.chunk_keys},
             "seconds": round(self.seconds, 3),
             "documents": self.documents,
             "dimension": self.dimension,

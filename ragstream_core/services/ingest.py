@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.index.pulled import require_own
-from ragstream_core.wiring import chroma_collections, ingestion, inverted_lists
+from ragstream_core.wiring import chroma_collections, ingestion, inverted_lists, models
+from ragstream_core.wiring.shared_vectors import sharing
 
 if TYPE_CHECKING:
+    from ragstream_core.ingestion.ingestion_config import IngestionConfig
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.ingestion.stats import IngestionStats
-    from ragstream_core.ports import PhaseProgress
+    from ragstream_core.models.embedders.shared_vectors import SharedEmbedder
+    from ragstream_core.ports import Embedder, PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -52,7 +55,6 @@ def ingest_project(
         IntegrityError: The store is damaged.
     """
     require_own(workspace.index_dir(project))
-    manager = _manager(workspace, project, progress)
     config = replace(
         ingestion.ingestion_config(workspace, project),
         verify=verify,
@@ -60,13 +62,7 @@ def ingest_project(
         accept_missing=accept_missing,
         provenance=provenance or {},
     )
-    run = functools.partial(manager.run, project, config)
-    if workspace.config.settings.debug.enabled:
-        from ragstream_core.wiring.debug_log import logged_ingest
-
-        stats = logged_ingest(workspace, project, run)
-    else:
-        stats = run()
+    stats = _run(workspace, project, config, progress)
     ended = time.perf_counter()
     warnings: tuple[str, ...] = ()
     if collection:
@@ -86,19 +82,48 @@ def ingest_project(
     )
 
 
+def _run(
+    workspace: Workspace, project: str, config: IngestionConfig, progress: PhaseProgress | None
+) -> IngestionStats:
+    """Ingest, with the vectors that machines share if there are any."""
+    workspace.require_project(project)
+    embedder = models.embedder(workspace.config)
+    with sharing(workspace.config, embedder) as shared:
+        manager = _manager(workspace, project, shared or embedder, progress)
+        run = functools.partial(manager.run, project, config)
+        if workspace.config.settings.debug.enabled:
+            from ragstream_core.wiring.debug_log import logged_ingest
+
+            stats = logged_ingest(workspace, project, run)
+        else:
+            stats = run()
+    return stats if shared is None else _with_shared(stats, shared)
+
+
+def _with_shared(stats: IngestionStats, shared: SharedEmbedder) -> IngestionStats:
+    """Return what an ingest did: texts whose vectors were taken over were not embedded here."""
+    embedded = stats.chunks.get("embedded", 0) - shared.taken
+    warnings = [shared.warning] if shared.warning else []
+    warnings += [f"{shared.remade} shared vectors were damaged and made again"] * bool(
+        shared.remade
+    )
+    return replace(
+        stats,
+        chunks=stats.chunks | {"embedded": embedded, "shared": shared.taken},
+        warnings=(*stats.warnings, *warnings),
+    )
+
+
 def _manager(
-    workspace: Workspace, project: str, progress: PhaseProgress | None
+    workspace: Workspace, project: str, embedder: Embedder, progress: PhaseProgress | None
 ) -> IngestionManager:
-    """Return what ingests a project; loads its model."""
+    """Return what ingests a project."""
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.prompts.store import pinned
     from ragstream_core.text.chunker import Chunker
     from ragstream_core.text.tokenizer import word_offsets
-    from ragstream_core.wiring import models
     from ragstream_core.wiring.quality_gate import gate_of
 
-    workspace.require_project(project)
-    embedder = models.embedder(workspace.config)
     offsets = getattr(embedder, "token_offsets", word_offsets)
     return IngestionManager(
         workspace.data_dir / "doc_raw",

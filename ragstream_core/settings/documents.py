@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from ragstream_core.settings.values import Names, Section
 
@@ -108,6 +108,12 @@ class EmbeddingsConfig(Section):
         "auto", description="Where torch computes: auto tries cuda, mps, cpu."
     )
     workers: int = Field(0, ge=0, le=256, description="Encoding threads; 0: one a core.")
+    shared: SecretStr = Field(
+        SecretStr(""),
+        description="A PostgreSQL database in which several machines share the vectors of texts, "
+        "`postgresql://USER@HOST:5432/NAME`; a password in it comes from the environment or `.env` "
+        "only. Empty: none.",
+    )
 
 
 class IngestionConfig(Section):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from ragstream_core.errors import RunCommand, SetVariable, UnknownSetting
 from ragstream_core.settings import SECTIONS, known_keys
 
 MAX_CONFIG_BYTES = 1_000_000
+WITH_PASSWORD = (("embeddings", "shared"),)
+"""Settings that are addresses of servers; a password in one comes from the environment alone."""
+_PASSWORD = re.compile(r"[^/]*//[^/@]*:[^/@]+@")
 
 Layer = dict[str, dict[str, Any]]
 """Section → key → value."""
@@ -90,7 +94,23 @@ def file_layer(path: Path | None) -> dict[str, Any]:
             f"{path}: provider.api_key does not belong in a file that is shared",
             hint=(SetVariable("RAGSTREAM_PROVIDER__API_KEY"), ", or write it into .env"),
         )
-    return _checked_sections(data, str(path))
+    sections = _checked_sections(data, str(path))
+    _refuse_passwords(sections, path)
+    return sections
+
+
+def _refuse_passwords(data: dict[str, Any], path: Path) -> None:
+    for section, key in WITH_PASSWORD:
+        address = (data.get(section) or {}).get(key)
+        if isinstance(address, str) and _PASSWORD.match(address):
+            raise UnknownSetting(
+                f"{path}: {section}.{key} holds a password, which does not belong in a file that "
+                "is shared",
+                hint=(
+                    SetVariable(f"RAGSTREAM_{section}__{key}".upper()),
+                    ", or leave the password out here",
+                ),
+            )
 
 
 def _checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:

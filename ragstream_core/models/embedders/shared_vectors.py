@@ -1,0 +1,312 @@
+"""Vectors of texts in a PostgreSQL table that machines share, and an embedder that asks it first.
+
+A row is found by the embedder's fingerprint and the text's hash, so a text is embedded once,
+whoever needs it: nothing has to be agreed on, a retry changes nothing, and two that embed the same
+text at a time write one row. The texts themselves are not in the table.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from ragstream_core.errors import OperationFailed, RagstreamError, Refused
+from ragstream_core.platform.postgres import Tables
+from ragstream_core.records.identity import sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.platform.postgres import Connection, Database
+    from ragstream_core.ports import F16, F32, Embedder, Progress
+
+TABLES = Tables(
+    "shared_vectors",
+    1,
+    (
+        """CREATE TABLE ragstream_embedders (
+            id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            embed_fp text NOT NULL UNIQUE, model text NOT NULL, dimension integer NOT NULL)""",
+        """CREATE TABLE ragstream_vectors (
+            embedder integer NOT NULL REFERENCES ragstream_embedders ON DELETE CASCADE,
+            text_hash bytea NOT NULL, crc bigint NOT NULL, vector bytea NOT NULL,
+            made timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (embedder, text_hash))""",
+        # floats do not get smaller
+        "ALTER TABLE ragstream_vectors ALTER COLUMN vector SET STORAGE EXTERNAL",
+    ),
+)
+RETRY_S = 60.0
+"""Seconds without a question after the database was away: each costs the time to connect."""
+_AT_ONCE = 1_000
+_LENGTH_ERROR = 1e-5
+
+_INSERT = (
+    "INSERT INTO ragstream_vectors (embedder, text_hash, crc, vector)"
+    " SELECT %s, * FROM unnest(%s::bytea[], %s::bigint[], %s::bytea[])"
+    " ON CONFLICT (embedder, text_hash) DO "
+)
+_KEEP = f"{_INSERT}NOTHING"
+_REPLACE = f"{_INSERT}UPDATE SET crc = excluded.crc, vector = excluded.vector, made = now()"
+
+
+class FoundVectors(NamedTuple):
+    """What a table holds of some texts.
+
+    Attributes:
+        vectors: Text hash → vector, of rows that are sound.
+        damaged: Text hashes of rows that are not.
+    """
+
+    vectors: dict[str, F32]
+    damaged: set[str]
+
+
+class VectorTable:
+    """The rows of one embedder; connects when it is made.
+
+    Args:
+        database: Where the table is.
+        embedder: Whose vectors; nothing of it is run.
+
+    Attributes:
+        db: The connection.
+
+    Raises:
+        StoreFailed: The database is away or lets nobody in.
+        Refused: The tables have another version, or hold this fingerprint with another dimension.
+    """
+
+    def __init__(self, database: Database, embedder: Embedder) -> None:
+        self._database = database
+        self._fingerprint = embedder.fingerprint
+        self._dimension = embedder.dimension
+        self.db: Connection = database.connect()
+        try:
+            TABLES.ensure(self.db, database)
+            with database.errors():
+                self.embedder_id = self._registered(embedder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the connection."""
+        self.db.close()
+
+    def read(self, hashes: Sequence[str]) -> FoundVectors:
+        """Return what the table holds of some texts; a row that is not sound is named as damaged.
+
+        Args:
+            hashes: SHA-256 of the texts, 64 hex digits each.
+
+        Raises:
+            StoreFailed: As `Database.failure`.
+        """
+        vectors: dict[str, F32] = {}
+        damaged: set[str] = set()
+        for start in range(0, len(hashes), _AT_ONCE):
+            wanted = [bytes.fromhex(h) for h in hashes[start : start + _AT_ONCE]]
+            with self._database.errors():
+                rows = self.db.execute(
+                    "SELECT text_hash, crc, vector FROM ragstream_vectors"
+                    " WHERE embedder = %s AND text_hash = ANY(%s)",
+                    (self.embedder_id, wanted),
+                    binary=True,
+                ).fetchall()
+            for key, crc, data in rows:
+                assert isinstance(key, bytes) and isinstance(data, bytes)
+                vector = self._sound(key, crc, data)
+                if vector is None:
+                    damaged.add(key.hex())
+                else:
+                    vectors[key.hex()] = vector
+        return FoundVectors(vectors, damaged)
+
+    def add(self, vectors: Mapping[str, F32], *, damaged: Collection[str] = ()) -> int:
+        """Add vectors; of a text that has one already the table keeps its own.
+
+        Args:
+            vectors: Text hash → vector.
+            damaged: Text hashes whose rows are replaced.
+
+        Returns:
+            How many rows were replaced.
+
+        Raises:
+            StoreFailed: As `Database.failure`; none of a statement's rows is kept.
+            OperationFailed: The database's disk is full.
+        """
+        for again, statement in ((False, _KEEP), (True, _REPLACE)):
+            # in one order: two that add the same texts wait for each other instead of for ever
+            chosen = sorted(h for h in vectors if (h in damaged) is again)
+            for start in range(0, len(chosen), _AT_ONCE):
+                self._insert(statement, chosen[start : start + _AT_ONCE], vectors)
+        return sum(h in damaged for h in vectors)
+
+    def _insert(self, statement: str, hashes: list[str], vectors: Mapping[str, F32]) -> None:
+        keys = [bytes.fromhex(h) for h in hashes]
+        data = [np.ascontiguousarray(vectors[h], dtype="<f4").tobytes() for h in hashes]
+        crcs = [self._crc(key, each) for key, each in zip(keys, data, strict=True)]
+        with self._database.errors():
+            self.db.execute(statement.encode(), (self.embedder_id, keys, crcs, data))
+
+    def _registered(self, embedder: Embedder) -> int:
+        row = self.db.execute(
+            "WITH made AS (INSERT INTO ragstream_embedders (embed_fp, model, dimension)"
+            " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING id, dimension)"
+            " SELECT id, dimension FROM made UNION ALL"
+            " SELECT id, dimension FROM ragstream_embedders WHERE embed_fp = %s LIMIT 1",
+            (self._fingerprint, embedder.name, self._dimension, self._fingerprint),
+        ).fetchone()
+        if row is None:  # another one registered it at the same moment
+            return self._registered(embedder)
+        if row[1] != self._dimension:
+            raise Refused(
+                f"{self._database.shown} ({self._database.setting}): the vectors of "
+                f"{self._fingerprint[:12]} there have {row[1]} numbers, those of {embedder.name} "
+                f"have {self._dimension}",
+                hint=f"name another database in {self._database.setting}",
+            )
+        return int(str(row[0]))
+
+    def _crc(self, key: bytes, data: bytes) -> int:
+        return zlib.crc32(data, zlib.crc32(key, zlib.crc32(self._fingerprint.encode())))
+
+    def _sound(self, key: bytes, crc: object, data: bytes) -> F32 | None:
+        if crc != self._crc(key, data) or len(data) != 4 * self._dimension:
+            return None
+        vector: F32 = np.frombuffer(data, dtype="<f4").astype(np.float32)
+        length = float(np.sqrt(np.square(vector, dtype=np.float64).sum()))
+        return vector if abs(length - 1.0) <= _LENGTH_ERROR else None  # NaN fails too
+
+
+_T = TypeVar("_T")
+
+
+class SharedEmbedder:
+    """An embedder that takes vectors of passages from a table and adds to it what it made itself.
+
+    A database that is away costs one warning and local work. Questions and tokens never go there.
+
+    Args:
+        inner: Makes the vectors.
+        database: Where the table is.
+        clock: Seconds, for the pause after a failure.
+
+    Attributes:
+        taken: Texts whose vectors came from the table.
+        remade: Rows that were damaged and have been replaced.
+        warning: Why the table was not used, or not all the time; empty if it was.
+    """
+
+    def __init__(
+        self,
+        inner: Embedder,
+        database: Database,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner = inner
+        self._database = database
+        self._clock = clock
+        self._table: VectorTable | None = None
+        self._closed_until = 0.0
+        self.taken = self.remade = 0
+        self.warning = ""
+
+    @property
+    def name(self) -> str:
+        """Model name for people."""
+        return self._inner.name
+
+    @property
+    def fingerprint(self) -> str:
+        """As of the embedder behind it."""
+        return self._inner.fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._inner.dimension
+
+    @property
+    def window(self) -> int:
+        """Largest number of tokens of one text."""
+        return self._inner.window
+
+    @property
+    def truncated_inputs(self) -> int:
+        """How many texts lost tokens; must stay 0."""
+        return self._inner.truncated_inputs
+
+    def __getattr__(self, name: str) -> object:
+        """Return what else the embedder behind it has: its device, its token offsets."""
+        return getattr(self._inner, name)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._table is not None:
+            self._table.close()
+            self._table = None
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        return self._inner.count(text)
+
+    def embed_queries(self, texts: Sequence[str]) -> F32:
+        """Embed queries, here."""
+        return self._inner.embed_queries(texts)
+
+    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
+        """Return the token vectors of each text, made here."""
+        return self._inner.token_vectors(texts)
+
+    def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
+        """Return one vector a text: from the table where it has it, else made here and added.
+
+        Args:
+            texts: The passages.
+            progress: Called with (done, total).
+
+        Raises:
+            EmbeddingFailed: The embedder returned something unusable.
+        """
+        by_hash = {sha256_hex(text): text for text in texts}
+        found = self._asked(lambda table: table.read(list(by_hash))) or FoundVectors({}, set())
+        missing = [h for h in by_hash if h not in found.vectors]
+        have = len(texts) - len(missing)
+        vectors = dict(found.vectors)
+        if missing:
+            made = self._inner.embed_documents(
+                [by_hash[h] for h in missing],
+                progress=progress and (lambda done, _: progress(have + done, len(texts))),
+            )
+            fresh = dict(zip(missing, made, strict=True))
+            vectors |= fresh
+            replaced = self._asked(lambda table: table.add(fresh, damaged=found.damaged))
+            self.remade += replaced or 0
+        elif progress is not None:
+            progress(len(texts), len(texts))
+        self.taken += len(found.vectors)
+        rows = [vectors[sha256_hex(text)] for text in texts]
+        return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
+
+    def _asked(self, question: Callable[[VectorTable], _T]) -> _T | None:
+        """Ask the table; None if it cannot be asked, and for a while after that."""
+        if self._table is None and self._clock() < self._closed_until:
+            return None
+        try:
+            if self._table is None:
+                self._table = VectorTable(self._database, self._inner)
+            return question(self._table)
+        except (OperationFailed, Refused) as error:
+            self.close()
+            self._closed_until = self._clock() + RETRY_S
+            self.warning = self.warning or _warning(error)
+            return None
+
+
+def _warning(error: RagstreamError) -> str:
+    return f"vectors were made here, not shared: {error}"

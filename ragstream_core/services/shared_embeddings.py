@@ -1,0 +1,170 @@
+"""`ragstream embeddings`: what the table of shared vectors holds, and how to make it smaller."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import RunCommand, UnknownSetting, UsageError
+from ragstream_core.wiring.shared_vectors import SETTING, shared_database
+
+if TYPE_CHECKING:
+    from ragstream_core.platform.postgres import Connection, Database
+    from ragstream_core.records.identity import Json
+    from ragstream_core.wiring.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class SharedModel:
+    """The vectors of one embedder in the table.
+
+    Attributes:
+        model: Its name.
+        fingerprint: Of the embedder (``embed_fp``).
+        dimension: Numbers of a vector.
+        vectors: How many there are.
+        bytes: Of their rows, about.
+        newest: When the last one was added, ISO 8601; empty if there is none.
+    """
+
+    model: str
+    fingerprint: str
+    dimension: int
+    vectors: int
+    bytes: int
+    newest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTable:
+    """What a table of shared vectors holds.
+
+    Attributes:
+        database: Its address, without a password.
+        models: What it holds of each embedder.
+        bytes: Of the table with its index, on the database's disk.
+        mine: Fingerprint of the embedder that is configured here.
+    """
+
+    database: str
+    models: tuple[SharedModel, ...]
+    bytes: int
+    mine: str
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        return {**asdict(self), "models": [asdict(model) for model in self.models]}
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedVectors:
+    """What was removed, or would be.
+
+    Attributes:
+        vectors: How many vectors.
+        dry_run: Whether they are still there.
+    """
+
+    vectors: int
+    dry_run: bool
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        return asdict(self)
+
+
+def shared_table(workspace: Workspace) -> SharedTable:
+    """Return what the table holds; makes it if it is not there yet.
+
+    Raises:
+        UnknownSetting: No database is set, or the setting is no address.
+        StoreFailed: The database is away or lets nobody in.
+        Refused: The table has another version.
+    """
+    from ragstream_core.wiring.models import fingerprint
+
+    database = _database(workspace)
+    with _connected(database) as db, database.errors():
+        rows = db.execute(
+            "SELECT model, embed_fp, dimension, count(v.*), coalesce(sum("
+            " octet_length(vector) + octet_length(text_hash) + 48), 0)::bigint, max(made)"
+            " FROM ragstream_embedders e LEFT JOIN ragstream_vectors v ON v.embedder = e.id"
+            " GROUP BY e.id ORDER BY e.id"
+        ).fetchall()
+        size = db.execute("SELECT pg_total_relation_size('ragstream_vectors')").fetchone()
+    models = tuple(
+        SharedModel(str(name), str(fp), int(str(dim)), int(str(count)), int(str(size_of)),
+                    made.isoformat(timespec="seconds") if isinstance(made, dt.datetime) else "")
+        for name, fp, dim, count, size_of, made in rows
+    )  # fmt: skip
+    total = int(str(size[0])) if size else 0
+    return SharedTable(database.shown, models, total, fingerprint(workspace.config))
+
+
+def clear_shared(
+    workspace: Workspace, *, model: str = "", older_than_days: int = 0, dry_run: bool = False
+) -> ClearedVectors:
+    """Remove vectors from the table; an ingest that needs one later makes it again.
+
+    Args:
+        workspace: The data root.
+        model: Only those of this embedder: its name, or the beginning of its fingerprint.
+        older_than_days: Only those that were added before so many days; 0: all.
+        dry_run: Only count them.
+
+    Raises:
+        UsageError: The table has no such embedder.
+        UnknownSetting: No database is set, or the setting is no address.
+        StoreFailed: The database is away or lets nobody in; nothing was removed.
+        Refused: The table has another version.
+    """
+    database = _database(workspace)
+    with _connected(database) as db, database.errors():
+        chosen = [
+            row[0]
+            for row in db.execute("SELECT id, model, embed_fp FROM ragstream_embedders").fetchall()
+            if not model or row[1] == model or str(row[2]).startswith(model)
+        ]
+        if model and not chosen:
+            raise UsageError(
+                f"{database.shown} holds no vectors of {model!r}",
+                hint=RunCommand("embeddings status"),
+            )
+        which = "embedder = ANY(%s) AND made <= now() - make_interval(days => %s)"
+        given = (chosen, older_than_days)
+        if dry_run:
+            counted = db.execute(f"SELECT count(*) FROM ragstream_vectors WHERE {which}", given)
+            found = counted.fetchone()
+            return ClearedVectors(int(str(found[0])) if found else 0, dry_run=True)
+        with db.transaction():
+            db.execute("SET LOCAL statement_timeout = 0")  # as long as it takes
+            removed = db.execute(f"DELETE FROM ragstream_vectors WHERE {which}", given).rowcount
+            db.execute(
+                "DELETE FROM ragstream_embedders e WHERE id = ANY(%s) AND NOT EXISTS"
+                " (SELECT FROM ragstream_vectors v WHERE v.embedder = e.id)",
+                (chosen,),
+            )
+    return ClearedVectors(removed, dry_run=False)
+
+
+def _connected(database: Database) -> Connection:
+    from ragstream_core.models.embedders.shared_vectors import TABLES
+
+    db = database.connect()
+    try:
+        TABLES.ensure(db, database)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _database(workspace: Workspace) -> Database:
+    found = shared_database(workspace.config)
+    if found is None:
+        raise UnknownSetting(
+            f"no vectors are shared: {SETTING} is not set",
+            hint=f"set {SETTING} to postgresql://USER@HOST:5432/NAME",
+        )
+    return found
