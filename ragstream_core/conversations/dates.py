@@ -60,8 +60,12 @@ _END = dt.date.max.toordinal()
 _LEAP = 8
 """Years from one 29 February to the next, at most."""
 _NO_DAYS = re.compile(
-    # English days have a capital: "this may help", "we march 3 miles", "I sat next to Bob".
-    r"\b(?:may|march|mar|mon|wed|sat|sun)\b"
+    # English days have a capital: "this may help", "we march 3 miles", "I sat next to Bob";
+    # or stand as in "on 5 may", unless a verb may follow: "the tests on 5 may fail".
+    r"(?P<day>\b(?:on|by|until|till|since|before|after|from|between) (?:the )?"
+    r"(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:may|march|mar)|(?:may|march|mar) \d{1,2}"
+    r"(?:st|nd|rd|th)?)\b(?!,? (?!(?:and|or|at|in|to|did|was|were|we|i|he|she|they|you|with)\b)\w))"
+    r"|\b(?:may|march|mar|mon|wed|sat|sun)\b"
     r"(?!\.?,? (?:of |de |del )?(?:\d{1,2}(?:st|nd|rd|th)?,? ?)?(?:19|20)\d\d\b)"
     r"|\bMon(?= (?:derni|pass|proch))"  # French: mine
 )
@@ -129,7 +133,7 @@ def days_named(text: str, said: Said, nearest: bool = False) -> list[Days]:
 
 def _without_other_words(text: str) -> str:
     """Return a text with blanks for words that are written like a day and are none."""
-    text = _NO_DAYS.sub(_blank, text)
+    text = _NO_DAYS.sub(lambda match: match["day"] or _blank(match), text)
     return _HERE.sub(_blank, text) if _GERMAN.search(text) else text
 
 

@@ -215,7 +215,7 @@ def _late_digest(before: SuperPrompt, after: SuperPrompt) -> Callable[[], str]:
 
 def _state(prompt: SuperPrompt) -> dict[str, object]:
     """Return the fields of a prompt; its views and its extras one by one."""
-    left_out = ("inputs", "time_read", "trail", "decisions")
+    left_out = ("inputs", "time_read", "day_read", "trail", "decisions")
     apart = ("extras", "views_by_stage")
     fields = {n: getattr(prompt, n) for n in SuperPrompt.__slots__ if n not in apart}
     fields["base_context_chunks"] = [chunk.id for chunk in prompt.base_context_chunks]

@@ -113,7 +113,8 @@ def request_from(data: Mapping[str, Json]) -> PromptRequest:
 def inputs_of(prompt: SuperPrompt) -> PromptInputs:
     """Return the pinned inputs that a prompt carries, with the digests that stages have added.
 
-    A time that no stage has read is left out: nothing can depend on it.
+    A time that no stage has read is left out: nothing can depend on it. If stages have read its day
+    alone, the day begins then.
 
     Raises:
         UsageError: The prompt was made outside of the chain.
@@ -124,7 +125,7 @@ def inputs_of(prompt: SuperPrompt) -> PromptInputs:
     receipts = {"/".join(file.home): file.sha256 for file in extras.files}
     vectors = dict(extras.query_vectors)
     found = replace(extras.inputs, receipts=receipts, query_vectors=vectors)
-    return found if extras.time_read else found.timeless
+    return found.read_as(time=extras.time_read, day=extras.day_read)
 
 
 def changes_at(inputs: PromptInputs, op: str) -> dict[str, Json]:

@@ -6,7 +6,8 @@ their keys, and new ones get new keys. What changes no result raises nothing.
 `tests/goldens/test_stages.py` fails if a result changed and no number was raised, and names it.
 Indexes, models and settings have digests and values among the inputs.
 
-The time of a prompt counts for its key only if a stage has read it.
+The time of a prompt counts for its key only if a stage has read it; if stages read its day alone,
+the day counts and not the hour.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 3,
     "a2_prompt_shaper": 6,
     "a1_file_injector": 2,
-    "retrieval": 6,
+    "retrieval": 7,
     "reranker": 4,
     "a3_nli_gate": 4,
-    "a4_condenser": 9,
+    "a4_condenser": 10,
     "a2_audit": 3,
     "a5_format_enforcer": 4,
     "prompt_builder": 1,
@@ -48,16 +49,23 @@ class Clock:
 
     Attributes:
         was_read: Whether anybody has asked for the time.
+        day_was_read: Whether anybody has asked for the day.
     """
 
     def __init__(self, now: str) -> None:
         self._now = now
         self.was_read = False
+        self.day_was_read = False
 
     def now(self) -> dt.datetime:
         """Return the prompt's time, with its zone; from here on it counts."""
         self.was_read = True
         return dt.datetime.fromisoformat(self._now)
+
+    def today(self) -> dt.date:
+        """Return the day of the prompt's time in its zone; from here on that day counts."""
+        self.day_was_read = True
+        return dt.datetime.fromisoformat(self._now).date()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +83,11 @@ class TimedStage:
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Run the stage; that an earlier pass read the time stays noted."""
         result = self.stage(prompt)
-        if not self.clock.was_read:
+        if not (self.clock.was_read or self.clock.day_was_read):
             return result
         timed = evolve(result)
-        timed.extras.time_read = True
+        if self.clock.was_read:
+            timed.extras.time_read = True
+        if self.clock.day_was_read:
+            timed.extras.day_read = True
         return timed

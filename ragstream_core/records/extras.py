@@ -52,6 +52,7 @@ class Extras:
         exchanges: Stage and pass → digest of its exchange with a language model.
         llm_usage: Stage and pass → what that took.
         time_read: Whether a stage has read the prompt's time.
+        day_read: Whether a stage has read its day.
         raw_text: The prompt as written.
         format: How it is written: ``json``, ``markdown``, ….
         headers: Sections without a canonical name.
@@ -93,6 +94,7 @@ class Extras:
     exchanges: Mapping[str, str] = NONE
     llm_usage: Mapping[str, ModelCall] = NONE
     time_read: bool = False
+    day_read: bool = False
     raw_text: str = ""
     format: str = ""
     headers: tuple[UnknownHeader, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
@@ -59,7 +60,8 @@ class PromptInputs:
         texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
             ``memory_digest`` if there is one; and ``diff:project/path`` for the changes of a
             file.
-        now: ISO 8601 time of the request; empty for a finished prompt if no stage read it.
+        now: ISO 8601 time of the request; for a finished prompt the beginning of its day if stages
+            read that alone, and empty if none did.
         time_zone: Its zone's name; likewise.
         models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
             files), ``gate``, ``gate_weights``, ``counter``.
@@ -98,6 +100,20 @@ class PromptInputs:
     def timeless(self) -> PromptInputs:
         """The inputs without a time."""
         return replace(self, now="", time_zone="")
+
+    def read_as(self, *, time: bool, day: bool) -> PromptInputs:
+        """Return the inputs with as much of the time as stages have read.
+
+        Args:
+            time: Whether one has read it.
+            day: Whether one has read the day.
+        """
+        if time or not self.now:
+            return self
+        if not day:
+            return self.timeless
+        began = dt.datetime.fromisoformat(self.now).replace(hour=0, minute=0, second=0)
+        return replace(self, now=began.replace(microsecond=0).isoformat())
 
     @property
     def key(self) -> str:

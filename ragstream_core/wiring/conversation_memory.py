@@ -375,9 +375,7 @@ class ConversationMemory:
             return turns
         rows, texts = self.view.rows_of(hit.chunk_id for hit in turns), self.view.text("text")
         found, indexes = Found(turns, rows, [texts[row] for row in rows]), [self.view.lexical]
-        question = Asked(
-            asked, lambda: self.clock.now().date(), lambda term: idf(indexes, term_id(term))
-        )
+        question = Asked(asked, self.clock.today, lambda term: idf(indexes, term_id(term)))
         return ranked(found, self.view.order, question)
 
     def events(self) -> list[str]:

@@ -67,8 +67,9 @@ def recall(workspace: Workspace, inputs: PromptInputs) -> tuple[Recalled | None,
         return None, ""
     root = workspace.store.root
     files = _files(workspace, inputs)
-    for timed in (False, True):
-        key = recorded.pointed(root, _question(workspace, inputs, files, timed=timed))
+    for time, day in ((False, False), (False, True), (True, True)):
+        asked = _question(workspace, inputs.read_as(time=time, day=day), files)
+        key = recorded.pointed(root, asked)
         if not key:
             continue
         try:
@@ -114,8 +115,8 @@ def kept(
     folder = workspace.store.put(record, prompt, states=states)
     recorded.note_asked(folder, Asking(pinned.now, ran=True))
     if states:
-        timed = prompt.extras.time_read
-        question = _question(workspace, pinned, files, timed=timed)
+        read = pinned.read_as(time=prompt.extras.time_read, day=prompt.extras.day_read)
+        question = _question(workspace, read, files)
         recorded.point(workspace.store.root, question, record.prompt_key)
     return record
 
@@ -157,23 +158,19 @@ def _is_repeatable(prompt: SuperPrompt, files: Mapping[str, str]) -> bool:
     return all(call.taken for call in asked) and receipts.items() <= files.items()
 
 
-def _question(
-    workspace: Workspace, inputs: PromptInputs, files: Mapping[str, str], *, timed: bool
-) -> str:
+def _question(workspace: Workspace, inputs: PromptInputs, files: Mapping[str, str]) -> str:
     """Return the digest of all that a prompt comes from, known before the chain runs.
 
     Args:
         workspace: Whose language model is asked.
-        inputs: As they were pinned.
+        inputs: As they were pinned, with as much of the time as counts.
         files: From `_files`.
-        timed: Whether the time counts.
     """
     provider: list[Any] = []
     if "llm" in inputs.settings["agents"].values():
         settings = workspace.config.settings.provider
         provider = [getattr(settings, name) for name in _PROVIDER]
-    data = (inputs if timed else inputs.timeless).to_json()
-    return digest_of([data, dict(files), provider])
+    return digest_of([inputs.to_json(), dict(files), provider])
 
 
 def _files(workspace: Workspace, inputs: PromptInputs) -> dict[str, str]:

@@ -73,6 +73,35 @@ def test_the_time_is_read_where_a_question_counts_days_from_it(space, asked, aro
     assert len(keys) == 1 + timed
 
 
+def test_a_question_that_counts_days_has_one_key_a_day(space):
+    def made(now):
+        text = f"{SCENARIOS['past']['text']} What was said yesterday?"
+        request = PromptRequest(text, ("demo",), session="other")
+        return run_prompt(space, pin_inputs(space, request, now))
+
+    midnight = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    times = [midnight, NOW, midnight + dt.timedelta(hours=23, minutes=59, microseconds=7)]
+    prompts = [made(now) for now in times]
+    assert {inputs_of(prompt).now for prompt in prompts} == {midnight.isoformat()}
+    assert len({(key_of(p), p.extras.super_prompt, p.extras.trail) for p in prompts}) == 1
+    assert key_of(made(midnight + dt.timedelta(days=1))) != key_of(prompts[0])
+    record = save_prompt(space, prompts[1])
+    assert record.inputs["now"] == midnight.isoformat()
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
+
+
+def test_who_reads_the_time_as_well_as_the_day_has_a_key_a_time(space):
+    settings = {"history.recency_weight": 0.05}
+    text = f"{SCENARIOS['past']['text']} What was said yesterday?"
+    keys = set()
+    for now in (NOW, NOW + dt.timedelta(minutes=1)):
+        request = PromptRequest(text, ("demo",), session="other", settings=settings)
+        prompt = run_prompt(space, pin_inputs(space, request, now))
+        assert inputs_of(prompt).now == now.isoformat()
+        keys.add(key_of(prompt))
+    assert len(keys) == 2
+
+
 @pytest.mark.parametrize(
     ("filters", "keys"), [("since:2026-10-05", 1), ("since:30d", 2), ("since:2w type:md", 2)]
 )

@@ -71,6 +71,7 @@ def test_words_are_counted_from_the_day_they_were_said_on(text, first, last):
         "This may help.", "Option 2 may fail.", "We march 3 miles.", "I sat next to Bob.",
         "mon dernier projet", "Mon passé", "Was steht hier?", "Hier ist der Code.",
         "diese an Bob", "an dieser Stelle", "0 May",
+        "the tests on 5 may fail", "since 3 may break it", "on march",
     ],
 )  # fmt: skip
 def test_what_leaves_the_day_open_names_none(text):
@@ -81,6 +82,8 @@ def test_what_leaves_the_day_open_names_none(text):
     ("text", "first", "last"),
     [
         ("in may 2026", "2026-05-01", "2026-05-31"), ("may 5th, 2026", "2026-05-05", ""),
+        ("on 5 may", "2023-05-05", ""), ("by the 3rd of march, we", "2023-03-03", ""),
+        ("on may 5 we met", "2023-05-05", ""), ("since 6 mar", "2023-03-06", ""),
         ("5 may 2026", "2026-05-05", ""), ("last Mon", "2023-05-01", ""),
         ("Bob est venu hier", "2023-05-07", ""), ("Wie gestern hier", "2023-05-07", ""),
         ("avant-hier", "2023-05-06", ""), ("l'an dernier", "2022-01-01", "2022-12-31"),
