@@ -162,11 +162,6 @@ Notes = dict[str, list[str]]
 """What the audit has to say: ``events`` and ``warnings``."""
 
 
-def needs_rerun(before: SuperPrompt, after: SuperPrompt) -> bool:
-    """Return whether the audit that led from ``before`` to ``after`` asks for the second pass."""
-    return pass_number(after) > pass_number(before)
-
-
 def dominant_topic(titles: Sequence[str], asked: frozenset[str], terms: Terms) -> str:
     """Return the word that the headings and file names of most kept chunks share, or an empty text.
 

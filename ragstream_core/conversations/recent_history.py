@@ -231,15 +231,6 @@ def text_of(shown: Iterable[Shown]) -> str:
     return "\n\n".join(pair.text for pair in shown)
 
 
-def pair_text(entry: Entry) -> str:
-    """Return one pair as ``[date, time] speaker: text`` for each side that said something.
-
-    Raises:
-        ValueError: The entry is no turn.
-    """
-    return "\n".join(side.heading + side.words for side in _sides(entry))
-
-
 def has_session(journal: Journal, session: str) -> bool:
     """Whether one of the newest records belongs to a conversation; reads `MAX_SCAN_BYTES`."""
     own = _needle(session)

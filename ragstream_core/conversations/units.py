@@ -129,16 +129,11 @@ def unit(turn: Turn) -> tuple[str, list[Line]]:
     return text, lines
 
 
-def unit_text(turn: Turn) -> str:
-    """Return the text of a turn's unit: one dated line a speaker."""
-    return unit(turn)[0]
-
-
 class Piece(NamedTuple):
     """One chunk of a turn.
 
     Attributes:
-        text: ``unit_text(turn)[start:end]``, after the date and speaker if it continues a line.
+        text: ``[start:end]`` of the unit, after the date and speaker if it continues a line.
         start: Character offset in the unit's text.
         end: Character offset, exclusive.
     """

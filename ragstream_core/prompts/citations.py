@@ -54,11 +54,6 @@ def answer_marker(source: str, short_id: str) -> str:
     return f"[source: {shown_name(source)}, chunk: {short_id}]"
 
 
-def context_header(source: str, chunk: str, score: float) -> str:
-    """Return ``[source: path#chunk | score: N.NNN]``; the path is percent-encoded."""
-    return f"[source: {safe_name(source)}#{chunk} | score: {score:.3f}]"
-
-
 def parse_markers(text: str) -> list[Marker]:
     """Find all citations of a text in any of the three forms, in order of appearance."""
     found = [

@@ -91,12 +91,6 @@ def sections_of(text: str) -> list[Section]:
     return found
 
 
-def embedded_json(text: str) -> list[str]:
-    """Return the JSON of every case that has it embedded, in order."""
-    groups = itertools.groupby(_rows(text), key=lambda row: row[1])
-    return ["\n".join(row for row, _ in rows) for kind, rows in groups if kind == "json"]
-
-
 def _rows(text: str) -> list[tuple[str, str]]:
     """Return each line with the language of the code block that it stands in, "" outside."""
     rows, open_ = list[tuple[str, str]](), None

@@ -278,25 +278,3 @@ class Drafter:
             if self.asked is not None and self.asked.silent:
                 break
         return None, reason
-
-
-def redrafted(project: Project, unit: Unit, draft: Draft, task: str) -> Draft:
-    """Write a kept draft again from its record; the language model is not asked.
-
-    Args:
-        project: At the same generation.
-        unit: The requirements.
-        draft: As it is kept.
-        task: Name of a task profile.
-
-    Raises:
-        InputUnavailable: An answer of the model that is needed is not in the record.
-        RagstreamError: The chain refused or failed.
-    """
-    space = project.workspace
-    form = "llm" if draft.exchanges else "deterministic"
-    drafter = Drafter(project, form, task, frozenset(project.found.ids))
-    prompt = run_prompt(space, inputs_of_unit(project, unit, task))
-    context = Context.of(project, prompt, draft.prompt_key)
-    exchanges = Exchanges(None, draft.exchanges) if draft.exchanges else None
-    return replace(drafter.written(unit, context, exchanges), key=draft.key)

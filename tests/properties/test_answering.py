@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.answers.citations import Issued, citations_of
 from ragstream_core.answers.stream_buffer import CitationBuffer, clean_citation_tags, markers
-from ragstream_core.prompts.citations import answer_marker, context_header, parse_markers
+from ragstream_core.prompts.citations import answer_marker, parse_markers
 from ragstream_core.prompts.fences import Source, frame
 
 ISSUED = frozenset({"1a2b3c4d", "0badcafe", "ffffffff00"})
@@ -22,7 +22,7 @@ MARKERS = (
     answer_marker("guide/locks.md", "1a2b3c4d"),
     answer_marker("a b[1].md", "0badcafe"),
     answer_marker("nowhere.md", "deadbeef"),
-    context_header("guide/a.md", "7", 0.8123),
+    "[source: guide/a.md#7 | score: 0.812]",
     FRAME[0],
     FRAME[-1],
     "[Source : a.md , Chunk: 1a2b3c4d]",

@@ -14,6 +14,8 @@ from ragstream_core.testspecs.requirements import Document, documents_of, find
 from ragstream_core.testspecs.specification import COVERED, GONE, Coverage, covered
 from ragstream_core.testspecs.specification import Specification as Spec
 
+_BLOCK = re.compile(r"(?ms)^(`{3,})(\w*)\n(.*?)\n\1$")
+
 PATTERN = id_pattern(r"[A-Z]{1,6}-\d{1,5}")
 literal = st.from_regex(r"[A-Za-z._-]{0,6}", fullmatch=True)
 formats = st.builds(IdFormat, before=literal, width=st.integers(1, 9), after=literal)
@@ -146,7 +148,7 @@ def test_markdown_gives_back_its_sections_and_its_json(drafts, embed):
                 covered(rows, {one.id: one.requirements for one in sections}))  # fmt: skip
     text = whole(spec, sections)
     assert markdown.sections_of(text) == sections
-    json = markdown.embedded_json(text)
+    json = [found[3] for found in _BLOCK.finditer(text) if found[2] == "json"]
     assert [specification.case_from(one) for one in json] == (made if embed else [])
     assert whole(spec, markdown.sections_of(text)) == text
 

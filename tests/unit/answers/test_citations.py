@@ -15,8 +15,8 @@ from ragstream_core.answers.citations import (
     spans_of,
     words_of,
 )
-from ragstream_core.prompts.citations import answer_marker, context_header
-from ragstream_core.prompts.fences import Source, frame
+from ragstream_core.prompts.citations import answer_marker
+from ragstream_core.prompts.fences import Source, frame, safe_name
 
 TEXT = "The **Exact File Lock** restricts a prompt\nto the files you inject. " * 5
 LOCKS = Issued("1a2b3c4d", "guide/file locks.md", "guide/file locks.md::ab::0", TEXT, 7)
@@ -44,7 +44,7 @@ def test_a_citation_says_source_locator_snippet_and_page():
         "[source: guide/file locks.md, chunk: 1A2B3C4D]",
         "[Source : File Locks.md , Chunk: 1a2b3c4d]",
         "[source: `file locks.md`, chunk: 1a2b3c4d]",
-        context_header(LOCKS.source, LOCKS.id, 0.8),
+        f"[source: {safe_name(LOCKS.source)}#{LOCKS.id} | score: 0.800]",
         frame(1, "0" * 12, source=Source(LOCKS.id, LOCKS.source, (0, 1), "ab"), text="x")[0],
         "[1a2b3c4d]",
         "[chunk: 1a2b3c4d]",

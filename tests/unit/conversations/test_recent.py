@@ -15,11 +15,10 @@ from ragstream_core.conversations.recent_history import (
     Scope,
     has_session,
     layer_g,
-    pair_text,
     render_recent,
     text_of,
 )
-from ragstream_core.conversations.units import unit_text
+from ragstream_core.conversations.units import unit
 
 WHEN = "2026-10-05T14:07:09+02:00"
 SESSIONS = ("a", "b", "c")
@@ -138,18 +137,23 @@ def entries(*turns):
     return [Entry(n, record, "", "", 0, 0) for n, record in enumerate(turns, 1)]
 
 
+def whole(entry):
+    """Return the text of a pair for which there is room."""
+    return text_of(render_recent([entry], fits=lambda text: True))
+
+
 def test_texts_stand_in_it_to_the_letter():
     said = "  one\r\n\n two\t\u2028"
     (entry,) = entries(Turn("x", "a", WHEN, said, said + "!", speakers=("Ann", "Bot")))
     when = "[5 October 2026, 14:07]"
-    assert pair_text(entry) == f"{when} Ann: {said}\n{when} Bot: {said}!"
+    assert whole(entry) == f"{when} Ann: {said}\n{when} Bot: {said}!"
 
 
 def test_an_empty_side_has_no_line():
     (entry,) = entries(Turn("x", "a", WHEN, "only asked"))
-    assert pair_text(entry) == "[5 October 2026, 14:07] user: only asked"
+    assert whole(entry) == "[5 October 2026, 14:07] user: only asked"
     with pytest.raises(ValueError, match="no turn"):
-        pair_text(Entry(1, Asked("x", "a", WHEN, "q"), "", "", 0, 0))
+        whole(Entry(1, Asked("x", "a", WHEN, "q"), "", "", 0, 0))
 
 
 said = st.lists(st.sampled_from(["It rains. ", "wörd ", "\n", "…", "long" * 60, "Why?  "])).map(
@@ -165,12 +169,12 @@ def test_all_is_shown_where_it_fits_else_long_sides_are_cut(texts, budget):
     assert len(text_of(shown)) <= budget
     assert [pair.entry for pair in shown] == pairs[len(pairs) - len(shown) :]
     for pair in shown:
-        assert (pair.text == pair_text(pair.entry)) is pair.is_whole
+        assert (pair.text == whole(pair.entry)) is pair.is_whole
         assert pair.is_whole or "[… cut: the first " in pair.text
         for first, last in () if pair.is_whole else pair.spans:
-            part = unit_text(pair.entry.record)[first:last]
+            part = unit(pair.entry.record)[0][first:last]
             assert "".join(part.split()) in "".join(pair.text.split())
-    if len("\n\n".join(map(pair_text, pairs))) <= budget:
+    if len("\n\n".join(map(whole, pairs))) <= budget:
         assert len(shown) == len(pairs) and all(pair.is_whole for pair in shown)
 
 
@@ -206,7 +210,7 @@ def test_a_cut_part_is_where_its_unit_has_it():
     (entry,) = entries(Turn("x", "a", WHEN, said, "\t"))
     (shown,) = render_recent([entry], fits=lambda text: len(text) <= 300)
     ((first, last),) = shown.spans
-    assert unit_text(entry.record)[:last].endswith("Two words here.") and first == 0
+    assert unit(entry.record)[0][:last].endswith("Two words here.") and first == 0
     assert shown.spans != (WHOLE,)
 
 

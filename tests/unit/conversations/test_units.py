@@ -16,7 +16,6 @@ from ragstream_core.conversations.units import (
     timestamp_ns,
     turn_sha,
     unit,
-    unit_text,
 )
 from ragstream_core.text.chunk_profiles import chunk_profile
 from ragstream_core.text.tokenizer import word_offsets
@@ -33,25 +32,25 @@ def size(text):
 def test_a_unit_is_a_dated_line_a_speaker():
     one = turn("What now?", "Wait.\nThen go.", timestamp=WHEN, speakers=("Ann", "Bot"))
     assert (
-        unit_text(one)
+        unit(one)[0]
         == "[5 October 2026, 14:07] Ann: What now?\n[5 October 2026, 14:07] Bot: Wait.\nThen go."
     )
 
 
 def test_who_said_nothing_has_no_line():
-    assert unit_text(turn("Hi", "", timestamp=WHEN)) == "[5 October 2026, 14:07] user: Hi"
-    assert unit_text(turn(" \n", " ", timestamp=WHEN)) == ""
+    assert unit(turn("Hi", "", timestamp=WHEN))[0] == "[5 October 2026, 14:07] user: Hi"
+    assert unit(turn(" \n", " ", timestamp=WHEN))[0] == ""
     assert TurnChunker().pieces(turn("", "")) == []
 
 
 def test_no_date_where_there_is_none():
-    assert unit_text(turn("Hi", "", timestamp="some day")) == "user: Hi"
+    assert unit(turn("Hi", "", timestamp="some day"))[0] == "user: Hi"
 
 
 def test_a_turn_that_fits_is_one_chunk():
     one = turn("short", "and short")
     (piece,) = TurnChunker().pieces(one)
-    assert (piece.text, piece.start, piece.end) == (unit_text(one), 0, len(unit_text(one)))
+    assert (piece.text, piece.start, piece.end) == (unit(one)[0], 0, len(unit(one)[0]))
 
 
 def test_a_turn_that_does_not_fit_is_cut_by_speaker_first():

@@ -7,7 +7,6 @@ import pytest
 from ragstream_core.prompts.citations import (
     answer_marker,
     check_markers,
-    context_header,
     parse_markers,
 )
 from ragstream_core.prompts.fences import Source, frame
@@ -17,14 +16,13 @@ def test_all_three_forms_are_read():
     text = "\n".join(
         [
             f"As said {answer_marker('docs/a.md', '1a2b3c4d')}.",
-            context_header("docs/a.md", "7", 0.8123),
+            "[source: docs/a.md#7 | score: 0.812]",
             *frame(1, "0" * 12, source=Source("ffff0000", "b.md", (0, 1), ""), text="x"),
         ]
     )
     assert [(m.form, m.source, m.id) for m in parse_markers(text)] == [
         ("answer", "a.md", "1a2b3c4d"), ("header", "docs/a.md", "7"), ("fence", "b.md", "ffff0000"),
     ]  # fmt: skip
-    assert "[source: docs/a.md#7 | score: 0.812]" in text
 
 
 def test_ids_are_split_into_known_and_unknown():

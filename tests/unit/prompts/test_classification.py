@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.agents.a2_audit import Audit, dominant_topic, needs_rerun
+from ragstream_core.agents.a2_audit import Audit, dominant_topic
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
 from ragstream_core.prompts.classification import (
     DOMAINS,
@@ -17,7 +17,7 @@ from ragstream_core.prompts.classification import (
     propose_headers,
     role_is_sure,
 )
-from ragstream_core.prompts.trail import notes_of, put_notes
+from ragstream_core.prompts.trail import notes_of, pass_number, put_notes
 from ragstream_core.records import Chunk, Extras, SuperPrompt, to_json
 from ragstream_core.records.json_form import json_of
 from ragstream_core.records.stage_results import Edit, Pool, Shape
@@ -265,6 +265,10 @@ def audited(shape, *, issues=True, facts=(), headings=("Gate rules",) * 3, pool=
 
 
 VAGUE = Shape("explain", "undetermined", "answer")
+
+
+def needs_rerun(before, after):
+    return pass_number(after) > pass_number(before)
 
 
 def test_a_dominant_topic_settles_the_domain_and_asks_again_once():

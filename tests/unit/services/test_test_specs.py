@@ -11,6 +11,7 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, UsageError
 from ragstream_core.index.view import forget_views
 from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.exchanges import Exchanges
 from ragstream_core.services import test_specs
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -29,8 +30,9 @@ from ragstream_core.testspecs.specification import (
 )
 from ragstream_core.wiring import models, spec_drafts
 from ragstream_core.wiring.journal import append_turn
-from ragstream_core.wiring.spec_drafts import OP, redrafted
-from ragstream_core.wiring.spec_sources import read_project
+from ragstream_core.wiring.spec_drafts import OP, Drafter
+from ragstream_core.wiring.spec_sources import Context, inputs_of_unit, read_project
+from ragstream_core.wiring.stages import run_prompt
 from tests.model_server import said, status
 from tests.workspaces import docs_of, hashed_workspace
 
@@ -324,6 +326,14 @@ def test_a_wrong_answer_is_asked_for_once_more_and_then_done_without(scripted, w
     assert case.expected == spec(never, requirements=("R-3",)).spec.cases[0].expected
 
 
+def redrafted(project, unit, draft):
+    """Write a kept draft again from its record; the language model is not asked."""
+    prompt = run_prompt(project.workspace, inputs_of_unit(project, unit, ""))
+    context = Context.of(project, prompt, draft.prompt_key)
+    drafter = Drafter(project, "llm", "", frozenset(project.found.ids))
+    return replace(drafter.written(unit, context, Exchanges(None, draft.exchanges)), key=draft.key)
+
+
 def test_a_model_is_asked_once_and_its_answer_replayed_from_the_record(endpoint):
     asking, server = endpoint
     server.answers = [said("no"), said(json.dumps(GOOD))]
@@ -334,10 +344,10 @@ def test_a_model_is_asked_once_and_its_answer_replayed_from_the_record(endpoint)
     draft = spec_drafts.kept(asking, "demo", path.stem)
     project = read_project(asking, "demo", PATTERN)
     (unit,) = project.units(["R-1"])
-    assert redrafted(project, unit, draft, "") == draft
+    assert redrafted(project, unit, draft) == draft
     assert len(server.seen) == 2 and [e.op for e in draft.exchanges] == [OP, OP]
     with pytest.raises(InputUnavailable):
-        redrafted(project, unit, replace(draft, exchanges=draft.exchanges[:1]), "")
+        redrafted(project, unit, replace(draft, exchanges=draft.exchanges[:1]))
 
 
 def test_a_silent_model_is_not_asked_for_every_requirement_and_nothing_of_it_is_kept(endpoint):

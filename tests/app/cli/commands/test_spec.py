@@ -54,8 +54,9 @@ def test_both_forms_of_the_file(vault, run, tmp_path):
     plain, raw = tmp_path / "plain.md", tmp_path / "raw.md"
     assert run("spec", "vault", "--out", str(plain))[0] == 0
     assert run("spec", "vault", "--out", str(raw), "--embed-json")[0] == 0
-    assert markdown.embedded_json(plain.read_text()) == []
-    ids = [specification.case_from(one).id for one in markdown.embedded_json(raw.read_text())]
+    embedded = re.compile(r"(?ms)^```json\n(.*?)\n```$")
+    assert embedded.findall(plain.read_text()) == []
+    ids = [specification.case_from(one).id for one in embedded.findall(raw.read_text())]
     assert ids == ["TC-001", "TC-002"]
     assert plain.stat().st_mode & 0o077 == 0
 
