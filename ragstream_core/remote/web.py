@@ -67,7 +67,13 @@ class WebFiles:
             yield from self._of_links(self._small(self._url))
 
     def blocks(self, file: RemoteFile) -> Iterator[bytes]:
-        """Yield a file's bytes, if it is what the listing says."""
+        """Yield a file's bytes, if it is what the listing says.
+
+        Raises:
+            FileChanging: It is another version than was listed, or gone.
+            TransferBroken: The connection broke.
+            Refused: A redirect leads elsewhere, or the server asks for a login.
+        """
         digest = hashlib.sha256()
         with self._open("GET", file.handle, missing=FileChanging) as response:
             now = _version(response)

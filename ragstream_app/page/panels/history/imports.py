@@ -204,6 +204,11 @@ def _start(source: Source, *, dry_run: bool) -> None:
 
 def _fail(error: Exception) -> None:
     def work(_: object) -> ImportOutcome:
+        """Fail at once.
+
+        Raises:
+            Exception: The error, as any other job of the dialog raises one.
+        """
         raise error
 
     job = BackgroundJob("the import", work).start()
