@@ -18,7 +18,7 @@ from ragstream_core.services import history_update
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ragstream_core.wiring.fact_finder import FoundFact
+    from ragstream_core.wiring.fact_proposals import FoundFact
 
 JOB = "remember_facts"
 IN_MEMORY = "in_memory"
@@ -50,10 +50,10 @@ def analyze(
     context: dg.OpExecutionContext, config: FactsConfig, workspace: WorkspaceResource
 ) -> Iterator[dg.Output[Any]]:
     """Finds facts in turns; gives nothing where no fact is sure enough."""
-    from ragstream_core.wiring import fact_finder
+    from ragstream_core.wiring import fact_proposals
 
     with short_errors():
-        analysis = fact_finder.analyze(
+        analysis = fact_proposals.analyze(
             workspace.open(), since=config.since, upto=config.upto, form=config.form
         )
     context.log.info(f"{analysis.turns} turns, {len(analysis.found)} facts looked at")
@@ -68,10 +68,10 @@ def deduplicate(
     context: dg.OpExecutionContext, workspace: WorkspaceResource, analysis: Any
 ) -> Iterator[dg.Output[Any]]:
     """Drops what is remembered or was proposed before; gives nothing where nothing is new."""
-    from ragstream_core.wiring import fact_finder
+    from ragstream_core.wiring import fact_proposals
 
     with short_errors():
-        fresh = fact_finder.deduplicate(workspace.open(), analysis.found)
+        fresh = fact_proposals.deduplicate(workspace.open(), analysis.found)
     context.log.info(f"{sum(not row.why for row in fresh)} facts are new of {len(fresh)}")
     if any(not row.why for row in fresh):
         yield dg.Output(fresh, "fresh", metadata=found_metadata(fresh))
@@ -80,10 +80,10 @@ def deduplicate(
 @dg.op(out=dg.Out(dg.Nothing))
 def write(context: dg.OpExecutionContext, workspace: WorkspaceResource, fresh: Any) -> None:
     """Proposes what is left, in the journal; it waits there, or is accepted as the settings say."""
-    from ragstream_core.wiring import fact_finder
+    from ragstream_core.wiring import fact_proposals
 
     with short_errors():
-        written = fact_finder.write(workspace.open(), fresh)
+        written = fact_proposals.write(workspace.open(), fresh)
     metadata = found_metadata(written)
     context.add_output_metadata(metadata)
     context.log_event(dg.AssetMaterialization(FACTS_SPEC.key, metadata=metadata))

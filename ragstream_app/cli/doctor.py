@@ -369,7 +369,7 @@ def _ports(config: AppConfig) -> Iterator[Check]:
 
 
 def _provider(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.platform.endpoint import provider_key
+    from ragstream_core.platform.endpoint_address import provider_key
 
     provider = config.settings.provider
     found = provider_key(provider.api_key, provider.api_key_file).get_secret_value()

@@ -12,7 +12,7 @@ from ragstream_app.output.tables import MAX_SHOWN, NAME_WIDTH, print_places, pri
 from ragstream_app.output.words import KEY_DIGITS, REPLACEMENT, printable
 from ragstream_app.session import note
 from ragstream_core.prompts.compare import Changes
-from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile, TracedTurn
 from ragstream_core.prompts.verdicts import TOKENS
 from ragstream_core.records import STAGES

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts import render
 from ragstream_core.prompts.blocks import Layout, compose, file_texts, history_texts, selected_texts
+from ragstream_core.prompts.edited_prompt import text_tokens
 from ragstream_core.prompts.fences import total_dropped
-from ragstream_core.prompts.parser import verify
-from ragstream_core.prompts.reparse import text_tokens
+from ragstream_core.prompts.line_owners import verify
 from ragstream_core.prompts.trail import advance
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.stage_results import Fence

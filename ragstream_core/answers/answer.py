@@ -20,8 +20,8 @@ from ragstream_core.answers.citations import Citation, Issued
 from ragstream_core.errors import FenceBroken
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.prompts.blocks import file_texts, history_texts, selected_texts
-from ragstream_core.prompts.parser import owners
-from ragstream_core.prompts.reparse import is_edited, split_system, still_shown
+from ragstream_core.prompts.edited_prompt import is_edited, split_system, still_shown
+from ragstream_core.prompts.line_owners import owners
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage, ChatUsage
 from ragstream_core.settings.persona import REFUSAL_PLACE

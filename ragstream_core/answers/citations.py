@@ -21,8 +21,8 @@ from ragstream_core.prompts.blocks import (
     repeated_texts,
     selected_texts,
 )
+from ragstream_core.prompts.edited_prompt import still_shown
 from ragstream_core.prompts.fences import Source, safe_name
-from ragstream_core.prompts.reparse import still_shown
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from ragstream_core.errors import OperationFailed, RagstreamError, Refused, TryAgain, UsageError
-from ragstream_core.platform.endpoint import host_of
+from ragstream_core.platform.endpoint_address import host_of
 from ragstream_core.platform.files import file_sha256
 
 STORES = (".huggingface.co", ".hf.co")

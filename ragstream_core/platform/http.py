@@ -24,7 +24,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeVar
 
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 
 RETRIES = 4
 FIRST_DELAY_S = 0.5

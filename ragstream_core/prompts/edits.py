@@ -23,7 +23,7 @@ from ragstream_core.prompts.classification import (
     free_keys,
     propose_headers,
 )
-from ragstream_core.prompts.reparse import SUPER_PROMPT, text_tokens
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT, text_tokens
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
 from ragstream_core.records.json_form import Json

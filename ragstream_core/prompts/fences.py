@@ -1,7 +1,7 @@
 """Fences that a document cannot break: normalise, name, frame and prefix untrusted text.
 
 The nonce is a hash of everything it guards, so that it cannot be written in advance, and it is
-lengthened while it occurs in what it guards. Do not change `parser` along with this file: it
+lengthened while it occurs in what it guards. Do not change `line_owners` along with this file: it
 re-reads the finished prompt and shares no code with this one.
 """
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ragstream_core.prompts.citations import parse_markers
+from ragstream_core.prompts.edited_prompt import BEFORE, sections_of
 from ragstream_core.prompts.fences import PREFIX, one_line
-from ragstream_core.prompts.parser import owners
-from ragstream_core.prompts.reparse import BEFORE, sections_of
+from ragstream_core.prompts.line_owners import owners
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import Span
 

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from ragstream_core.errors import IntegrityError, RunCommand, UnknownPrompt
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.edits import by_reader, edits_from, edits_key
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of, request_from
 from ragstream_core.prompts.recorded import STATES_NAME
-from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.trail import notes_of
 from ragstream_core.records import Decision, SuperPrompt
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex

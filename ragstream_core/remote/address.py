@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from ragstream_core.errors import UsageError
-from ragstream_core.platform.endpoint import is_loopback
+from ragstream_core.platform.endpoint_address import is_loopback
 
 Kind = Literal["s3", "gs", "az", "sftp", "https", "git"]
 _KINDS: dict[str, Kind] = {

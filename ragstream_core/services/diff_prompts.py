@@ -18,9 +18,9 @@ from ragstream_core.prompts.compare import (
     differing,
     swapped,
 )
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.edits import PLACES, edits_key
 from ragstream_core.prompts.exchanges import exchange_from
-from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.json_form import fields_of
 from ragstream_core.records.prompt_inputs import PromptInputs

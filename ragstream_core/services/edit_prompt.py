@@ -11,9 +11,9 @@ from ragstream_core.answers.answer import places_of
 from ragstream_core.errors import InputUnavailable, UnknownPrompt
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.edited_prompt import broken_lines, is_edited
 from ragstream_core.prompts.edits import apply_edits, by_reader, edited, edits_from
 from ragstream_core.prompts.inputs import inputs_of, settings_at
-from ragstream_core.prompts.reparse import broken_lines, is_edited
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.token_budget import counter_of_prompt
 

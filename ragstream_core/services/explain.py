@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RunCommand, UnknownPrompt, UsageError
 from ragstream_core.platform.data_frame import data_frame
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.explain import (
     HeaderDecision,
     Way,
@@ -23,7 +24,6 @@ from ragstream_core.prompts.explain import (
     ways,
 )
 from ragstream_core.prompts.recorded import Asking, times_asked
-from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.store import PromptRecord, PromptStore
 from ragstream_core.records.identity import Json, sha256_hex, shown_name
 from ragstream_core.records.json_form import json_of

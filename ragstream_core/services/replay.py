@@ -26,7 +26,7 @@ from ragstream_core.errors import (
 )
 from ragstream_core.index.rows import ChunkRow, FileEntry
 from ragstream_core.platform.files import make_private_dir, replace_bytes
-from ragstream_core.prompts.bundle import (
+from ragstream_core.prompts.bundle_format import (
     BLOB,
     INDEX_PARTS,
     JOURNAL,

@@ -12,9 +12,9 @@ from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.chain import OPS, StageFactory, run_chain
 from ragstream_core.prompts.compare import Output, OutputChanges, compare_outputs
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.edits import run_edited
 from ragstream_core.prompts.inputs import begin, inputs_of, settings_at
-from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.trail import latest_view
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.prompt_inputs import PromptInputs

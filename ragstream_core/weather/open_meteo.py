@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, NaiveDatetime, ValidationError, model_validator
 
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.platform.endpoint import Endpoint, endpoint_at
+from ragstream_core.platform.endpoint_address import Endpoint, endpoint_at
 from ragstream_core.platform.http import EndpointClient, RequestError, http_client
 from ragstream_core.weather.analytics import Hour
 from ragstream_core.weather.records import MAX_DAYS, Place

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.http import Kind, RequestError
 from ragstream_core.ports import ChatModel
 from ragstream_core.weather import analytics, words

@@ -42,7 +42,7 @@ def _learnt(workspace: Workspace) -> tuple[str, ...]:
     settings = workspace.config.settings
     if settings.facts.form == "off" or not settings.history.persist:
         return ()
-    from ragstream_core.wiring.fact_finder import after_turn as learn
+    from ragstream_core.wiring.fact_proposals import after_turn as learn
 
     return learn(workspace)
 

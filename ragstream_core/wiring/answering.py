@@ -40,10 +40,10 @@ from ragstream_core.errors import (
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.edited_prompt import is_edited
 from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.prompts.inputs import inputs_of, persists, settings_at
 from ragstream_core.prompts.render import project_memory
-from ragstream_core.prompts.reparse import is_edited
 from ragstream_core.records.chat import ChatReply, ChatUsage
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import journal

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.debug_log import VARS, DebugLog, DebugRules, Redactor
-from ragstream_core.platform.endpoint import provider_key
+from ragstream_core.platform.endpoint_address import provider_key
 from ragstream_core.prompts.inputs import inputs_of, persists
 from ragstream_core.records.json_form import json_of
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.models.chat.endpoint_chat import ChatOptions
     from ragstream_core.models.rerankers.cross_encoder import NliModel
-    from ragstream_core.platform.endpoint import Endpoint
+    from ragstream_core.platform.endpoint_address import Endpoint
     from ragstream_core.ports import ChatModel, Embedder, Reranker
     from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.settings.prompts import GateConfig, RerankConfig
@@ -81,7 +81,7 @@ def endpoint(config: AppConfig) -> Endpoint | None:
     chosen, provider = config.settings.embeddings, config.settings.provider
     if chosen.backend != "openai" and not chosen.base_url:
         return None
-    from ragstream_core.platform.endpoint import endpoint_at
+    from ragstream_core.platform.endpoint_address import endpoint_at
 
     return endpoint_at(
         chosen.base_url or provider.base_url,
@@ -106,7 +106,7 @@ def chat_model(config: AppConfig) -> ChatModel:
     from ragstream_core.models.chat.endpoint_chat import ChatOptions
     from ragstream_core.models.chat.prices import Prices
     from ragstream_core.models.chat.providers import PROVIDERS
-    from ragstream_core.platform.endpoint import endpoint_at
+    from ragstream_core.platform.endpoint_address import endpoint_at
 
     _require_settled(config)
     chosen = config.settings.provider
@@ -150,7 +150,7 @@ def _require_settled(config: AppConfig) -> None:
 
 
 def _key(config: AppConfig) -> str:
-    from ragstream_core.platform.endpoint import provider_key
+    from ragstream_core.platform.endpoint_address import provider_key
 
     provider = config.settings.provider
     return provider_key(provider.api_key, provider.api_key_file).get_secret_value()

@@ -10,7 +10,7 @@ from ragstream_core.conversations.facts.records import NAMES
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
 from ragstream_core.services.clear_history import clear
-from ragstream_core.wiring import fact_finder, remembered_facts_files
+from ragstream_core.wiring import fact_proposals, remembered_facts_files
 from ragstream_core.wiring.journal import append_turn, journal
 from ragstream_core.wiring.remembered_facts import FactMemory
 from ragstream_core.wiring.workspace import open_workspace
@@ -32,7 +32,7 @@ def template(tmp_path):
     space = open_root(tmp_path / "template")
     text = "Every Friday we review the open incidents."
     append_turn(space, Turn("", "s", "", text, "Noted."))
-    fact_finder.remember(space, fact_finder.analyze(space))
+    fact_proposals.remember(space, fact_proposals.analyze(space))
     FactMemory(space).add("A line of mine.", "company")
     return space.data_dir
 

@@ -12,6 +12,13 @@ from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.prompts.chain import OPS, step
 from ragstream_core.prompts.classification import free_keys, propose_headers
+from ragstream_core.prompts.edited_prompt import (
+    SUPER_PROMPT,
+    broken_lines,
+    sections_of,
+    split_system,
+    text_tokens,
+)
 from ragstream_core.prompts.edits import (
     HEADERS,
     PLACES,
@@ -21,13 +28,6 @@ from ragstream_core.prompts.edits import (
     edits_from,
     edits_key,
     value_of,
-)
-from ragstream_core.prompts.reparse import (
-    SUPER_PROMPT,
-    broken_lines,
-    sections_of,
-    split_system,
-    text_tokens,
 )
 from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
 from ragstream_core.text.token_estimates import ScriptTokenCounter

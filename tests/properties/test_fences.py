@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.errors import FenceBroken
-from ragstream_core.prompts import parser
+from ragstream_core.prompts import line_owners
 from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.fences import BREAK, PREFIX, break_tokens, normalise
-from ragstream_core.prompts.parser import owners, verify
+from ragstream_core.prompts.line_owners import owners, verify
 from ragstream_core.prompts.render import HARD_RULES, PROJECT_MEMORY, SYSTEM, TASK
 from ragstream_core.records import Chunk, Extras, SuperPrompt
 from tests.lengths import by_length
@@ -210,7 +210,7 @@ def test_a_mark_at_the_end_of_a_path_that_is_cut_is_no_use():
 
 
 def test_the_judge_shares_no_code_with_what_it_judges():
-    tree = ast.parse(Path(parser.__file__).read_text("utf-8"))
+    tree = ast.parse(Path(line_owners.__file__).read_text("utf-8"))
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {getattr(n, "module", None) or n.names[0].name for n in found}
     assert modules <= {"__future__", "re", "collections.abc", "ragstream_core.errors"}

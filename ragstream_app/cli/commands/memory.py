@@ -14,7 +14,7 @@ from ragstream_app.session import emit_json, note, session_of
 if TYPE_CHECKING:
     from ragstream_core.conversations.facts.records import FactState
     from ragstream_core.records.identity import Json
-    from ragstream_core.wiring.fact_finder import FoundFact
+    from ragstream_core.wiring.fact_proposals import FoundFact
     from ragstream_core.wiring.remembered_facts import FactMemory
 
 SCAN_EPILOG = """**Examples**
@@ -187,13 +187,13 @@ def scan(
         OperationFailed: Disk full or failing.
     """
     from ragstream_core.errors import UsageError
-    from ragstream_core.wiring import fact_finder
+    from ragstream_core.wiring import fact_proposals
 
     if form not in ("", "rules", "llm"):
         raise UsageError(f"no form: {form!r}", hint="--form rules, or llm")
     workspace = session_of(ctx).workspace()
-    analysis = fact_finder.analyze(workspace, session=session, form=form)
-    found = fact_finder.remember(workspace, analysis, dry_run=dry_run)
+    analysis = fact_proposals.analyze(workspace, session=session, form=form)
+    found = fact_proposals.remember(workspace, analysis, dry_run=dry_run)
     for line in analysis.notes:
         _note(line)
     if as_json:

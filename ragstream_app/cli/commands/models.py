@@ -216,7 +216,7 @@ def verify(ctx: typer.Context, as_json: options.Json = False) -> None:
 def _prices(config: AppConfig, name: str) -> tuple[float, float] | None:
     """Return the prices of a million tokens sent and answered; None where they are not known."""
     from ragstream_core.models.chat.prices import Prices
-    from ragstream_core.platform.endpoint import endpoint_at
+    from ragstream_core.platform.endpoint_address import endpoint_at
 
     provider = config.settings.provider
     where = endpoint_at(provider.base_url)

@@ -205,10 +205,10 @@ def _digest() -> None:
 
 
 def _scan() -> Notice:
-    from ragstream_core.wiring import fact_finder
+    from ragstream_core.wiring import fact_proposals
 
-    analysis = fact_finder.analyze(home())
-    found = fact_finder.remember(home(), analysis)
+    analysis = fact_proposals.analyze(home())
+    found = fact_proposals.remember(home(), analysis)
     new = sum(bool(row.fact) for row in found)
     changed = [row for row in found if row.advice][-MOST_CHANGED:]
     told = [

@@ -20,8 +20,8 @@ from ragstream_app.page.panels.shared import (
 from ragstream_app.page.prompt_session import edit, revert
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.chain import BUTTONS, OPS
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT, is_edited
 from ragstream_core.prompts.inputs import inputs_of, settings_at
-from ragstream_core.prompts.reparse import SUPER_PROMPT, is_edited
 from ragstream_core.records import SuperPrompt
 
 if TYPE_CHECKING:

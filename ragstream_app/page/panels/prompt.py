@@ -30,7 +30,7 @@ from ragstream_app.page.panels.shared import (
 )
 from ragstream_app.page.prompt_session import edit, values_of
 from ragstream_core.prompts.chain import BUTTONS, CHAIN
-from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 
 KEY = "dropped_edits"
 """Button → target → value, of this tab."""

@@ -25,7 +25,7 @@ from ragstream_core.models.chat.responses import (
     usage_of,
     validated,
 )
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.http import EndpointClient, Kind, RequestError, Send
 from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply, ChatUsage
 from ragstream_core.text.tokenizer import most_tokens

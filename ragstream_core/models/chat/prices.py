@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 
 PER_MTOK = 1e-6
 FROM_TABLE = -1.0

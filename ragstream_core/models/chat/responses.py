@@ -21,7 +21,7 @@ from ragstream_core.errors import (
     Hint,
     RunCommand,
 )
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.http import Kind, RequestError
 from ragstream_core.records.chat import ChatUsage
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import weights
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.files import file_sha256, replace_text
 from ragstream_core.records.identity import digest_of
 

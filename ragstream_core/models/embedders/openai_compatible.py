@@ -20,7 +20,7 @@ from ragstream_core.errors import EmbeddingFailed, RunCommand, TryAgain
 from ragstream_core.models.embedders import fingerprints
 from ragstream_core.models.embedders.base import Encoder, mean_unit
 from ragstream_core.models.embedders.hashed import HashedEmbedder
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.http import EndpointClient, RequestError
 from ragstream_core.text.tokenizer import SAFE_TOKEN, text_windows
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.models.embedders import fingerprints, weights
-from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.registry import Port, Registry
 
 if TYPE_CHECKING:

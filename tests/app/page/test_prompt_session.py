@@ -19,9 +19,9 @@ from ragstream_app.page.prompt_session import (
 from ragstream_core.errors import UsageError
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.chain import BUTTONS
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.edits import HEADERS, PLACES, SHAPE, value_of
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.token_estimates import ScriptTokenCounter
 from ragstream_core.wiring import stages

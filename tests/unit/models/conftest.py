@@ -6,7 +6,7 @@ import pytest
 
 from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat, final_kinds
 from ragstream_core.models.chat.prices import Prices
-from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.endpoint_address import endpoint_at
 from ragstream_core.platform.http import EndpointClient
 from tests.model_server import KEY
 

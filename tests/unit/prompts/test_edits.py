@@ -11,16 +11,16 @@ from ragstream_core.answers.answer import messages_of
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.chain import OPS, run_chain
+from ragstream_core.prompts.edited_prompt import SUPER_PROMPT, broken_lines, split_system
 from ragstream_core.prompts.edits import edited, run_edited
 from ragstream_core.prompts.inputs import PromptRequest, begin
-from ragstream_core.prompts.reparse import SUPER_PROMPT, broken_lines, split_system
 from ragstream_core.prompts.store import make_record
 from ragstream_core.records import from_json, to_json
 from ragstream_core.records.identity import digest_of, sha256_hex
 from ragstream_core.services import edit_prompt
-from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.diff_prompts import ALL, diff
 from ragstream_core.services.forget import forget
+from ragstream_core.services.prompt_bundle import write_bundle
 from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.what_if import leave_one_out
 from ragstream_core.wiring import saved_prompts

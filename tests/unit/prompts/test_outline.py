@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.prompts.blocks import Layout, compose
+from ragstream_core.prompts.edited_prompt import BEFORE, sections_of, text_tokens
 from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.outline import Quotation, Statement, outline
-from ragstream_core.prompts.reparse import BEFORE, sections_of, text_tokens
 from ragstream_core.records import Chunk, Decision, Extras, SuperPrompt, evolve
 from ragstream_core.records.s_ctx import Cited, Fact, OpenIssue, SCtx
 from ragstream_core.records.stage_results import Fence

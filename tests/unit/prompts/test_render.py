@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.prompts.blocks import Layout, compose
-from ragstream_core.prompts.parser import verify
+from ragstream_core.prompts.line_owners import verify
 from ragstream_core.prompts.render import (
     NOTHING_RELEVANT,
     join,

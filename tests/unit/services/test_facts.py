@@ -19,7 +19,7 @@ from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
-from ragstream_core.wiring import fact_finder, models, remembered_facts_files
+from ragstream_core.wiring import fact_proposals, models, remembered_facts_files
 from ragstream_core.wiring.after_turn import after_turn
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -47,7 +47,7 @@ def say(space, text, session="s", answer="Noted."):
 
 
 def found(space, **given):
-    return fact_finder.remember(space, fact_finder.analyze(space, **given))
+    return fact_proposals.remember(space, fact_proposals.analyze(space, **given))
 
 
 def files(space):
@@ -199,8 +199,8 @@ def test_no_secret_and_nothing_without_measure_is_written_by_hand(space, text):
 def test_two_scans_at_once_propose_a_fact_once(tmp_path):
     spaces = [rooted(tmp_path / "data") for _ in range(4)]
     say(spaces[0], f"{ROLE} {HABIT}")
-    analysis = fact_finder.analyze(spaces[0])
-    threads = [threading.Thread(target=fact_finder.remember, args=(s, analysis)) for s in spaces]
+    analysis = fact_proposals.analyze(spaces[0])
+    threads = [threading.Thread(target=fact_proposals.remember, args=(s, analysis)) for s in spaces]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -283,9 +283,9 @@ def test_a_fact_that_comes_while_its_turn_is_cleared_goes_with_it(space, monkeyp
 
 def test_a_cleared_turn_gives_no_fact_any_more(space):
     say(space, ROLE, "gone")
-    analysis = fact_finder.analyze(space)
+    analysis = fact_proposals.analyze(space)
     clear(space, Choice("gone"))
-    assert [row.why for row in fact_finder.remember(space, analysis)] == ["the turn was cleared"]
+    assert [row.why for row in fact_proposals.remember(space, analysis)] == ["the turn was cleared"]
     assert holders(space.data_dir, "contoso") == []
 
 
@@ -327,7 +327,7 @@ def test_behind_a_turn_only_that_turn_is_looked_at(tmp_path):
     assert told.startswith("1 facts wait for you")
     assert [f.target for f in FactMemory(space).facts()] == ["user"]
     assert {
-        row.why for row in fact_finder.analyze(space).found if "lock" in row.candidate.text
+        row.why for row in fact_proposals.analyze(space).found if "lock" in row.candidate.text
     } == {"it was recalled, not said"}
 
 
@@ -335,16 +335,16 @@ def test_a_hidden_turn_gives_no_fact(tmp_path):
     space = rooted(tmp_path / "data", **{"facts.form": "rules"})
     entry = say(space, ROLE)
     tag(space, str(entry.seq), add=["BLUE"])
-    assert found(space) == [] and fact_finder.newest_turns(space) == []
+    assert found(space) == [] and fact_proposals.newest_turns(space) == []
     assert after_turn(space, space.config.settings.memory) == ()
     say(space, "What is a lock?")
-    assert [turn.user_text for _, turn in fact_finder.newest_turns(space)] == ["What is a lock?"]
+    assert [turn.user_text for _, turn in fact_proposals.newest_turns(space)] == ["What is a lock?"]
 
 
 def test_only_the_conversation_that_is_asked_for_is_read(space):
     say(space, ROLE)
     say(space, HABIT, "t")
-    assert [row.candidate.target for row in fact_finder.analyze(space, session="t").found] == [
+    assert [row.candidate.target for row in fact_proposals.analyze(space, session="t").found] == [
         "company"
     ]
 
@@ -434,7 +434,7 @@ def test_what_no_line_can_show_is_no_fact(scripted, sign):
 def test_a_model_without_json_leaves_it_to_the_rules(scripted):
     space = scripted({"say": "I would rather talk about something else."})
     say(space, ROLE)
-    analysis = fact_finder.analyze(space, form="llm")
+    analysis = fact_proposals.analyze(space, form="llm")
     assert "without JSON" in analysis.notes[0]
     assert [row.candidate.form for row in analysis.found] == ["rules"]
 
@@ -449,9 +449,9 @@ def test_a_secret_is_sent_to_no_model_on_another_machine(space, monkeypatch):
     far = Far(entries=[{"say": "[]"}])
     monkeypatch.setattr(models, "chat_model", lambda config: far)
     say(space, f"{ROLE} The key is {'AKIA' + 'QX7PLM2ZR5T9VB3N'} here.")
-    assert far.asked == [] and "secret" in fact_finder.analyze(space, form="llm").notes[0]
+    assert far.asked == [] and "secret" in fact_proposals.analyze(space, form="llm").notes[0]
     say(space, "What is a lock?", "t")
-    fact_finder.analyze(space, session="t", form="llm")
+    fact_proposals.analyze(space, session="t", form="llm")
     assert len(far.asked) == 1
 
 
@@ -460,7 +460,7 @@ def test_a_provider_that_is_not_set_up_leaves_it_to_the_rules(tmp_path, monkeypa
     monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(tmp_path / "none.yaml"))
     space = rooted(tmp_path / "data")
     say(space, ROLE)
-    analysis = fact_finder.analyze(space, form="llm")
+    analysis = fact_proposals.analyze(space, form="llm")
     assert len(analysis.notes) == 1 and analysis.found[0].candidate.form == "rules"
 
 
@@ -471,7 +471,7 @@ def test_behind_a_turn_a_model_is_asked_while_nobody_waits(scripted):
     say(space, "Well, bees are what I keep.")
     assert after_turn(space, space.config.settings.memory) == ()
     for thread in threading.enumerate():
-        if thread.name == fact_finder.THREAD:
+        if thread.name == fact_proposals.THREAD:
             thread.join(60)
     assert [fact.text for fact in FactMemory(space).candidates()] == ["The user keeps bees."]
 
@@ -483,7 +483,7 @@ def test_what_a_thread_has_to_tell_is_told_behind_the_next_turn(scripted):
         say(space, text)
         told.append(after_turn(space, space.config.settings.memory))
         for thread in threading.enumerate():
-            if thread.name == fact_finder.THREAD:
+            if thread.name == fact_proposals.THREAD:
                 thread.join(60)
     notes = "facts by rules: scripted answered without JSON"
     assert told == [(), (notes, "1 facts wait for you: ragstream memory candidates"), (notes,)]

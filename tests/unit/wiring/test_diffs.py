@@ -7,7 +7,7 @@ import pytest
 
 from ragstream_core.errors import OperationFailed, UsageError
 from ragstream_core.prompts.inputs import PromptRequest, request_from
-from ragstream_core.prompts.parser import owners
+from ragstream_core.prompts.line_owners import owners
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.verify_prompt import verify_text

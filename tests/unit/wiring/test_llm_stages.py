@@ -29,12 +29,12 @@ from ragstream_core.records.chat import ChatUsage, total_usage
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.s_ctx import SCtx
 from ragstream_core.services.backup import backup
-from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.diff_prompts import diff
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.prompt_bundle import write_bundle
 from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.restore import restore
 from ragstream_core.services.trace import citable

@@ -21,7 +21,7 @@ from ragstream_core.errors import (
 )
 from ragstream_core.models.chat.endpoint_chat import chosen_model
 from ragstream_core.models.chat.responses import StreamedText, finish_of, text_of, usage_of
-from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.endpoint_address import endpoint_at
 from ragstream_core.platform.http import EndpointClient, RequestError, refusal
 from tests.model_server import (
     ASKED,

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import ChatFailed, Refused, UnknownSetting, UsageError
-from ragstream_core.platform.endpoint import provider_key
+from ragstream_core.platform.endpoint_address import provider_key
 from ragstream_core.wiring.models import chat_model, endpoint
 from tests.model_server import ASKED, KEY, events, raw, said, status
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.models.chat.prices import Prices
-from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.endpoint_address import endpoint_at
 
 HERE = endpoint_at("http://127.0.0.1:11434/v1")
 OPENAI = endpoint_at("https://api.openai.com/v1")

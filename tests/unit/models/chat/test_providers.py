@@ -12,7 +12,7 @@ from ragstream_core.models.chat.prices import Prices
 from ragstream_core.models.chat.providers import PROVIDERS
 from ragstream_core.models.chat.responses import ERRORS
 from ragstream_core.models.chat.scripted import PIECE, ScriptedChat
-from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.endpoint_address import endpoint_at
 from ragstream_core.records.chat import ChatMessage
 from ragstream_core.wiring.models import chat_model
 

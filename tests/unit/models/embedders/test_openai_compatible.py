@@ -12,7 +12,7 @@ import pytest
 from ragstream_core.errors import EmbeddingFailed, UnknownSetting
 from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.openai_compatible import BATCH, EndpointEmbedder
-from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.endpoint_address import endpoint_at
 from ragstream_core.platform.http import EndpointClient
 from tests.model_server import KEY, status
 

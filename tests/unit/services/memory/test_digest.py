@@ -11,7 +11,7 @@ from ragstream_core.errors import ChatUnreachable
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.compare import differing
 from ragstream_core.prompts.inputs import DIGEST, PromptRequest
-from ragstream_core.prompts.parser import owners
+from ragstream_core.prompts.line_owners import owners
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.token_estimates import HeuristicTokenCounter

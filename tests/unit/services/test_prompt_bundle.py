@@ -20,10 +20,10 @@ from ragstream_core.errors import (
     UsageError,
 )
 from ragstream_core.index.snapshot import forget_snapshots
-from ragstream_core.prompts import bundle
+from ragstream_core.prompts import bundle_format
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.prompt_bundle import write_bundle
 from ragstream_core.services.replay import replay_bundle
 from ragstream_core.services.trace import trace
 from ragstream_core.wiring import saved_prompts
@@ -172,7 +172,7 @@ def test_what_cannot_travel_is_refused_before_anything_is_written(space, tmp_pat
 
 
 def test_a_store_that_is_no_function_of_the_rows_does_not_travel(space, tmp_path):
-    from ragstream_core.prompts.bundle import require_exact
+    from ragstream_core.prompts.bundle_format import require_exact
 
     inputs = pin_inputs(space, PromptRequest(text=QUESTION, projects=("demo",)))
     require_exact(inputs)
@@ -195,10 +195,10 @@ def test_another_model_here_is_a_named_difference(space, tmp_path):
 
 def forged(path, change, *, key=""):
     """Write a bundle again, its parts changed, with true digests and a true seal."""
-    found = bundle.unpack(path.read_bytes())
+    found = bundle_format.unpack(path.read_bytes())
     parts = {name: bytes(part) for name, part in found.parts.items()}
     change(parts)
-    path.write_bytes(bundle.pack(key or found.prompt_key, parts))
+    path.write_bytes(bundle_format.pack(key or found.prompt_key, parts))
 
 
 def lines(parts, name, edit):
@@ -306,7 +306,7 @@ def test_a_forged_record_reaches_nothing_outside(space, empty, tmp_path, name):
 def test_no_value_of_a_record_crashes_the_reader(space, empty, tmp_path, value):
     _, path = bundled(space, tmp_path)
     whole = path.read_bytes()
-    for name in json.loads(bundle.unpack(whole).parts["record"].tobytes())["inputs"]:
+    for name in json.loads(bundle_format.unpack(whole).parts["record"].tobytes())["inputs"]:
         path.write_bytes(whole)
         keys = []
 
@@ -347,6 +347,6 @@ def test_only_a_file_is_read(empty, tmp_path):
         with pytest.raises(UsageError):
             replay_bundle(empty, path)
     with (tmp_path / "large").open("wb") as handle:
-        handle.truncate(bundle.MAX_BYTES + 1)
+        handle.truncate(bundle_format.MAX_BYTES + 1)
     with pytest.raises(IntegrityError, match="larger"):
         replay_bundle(empty, tmp_path / "large")

@@ -1,7 +1,7 @@
 """Reading a finished prompt that a person may have edited: sections, frames, what was broken.
 
-Everything is read from the text itself, by the grammar of `parser`; nothing is refused. A person
-may write into the own prompt what they like, and is told what that did to its structure.
+Everything is read from the text itself, by the grammar of `line_owners`; nothing is refused. A
+person may write into the own prompt what they like, and is told what that did to its structure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.parser import SECTIONS, owners
+from ragstream_core.prompts.line_owners import SECTIONS, owners
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.stage_results import TokenBlock, TokenPart, TokenTree
 from ragstream_core.text.token_estimates import ScriptTokenCounter

@@ -3,7 +3,7 @@
 import pytest
 
 from ragstream_core.errors import FenceBroken
-from ragstream_core.prompts.parser import owners, verify
+from ragstream_core.prompts.line_owners import owners, verify
 
 N = "0123456789ab"
 HEAD = f'<<DOC 1 {N} id="a1" source="a.md" span="0-3" sha256="abc" lines=2>>'

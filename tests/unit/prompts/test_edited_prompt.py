@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_core.prompts.edited_prompt import BEFORE, text_tokens
 from ragstream_core.prompts.fences import Source, frame
-from ragstream_core.prompts.reparse import BEFORE, text_tokens
 from ragstream_core.text.token_estimates import ScriptTokenCounter
 
 NONCE = "0123456789ab"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import AddOption, UnknownPrompt, UsageError
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.platform.files import replace_bytes
-from ragstream_core.prompts import bundle
+from ragstream_core.prompts import bundle_format
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import Json, canonical_json
 from ragstream_core.records.prompt_inputs import PromptInputs
@@ -74,26 +74,29 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
         raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
     record = workspace.store.record(key)
     inputs = PromptInputs.from_json(record.inputs)
-    bundle.require_exact(inputs)
+    bundle_format.require_exact(inputs)
     prompt_inputs.require_inputs(workspace, inputs)
     path = workspace.store.root / record.prompt_key / RECORD_NAME
-    parts = {bundle.RECORD: path.read_bytes()}
-    for digest in bundle.required_blobs(inputs):
-        parts[bundle.BLOB + digest] = workspace.store.blob(digest)
-    for digest in bundle.mentioned(parts[bundle.RECORD]) - set(bundle.required_blobs(inputs)):
+    parts = {bundle_format.RECORD: path.read_bytes()}
+    required = bundle_format.required_blobs(inputs)
+    for digest in required:
+        parts[bundle_format.BLOB + digest] = workspace.store.blob(digest)
+    for digest in bundle_format.mentioned(parts[bundle_format.RECORD]) - set(required):
         with contextlib.suppress(UnknownPrompt):
-            parts[bundle.BLOB + digest] = workspace.store.blob(digest)
+            parts[bundle_format.BLOB + digest] = workspace.store.blob(digest)
     secrets = _secrets_beside(parts)
     chunks = 0
     for pin in inputs.pins:
         found = _generation(workspace, pin.project, pin.generation, pin.digest)
         chunks += len(found.chunks)
         secrets |= _secrets_in(found)
-        encoded = dict(zip(bundle.INDEX_PARTS, encode(found), strict=True))
-        parts |= {bundle.index_part(pin.project, kind): data for kind, data in encoded.items()}
+        encoded = dict(zip(bundle_format.INDEX_PARTS, encode(found), strict=True))
+        parts |= {
+            bundle_format.index_part(pin.project, kind): data for kind, data in encoded.items()
+        }
     history = dict(_history(workspace, inputs))
     secrets |= _secrets_beside(history)
-    data = bundle.pack(record.prompt_key, parts | history)
+    data = bundle_format.pack(record.prompt_key, parts | history)
     replace_bytes(target.resolve(), data)
     return WrittenBundle(
         prompt_key=record.prompt_key,
@@ -101,8 +104,8 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
         bytes=len(data),
         projects={pin.project: pin.generation for pin in inputs.pins},
         chunks=chunks,
-        blobs=sum(name.startswith(bundle.BLOB) for name in parts),
-        records=history.get(bundle.JOURNAL, b"").count(b"\n"),
+        blobs=sum(name.startswith(bundle_format.BLOB) for name in parts),
+        records=history.get(bundle_format.JOURNAL, b"").count(b"\n"),
         secrets=sorted(secrets),
     )
 
@@ -145,9 +148,9 @@ def _secrets_in(found: Portable) -> set[str]:
 def _secrets_beside(parts: Mapping[str, bytes]) -> set[str]:
     """Return the same of the record, of injected bytes and of the conversation."""
     return {
-        f"{one.kind} in {'the conversation' if name == bundle.JOURNAL else 'the prompt'}"
+        f"{one.kind} in {'the conversation' if name == bundle_format.JOURNAL else 'the prompt'}"
         for name, data in parts.items()
-        if name != bundle.SNAPSHOT  # the journal has its texts
+        if name != bundle_format.SNAPSHOT  # the journal has its texts
         for one in find_secrets(data.decode("utf-8", "replace"))
     }
 
@@ -160,11 +163,11 @@ def _history(workspace: Workspace, inputs: PromptInputs) -> Iterator[tuple[str, 
         return
     first = 1 if memory.shown else pin.seq  # what is not shown is only checked
     yield (
-        bundle.JOURNAL,
+        bundle_format.JOURNAL,
         b"".join(raw for _, raw in journal(workspace).lines(first, pin.seq + 1)),
     )
     if memory.view is not None:
         from ragstream_core.index.snapshot import encode
 
         memory.view.verify()
-        yield bundle.SNAPSHOT, bytes(encode(memory.view))
+        yield bundle_format.SNAPSHOT, bytes(encode(memory.view))

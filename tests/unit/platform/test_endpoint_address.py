@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.platform.endpoint import endpoint_at, host_of
+from ragstream_core.platform.endpoint_address import endpoint_at, host_of
 
 REFUSED = [
     "", "h.example/v1", "//h.example/v1", "ftp://127.0.0.1/v1", "file:///etc/passwd", "https:///v1",

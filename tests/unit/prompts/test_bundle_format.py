@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import IntegrityError, Refused
-from ragstream_core.prompts import bundle
+from ragstream_core.prompts import bundle_format
 
 KEY = "ab" * 32
 BLOB = "blobs/" + "0" * 64
@@ -19,7 +19,7 @@ names = st.sampled_from([*PARTS, "history/journal", "history/snapshot", "index/x
 def sealed(head, body=b""):
     """Return a bundle with a true seal around any head and body."""
     line = head if isinstance(head, bytes) else json.dumps(head).encode() + b"\n"
-    data = bundle.MAGIC + line + body
+    data = bundle_format.MAGIC + line + body
     return data + hashlib.sha256(data).hexdigest().encode() + b"\n"
 
 
@@ -29,36 +29,36 @@ def row(name, data):
 
 @given(st.dictionaries(names, st.binary(max_size=40)))
 def test_what_is_packed_comes_out(parts):
-    data = bundle.pack(KEY, parts)
-    found = bundle.unpack(data)
+    data = bundle_format.pack(KEY, parts)
+    found = bundle_format.unpack(data)
     assert found.prompt_key == KEY
     assert {name: bytes(part) for name, part in found.parts.items()} == parts
-    assert bundle.pack(KEY, dict(reversed(parts.items()))) == data
+    assert bundle_format.pack(KEY, dict(reversed(parts.items()))) == data
 
 
 def test_every_single_byte_counts():
-    data = bundle.pack(KEY, PARTS)
+    data = bundle_format.pack(KEY, PARTS)
     for at in range(len(data)):
         with pytest.raises(IntegrityError):
-            bundle.unpack(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+            bundle_format.unpack(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
     for end in range(len(data)):
         with pytest.raises(IntegrityError):
-            bundle.unpack(data[:end])
+            bundle_format.unpack(data[:end])
     with pytest.raises(IntegrityError):
-        bundle.unpack(data + b"x")
+        bundle_format.unpack(data + b"x")
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_and_never_crash(data):
-    for found in (data, bundle.MAGIC + data, sealed(data)):
+    for found in (data, bundle_format.MAGIC + data, sealed(data)):
         with pytest.raises(IntegrityError):
-            bundle.unpack(found)
+            bundle_format.unpack(found)
 
 
 HOSTILE = {
     "a zip": b"PK\x03\x04" + b"\0" * 100,
     "nothing": b"",
-    "no seal": bundle.MAGIC + b"{}\n",
+    "no seal": bundle_format.MAGIC + b"{}\n",
     "another form": sealed([KEY, []]),
     "a key too much": sealed({"prompt_key": KEY, "parts": [], "x": 1}),
     "a key twice": sealed(b'{"parts":[],"prompt_key":"%s","parts":[]}\n' % KEY.encode()),
@@ -80,18 +80,18 @@ HOSTILE = {
     "NaN": sealed(b'{"prompt_key":"%s","parts":[["record",NaN,"0"]]}\n' % KEY.encode()),
     "deep": sealed(b"[" * 200_000 + b"]" * 200_000 + b"\n"),
     "a long number": sealed(b"1" * 100_000 + b"\n"),
-    "too many parts": sealed({"prompt_key": KEY, "parts": [[]] * (bundle.MAX_PARTS + 1)}),
-    "a head without end": sealed(b" " * (bundle.MAX_HEAD + 10)),
+    "too many parts": sealed({"prompt_key": KEY, "parts": [[]] * (bundle_format.MAX_PARTS + 1)}),
+    "a head without end": sealed(b" " * (bundle_format.MAX_HEAD + 10)),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files_are_refused_whole(name):
     with pytest.raises(IntegrityError, match="damaged or was tampered with"):
-        bundle.unpack(HOSTILE[name])
+        bundle_format.unpack(HOSTILE[name])
 
 
 def test_what_a_reader_would_refuse_is_not_written(monkeypatch):
-    monkeypatch.setattr(bundle, "MAX_BYTES", 100)
+    monkeypatch.setattr(bundle_format, "MAX_BYTES", 100)
     with pytest.raises(Refused, match="GB"):
-        bundle.pack(KEY, PARTS)
+        bundle_format.pack(KEY, PARTS)
