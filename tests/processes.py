@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def command_of(pid: int) -> str:
     return ""
 
 
-def until(condition, seconds: float = PATIENCE_S) -> bool:
+def until(condition: Callable[[], object], seconds: float = PATIENCE_S) -> bool:
     """Wait until something is so; return whether it is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -102,10 +103,10 @@ class LoopbackServer(ThreadingHTTPServer):
         """Without a slash at the end."""
         return f"http://127.0.0.1:{self.server_port}"
 
-    def handle_error(self, request, client_address):
+    def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: a client that went away is part of the test."""
 
-    def server_close(self):
+    def server_close(self) -> None:
         """Stop, then close; again does nothing."""
         self.shutdown()
         super().server_close()

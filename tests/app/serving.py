@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import httpx2
@@ -43,17 +44,17 @@ class Served:
     log: Path
     said: str
 
-    def request(self, method: str, path: str, **given) -> httpx.Response:
+    def request(self, method: str, path: str, **given: Any) -> httpx.Response:
         """Send a request with the token, unless other headers are given."""
         given.setdefault("headers", {"Authorization": f"Bearer {self.token}"})
         return httpx.request(method, f"{self.url}{path}", timeout=WAIT_S, trust_env=False, **given)
 
-    def chat(self, text: str = QUESTION, **more) -> httpx.Response:
+    def chat(self, text: str = QUESTION, **more: object) -> httpx.Response:
         """Ask one question of the project ``manual``."""
         asked = {"model": "ragstream/manual", "messages": [{"role": "user", "content": text}]}
         return self.request("POST", "/v1/chat/completions", json={**asked, **more})
 
-    def openai(self, **given) -> openai.OpenAI:
+    def openai(self, **given: Any) -> openai.OpenAI:
         """Return OpenAI's own client of it."""
         http = httpx2.Client(trust_env=False, timeout=WAIT_S)
         return openai.OpenAI(
@@ -76,6 +77,7 @@ def serving(data: Path, *words: str, **settings: str) -> Iterator[Served]:
             stdout=subprocess.PIPE,
             stderr=errors,
         )
+    assert process.stdout
     try:
         said = ""
         for line in process.stdout:

@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pydantic import BaseModel
+
+from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply, ChatUsage
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.measure import table
 
 FILLED = 300
 """Turns of earlier conversations, so that no file is empty."""
-MEMORY = {"memory.enabled": True, "memory.cache_min_score": 0.9}
+MEMORY: dict[str, object] = {"memory.enabled": True, "memory.cache_min_score": 0.9}
 
 
 class AtOnce:
@@ -33,10 +36,18 @@ class AtOnce:
         """Free."""
         return 0.0
 
-    def stream(self, messages: Sequence) -> Iterator:
-        """Say one sentence in ten pieces."""
-        from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
+    def complete(
+        self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
+    ) -> ChatReply:
+        """Refuse: no agent of a benchmark asks it.
 
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError
+
+    def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
+        """Say one sentence in ten pieces."""
         self.calls += 1
         head = next(x for x in messages[1].text.split("\n") if x.startswith("<<DOC "))
         short, name = (head.split(f'{key}="')[1].split('"')[0] for key in ("id", "source"))
@@ -60,8 +71,12 @@ def turns(data: Path) -> list[list[object]]:
     )
     rows: list[list[object]] = []
     model = AtOnce()
-    warm = ("", {})
-    sides = (("memory off", {}), ("memory on", MEMORY), ("given again", MEMORY))
+    warm: tuple[str, dict[str, object]] = ("", {})
+    sides: tuple[tuple[str, dict[str, object]], ...] = (
+        ("memory off", {}),
+        ("memory on", MEMORY),
+        ("given again", MEMORY),
+    )
     for name, settings in (warm, *sides):
         session = f"bench-{name.replace(' ', '-')}"
         talk = ChatSession(

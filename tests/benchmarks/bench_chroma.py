@@ -14,11 +14,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ragstream_core.index.view import open_view
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.ports import Progress
 from ragstream_core.services.ingest import ingest_project
 from tests.benchmarks.bench_noop_ingest import ENV, process
 from tests.benchmarks.measure import table
@@ -45,29 +49,19 @@ print(time.process_time() - began)
 """
 
 
-class Scattered:
+class Scattered(HashedEmbedder):
     """An embedder of random unit vectors, always the same one for a text."""
 
-    name, fingerprint, dimension, window = "scattered", "5" * 64, 384, 256
-    truncated_inputs = 0
+    fingerprint = "5" * 64
 
-    def count(self, text):
-        """Return an estimate of the tokens."""
-        return len(text) // 4
-
-    def embed_documents(self, texts, *, progress=None):
+    def embed_documents(
+        self, texts: Sequence[str], *, progress: Progress | None = None
+    ) -> np.ndarray:
         """Return a row a text."""
-        import zlib
-
         rows = [np.random.default_rng(zlib.crc32(t.encode())).standard_normal(384) for t in texts]
-        made = np.asarray(rows).reshape(-1, 384)
-        return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
-
-    embed_queries = embed_documents
-
-    def token_vectors(self, texts):
-        """Return no tokens."""
-        return [np.zeros((0, 384), dtype=np.float16) for _ in texts]
+        made: np.ndarray = np.asarray(rows).reshape(-1, 384)
+        made /= np.linalg.norm(made, axis=1, keepdims=True)
+        return made.astype(np.float32)
 
 
 def corpus(docs: Path, files: int) -> None:
@@ -79,8 +73,12 @@ def corpus(docs: Path, files: int) -> None:
         (docs / f"{n:05}.md").write_text("\n\n".join([f"# File {n}", *parts]), encoding="utf-8")
 
 
-def sync(data: Path, project: str) -> tuple[float, object]:
-    """Bring a collection up to its index; return CPU seconds, children included, and the report."""
+def sync(data: Path, project: str) -> tuple[float, list[int]]:
+    """Bring a collection up to its index.
+
+    Returns:
+        CPU seconds, children included, and how many rows were added, deleted and verified.
+    """
     script = (
         "import json, sys\n"
         "from ragstream_core.wiring.chroma_collections import collection_of\n"
@@ -89,7 +87,8 @@ def sync(data: Path, project: str) -> tuple[float, object]:
         "print(json.dumps([report.added, report.deleted, report.verified]))\n"
     )
     seconds, said = process(script, data, project)
-    return seconds, json.loads(said.splitlines()[-1])
+    counts: list[int] = json.loads(said.splitlines()[-1])
+    return seconds, counts
 
 
 def bare(folder: Path, given: Path, verb: str, step: int = 1) -> float:

@@ -12,10 +12,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
+from ragstream_core.wiring.workspace import Workspace
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.measure import cpu, environment, table
 
@@ -50,10 +53,13 @@ def talk(data: Path) -> None:
     embed(space)
 
 
+def _prompt(space: Workspace, request: PromptRequest) -> None:
+    run_prompt(space, pin_inputs(space, request))
+
+
 def asked(data: Path, rounds: int = 2) -> list[float]:
     """Return the CPU seconds of every question, warm, the token cache filled."""
     from ragstream_core.config import quiet_environment
-    from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import open_workspace
 
     quiet_environment()
@@ -62,7 +68,7 @@ def asked(data: Path, rounds: int = 2) -> list[float]:
     for round_no in range(rounds + 1):
         for question in QUESTIONS:
             request = PromptRequest(question, ("handbook",), session="s1")
-            seconds = cpu(lambda r=request: run_prompt(space, pin_inputs(space, r)))
+            seconds = cpu(partial(_prompt, space, request))
             times += [seconds] if round_no else []
     return times
 
@@ -85,7 +91,8 @@ def with_worker(data: Path, how: str) -> list[float]:
     finally:
         worker.kill()
         worker.wait()
-        worker.stdout.close()
+        if worker.stdout:
+            worker.stdout.close()
 
 
 def report() -> str:

@@ -10,17 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
+from ragstream_core.text.tokenizer import TokenOffsets
 from tests.benchmarks.measure import cpu, table
 
 ROOT = Path(__file__).parents[2]
 
 
-def chunks(embedder, limit: int = 60) -> list[str]:
+def chunks(token_offsets: TokenOffsets, limit: int = 60) -> list[str]:
     """Return chunk texts of the handbook."""
     from ragstream_core.text.chunk_profiles import chunk_profile
     from ragstream_core.text.chunker import Chunker
 
-    chunker = Chunker(chunk_profile("default"), token_offsets=embedder.token_offsets)
+    chunker = Chunker(chunk_profile("default"), token_offsets=token_offsets)
     texts: list[str] = []
     for path in sorted((ROOT / "data" / "doc_raw" / "handbook").glob("*.md")):
         texts += [p.chunk_text for p in chunker.chunk(path.read_text(), file_type="md")]
@@ -30,13 +31,14 @@ def chunks(embedder, limit: int = 60) -> list[str]:
 def report() -> str:
     """Measure; return the Markdown section."""
     from ragstream_core.config import quiet_environment
+    from ragstream_core.models.embedders.onnx_encoder import open_default
     from ragstream_core.models.embedders.registry import create_embeddings
 
     quiet_environment()
     with tempfile.TemporaryDirectory() as folder:
-        onnx = create_embeddings("onnx", models_dir=Path(folder))
+        onnx = open_default(Path(folder))
         torch = create_embeddings("sentence_transformers", models_dir=Path(folder), device="cpu")
-        texts = chunks(onnx)
+        texts = chunks(onnx.token_offsets)
         ours, theirs, walls = [], [], []
         for _ in range(3):
             started = time.perf_counter()

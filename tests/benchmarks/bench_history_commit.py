@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -30,25 +30,27 @@ from ragstream_core.index.catalog import Catalog
 from ragstream_core.index.history_catalog import commit_turns
 from ragstream_core.ingestion import history_worker
 from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.platform.files import pwrite_durable
+from ragstream_core.ports import Progress
 from tests.benchmarks.measure import table
 
 DELTA = 10
 WORDS = ["index", "brake", "noise", "sensor", "report", "meeting", "limit", "model", "road", "gear"]
 
 
-class Fixed:
+class Fixed(HashedEmbedder):
     """A vector a text, in no time; what it takes is taken off."""
 
-    name, fingerprint, dimension, window = "fixed", "f" * 64, 384, 256
-    truncated_inputs = 0
     spent = 0.0
 
     def count(self, text: str) -> int:
         """Return a number of tokens."""
         return len(text) // 4
 
-    def embed_documents(self, texts, *, progress=None):  # noqa: ANN001, ANN201
+    def embed_documents(
+        self, texts: Sequence[str], *, progress: Progress | None = None
+    ) -> np.ndarray:
         """Return one axis a text."""
         began = time.process_time()
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)

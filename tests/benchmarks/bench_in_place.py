@@ -84,7 +84,7 @@ def digest(data: Path) -> str:
     from ragstream_core.wiring.workspace import open_workspace
 
     space = open_workspace(data, explicit={"embeddings.backend": "hashed"})
-    return str(status(space, PROJECT)["digest"])
+    return status(space, PROJECT).digest
 
 
 def report(files: int = 10_000, repeat: int = 5) -> str:

@@ -10,7 +10,9 @@ thread; CPU time of this process.
 import argparse
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from tests.benchmarks.measure import table
 DIMENSION, SPACE, BLOCK = 384, 64, 50_000
 QUESTIONS, DEPTH = 50, 100
 PROBES = (16, 64, 256)
+Found = TypeVar("Found")
 
 
 def mixture(rows: int, topics: int, seed: int = 1) -> np.ndarray:
@@ -48,7 +51,7 @@ def exact(rows: np.ndarray, question: np.ndarray) -> np.ndarray:
     return near[top([f"{row:08}" for row in near.tolist()], scores, DEPTH)]
 
 
-def timed(work):
+def timed(work: Callable[[], Found]) -> tuple[Found, float]:
     """Return what some work returns, and its CPU seconds."""
     began = time.process_time()
     found = work()
@@ -69,10 +72,10 @@ def measured(rows: int, topics: int, home: Path) -> list[list[str]]:
     added = Entries(np.arange(rows, rows + QUESTIONS), every, np.arange(rows, rows + QUESTIONS))
     _, delta_s = timed(lambda: [None for _ in blocks({}, training, added=added, old=file)])
     size = path.stat().st_size / 1e6
-    lines = []
+    lines: list[list[str]] = []
     for nprobe in PROBES:
         found, search_s = timed(
-            lambda nprobe=nprobe: [file.search(q[None, :], DEPTH, nprobe)[0] for q in questions]
+            lambda: [file.search(q[None, :], DEPTH, nprobe)[0] for q in questions]  # noqa: B023
         )
         shares = [
             np.mean([len(np.intersect1d(a, b[:k])) / k for a, b in zip(found, wanted, strict=True)])
@@ -95,7 +98,7 @@ def measured(rows: int, topics: int, home: Path) -> list[list[str]]:
     return lines
 
 
-def report(counts=(10_000, 100_000, 1_000_000), topics: int = 100_000) -> str:
+def report(counts: Sequence[int] = (10_000, 100_000, 1_000_000), topics: int = 100_000) -> str:
     """Return the section of docs/benchmarks.md."""
     lines = []
     with tempfile.TemporaryDirectory() as home:

@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ragstream_core.conversations.journal.journal import SEGMENT_BYTES, Journal
@@ -44,6 +45,11 @@ def wall(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def _write(file: int, data: bytes, at: int) -> None:
+    os.pwrite(file, data, at)
+    os.fdatasync(file)
+
+
 def appends(folder: Path, repeat: int) -> list[list[str]]:
     """Append and write bare, in turn."""
     log = Journal(folder / "logs")
@@ -52,16 +58,15 @@ def appends(folder: Path, repeat: int) -> list[list[str]]:
     bare = os.open(folder / "bare", os.O_RDWR | os.O_CREAT)
     floor, ours, cpu = [], [], []
     for n in range(1, repeat + 1):
-        at = n * len(data)
-        floor.append(wall(lambda at=at: (os.pwrite(bare, data, at), os.fdatasync(bare))))
+        floor.append(wall(partial(_write, bare, data, n * len(data))))
         began = time.process_time()
-        ours.append(wall(lambda n=n: log.append([turn(n)])))
+        ours.append(wall(partial(log.append, [turn(n)])))
         cpu.append(time.process_time() - began)
     os.close(bare)
     base, took, busy = (statistics.median(times) for times in (floor, ours, cpu))
     return [
-        ["one write + fdatasync", len(data), f"{base * 1e6:.0f}", "", "1.00"],
-        ["append", len(data), f"{took * 1e6:.0f}", f"{busy * 1e6:.0f}", f"{took / base:.2f}"],
+        ["one write + fdatasync", f"{len(data)}", f"{base * 1e6:.0f}", "", "1.00"],
+        ["append", f"{len(data)}", f"{took * 1e6:.0f}", f"{busy * 1e6:.0f}", f"{took / base:.2f}"],
     ]
 
 
@@ -90,7 +95,9 @@ def large(folder: Path, megabytes: int) -> Journal:
 def reading(folder: Path, megabytes: int, repeat: int) -> list[list[str]]:
     """Read the newest turns, and verify what the first append of a process verifies."""
     log = large(folder / "large", megabytes)
-    session = next(log.backwards()).record.session_id
+    newest = next(log.backwards()).record
+    assert isinstance(newest, Turn)
+    session = newest.session_id
     elsewhere = Scope("new", PAIRS, fill="all")
     rows = []
     for what, call in (

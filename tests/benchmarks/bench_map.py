@@ -25,7 +25,8 @@ def vectors(count: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(60, 384))
     rows = centres[rng.integers(0, 60, count)] + 0.7 * rng.normal(size=(count, 384))
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    units: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return units.astype(np.float32)
 
 
 def main() -> None:

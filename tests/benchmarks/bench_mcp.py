@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.app.mcp.mcp_clients import MODULE, client, http_client, server
-from tests.app.serving import serving
+from tests.app.serving import Served, serving
 from tests.benchmarks.measure import environment, table
 from tests.workspaces import hashed_workspace
 
@@ -115,7 +115,7 @@ def many_clients(root: Path, clients: int, calls: int, backend: str) -> dict[str
     }
     found = {"calls": 0, "errors": 0, "after_first_mb": 0.0, "most_mb": 0.0}
 
-    async def one(served, number: int) -> None:
+    async def one(served: Served, number: int) -> None:
         async with http_client(served) as session:
             for turn in range(calls):
                 word = number * calls + turn
@@ -128,7 +128,7 @@ def many_clients(root: Path, clients: int, calls: int, backend: str) -> dict[str
                 if found["calls"] % FIRST == 0:
                     found["most_mb"] = max(found["most_mb"], resident_mb(served.process.pid))
 
-    async def run(served) -> None:
+    async def run(served: Served) -> None:
         await asyncio.gather(*(one(served, number) for number in range(clients)))
 
     with serving(root, "--data", str(root), **settings) as served:
@@ -153,7 +153,7 @@ def report(clients: int = 16, calls: int = 40, backend: str = HASHED) -> str:
         load = many_clients(root, clients, calls, backend)
     one_ms = (cpu_s - statistics.median(first)) / (SEARCHES + 4) * 1000
     growth = load["most_mb"] / load["after_first_mb"]
-    rows = [
+    rows: list[list[object]] = [
         ["start to the first answer, CPU s", f"{statistics.median(bare):.2f}"],
         ["start to the first search, CPU s", f"{statistics.median(first):.2f}"],
         ["a warm search over pipes, median ms", f"{statistics.median(took):.1f}"],
@@ -169,4 +169,5 @@ def report(clients: int = 16, calls: int = 40, backend: str = HASHED) -> str:
 
 
 if __name__ == "__main__":
-    print(report(*map(int, sys.argv[1:3]), *sys.argv[3:4]))
+    clients, calls = map(int, sys.argv[1:3] or (16, 40))
+    print(report(clients, calls, sys.argv[3] if len(sys.argv) > 3 else HASHED))

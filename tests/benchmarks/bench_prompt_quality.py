@@ -103,7 +103,7 @@ def workspace_at(data: Path, settings: Sequence[str]) -> Workspace:
     data.mkdir(parents=True, exist_ok=True)
     if not (data / "models").exists():
         (data / "models").symlink_to(MODELS.resolve(), target_is_directory=True)
-    return open_workspace(data, explicit={**SETTINGS, **dict(parse_assignments(settings))})
+    return open_workspace(data, explicit={**SETTINGS, **dict(parse_assignments([*settings]))})
 
 
 if __name__ == "__main__":

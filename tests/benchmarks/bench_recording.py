@@ -9,6 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ragstream_app.page.prompt_session import PromptSession
+from ragstream_core.wiring.workspace import Workspace
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.measure import table
 
@@ -17,7 +19,7 @@ Row = tuple[float, float, float]
 and the CPU seconds of that."""
 
 
-def press(space, desk, button: str, question: str) -> Row:
+def press(space: Workspace, desk: PromptSession, button: str, question: str) -> Row:
     """Press a button as the page does; wait for the result, then for the run."""
     from ragstream_app.page.jobs import presses
     from ragstream_assets.recorder.writer import writer
@@ -27,7 +29,8 @@ def press(space, desk, button: str, question: str) -> Row:
     job = presses.start(desk, button, PromptRequest(question, ("handbook",)), space, fresh=True)
     job.get()
     delivered, cpu = time.perf_counter() - started, time.process_time()
-    steps = desk.steps.values() if button == presses.RUN_ALL else [desk.last]
+    assert desk.last
+    steps = [*desk.steps.values()] if button == presses.RUN_ALL else [desk.last]
     own = sum(sum(step.timings_ms.values()) for step in steps) / 1000
     writer.flush(600)
     written = time.perf_counter() - started
@@ -37,7 +40,6 @@ def press(space, desk, button: str, question: str) -> Row:
 def ways(data: Path) -> list[list[object]]:
     """Press single buttons and "Run all" with recording on and off, in turn."""
     from ragstream_app.page.jobs.presses import RUN_ALL
-    from ragstream_app.page.prompt_session import PromptSession
     from ragstream_core.config import quiet_environment
     from ragstream_core.prompts.chain import BUTTONS
     from ragstream_core.wiring.workspace import open_workspace

@@ -11,38 +11,24 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
+from ragstream_core.evaluation.retrieval import CorpusView
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.text.bm25 import LexicalArrays
 from tests.benchmarks.measure import cpu, table
 
 WORDS, VOCABULARY, PIECES, PIECE_WORDS = 100, 20_000, 10, 12
 RESCORED = 2_000  # about what the lists of ten pieces propose
 
 
-@dataclass
-class View:
-    """A pinned generation in memory."""
-
-    chunk_ids: tuple[str, ...]
-    paths: tuple[str, ...]
-    vectors: np.ndarray
-    lexical: object
-    project: str = "bench"
-    generation: int = 1
-    digest: str = "d"
-    embed_fp: str = "f"
-
-
-class Queries:
+class Queries(HashedEmbedder):
     """An embedder whose queries are random unit vectors."""
 
-    name, fingerprint = "random", "f"
-
-    def embed_queries(self, texts):
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
         """Return the same vectors for as many texts."""
         return unit(np.random.default_rng(3), len(texts))
 
@@ -50,13 +36,15 @@ class Queries:
 def unit(rng: np.random.Generator, rows: int) -> np.ndarray:
     """Return random unit vectors."""
     made = rng.standard_normal((rows, 384)).astype(np.float32) + np.float32(0.05)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    found: np.ndarray = made / np.linalg.norm(made, axis=1, keepdims=True)
+    return found
 
 
-def drawn(rng: np.random.Generator, shape) -> np.ndarray:
+def drawn(rng: np.random.Generator, shape: int | tuple[int, int]) -> np.ndarray:
     """Return word numbers after Zipf's law."""
     weights = 1 / np.arange(1, VOCABULARY + 1)
-    return rng.choice(VOCABULARY, shape, p=weights / weights.sum())
+    found: np.ndarray = rng.choice(VOCABULARY, shape, p=weights / weights.sum())
+    return found
 
 
 def blobs(rows: np.ndarray, ids: np.ndarray) -> list[list[bytes]]:
@@ -79,7 +67,9 @@ def median(repeat: int, *calls: Callable[[], object]) -> list[float]:
     return [statistics.median(mine) for mine in times]
 
 
-def lexical_rows(words: np.ndarray, names: list[str], n: int) -> tuple[list[list[object]], object]:
+def lexical_rows(
+    words: np.ndarray, names: list[str], n: int
+) -> tuple[list[list[object]], LexicalArrays]:
     """Measure building and asking the term arrays beside bm25s; return rows and the arrays."""
     import bm25s
 
@@ -116,9 +106,11 @@ def at(n: int) -> list[list[object]]:
     words, vectors = drawn(rng, (n, WORDS)), unit(rng, n)
     lexical, arrays = lexical_rows(words, names, n)
     paths = tuple(f"{i // 10:06}.md" for i in range(n))
-    view = View(tuple(f"{p}::{i:06}" for i, p in enumerate(paths)), paths, vectors, arrays)
+    ids = [f"{path}::{i:06}" for i, path in enumerate(paths)]
+    queries = Queries()
+    view = CorpusView("bench", 1, "d", queries.fingerprint, ids, paths, vectors, arrays, {})
     pieces = [" ".join(names[i] for i in row) for row in drawn(rng, (PIECES, PIECE_WORDS))]
-    search = partial(Retriever(Queries(), Fusion()).search, [view], " ".join(pieces), pieces=pieces)
+    search = partial(Retriever(queries, Fusion()).search, [view], " ".join(pieces), pieces=pieces)
     sixteen = unit(rng, 16)
     some_rows = np.sort(rng.choice(n, RESCORED, replace=False))
     distinct = sorted(set(paths))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragstream_core.conversations.columns import SelectedRow
 from tests.benchmarks.measure import table
 
 ROOT = Path(__file__).parents[2]
@@ -60,9 +61,8 @@ print(json.dumps([time.perf_counter() - began]))
 """
 
 
-def history(count: int):
+def history(count: int) -> tuple[list[SelectedRow], np.ndarray]:
     """Return rows and vectors of a synthetic history."""
-    from ragstream_core.conversations.columns import SelectedRow
     from ragstream_core.records.identity import sha256_hex
     from ragstream_core.text.terms import term_blob
 
@@ -87,7 +87,8 @@ def _run(code: str, *args: str) -> list[float]:
     done = subprocess.run(
         [sys.executable, "-c", code, *args], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)
+    times: list[float] = json.loads(done.stdout)
+    return times
 
 
 def report(count: int = 100_000, repeat: int = 9) -> str:

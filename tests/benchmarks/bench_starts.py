@@ -6,6 +6,7 @@ python -m tests.benchmarks.bench_starts
 import importlib.util
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.measure import child_cpu, median_of, table
@@ -34,7 +35,7 @@ def report(repeat: int = 5) -> str:
             },
         }
         rows = [
-            [what, f"{median_of(repeat, lambda c=command: child_cpu(c, env=env)):.3f}"]
+            [what, f"{median_of(repeat, partial(child_cpu, command, env=env)):.3f}"]
             for what, command in commands.items()
         ]
     return "## Starts\n\n" + table(["a process", "CPU s"], rows)

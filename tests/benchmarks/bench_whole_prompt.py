@@ -6,21 +6,30 @@ The index holds the handbook and pages mixed anew from its sentences; a mixed pa
 of its sentences' own vectors, so that making it takes a minute and not ten.
 """
 
+from __future__ import annotations
+
 import random
 import re
 import statistics
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
+from ragstream_core.wiring.workspace import Workspace
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.measure import cpu, table
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32, Progress
 
 PAGES, PASSAGES, SENTENCES = 970, 10, 8
 KINDS = 1_000
@@ -56,13 +65,13 @@ def enlarge(data: Path) -> int:
         body = "".join(f"\n## Part {number}-{i}\n\n{part}\n" for i, part in enumerate(parts))
         (mixed / f"{number:04}.md").write_text(f"# Page {number}\n{body}", encoding="utf-8")
 
-    def means(texts, *, progress=None):
+    def means(texts: Sequence[str], *, progress: Progress | None = None) -> F32:
         sums = [np.sum([own[line] for line in t.split("\n") if line in own], 0) for t in texts]
-        return np.stack([total / np.linalg.norm(total) for total in sums]).astype(np.float32)
+        units: F32 = np.stack([total / np.linalg.norm(total) for total in sums])
+        return units.astype(np.float32)
 
-    encode, embedder.embed_documents = embedder.embed_documents, means
-    stats = ingest_project(space, "handbook")
-    embedder.embed_documents = encode
+    with patch.object(embedder, "embed_documents", means):
+        stats = ingest_project(space, "handbook")
     return int(stats.chunks["live"])
 
 
@@ -70,7 +79,7 @@ class Parts:
     """Adds up the CPU seconds inside some calls, each without what is inside another of them."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self._inside = [0.0]
 
     def watch(self, owner: Any, name: str, part: str) -> None:
@@ -90,10 +99,13 @@ class Parts:
         setattr(owner, name, watched)
 
 
+def _prompt(space: Workspace, request: PromptRequest) -> None:
+    run_prompt(space, pin_inputs(space, request))
+
+
 def asked(data: Path) -> dict[str, list[tuple[float, float, float]]]:
     """Return (all, models, search) in CPU seconds of every warm prompt, by the number of pieces."""
     from ragstream_core.models.embedders.onnx_encoder import RECENT
-    from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.retrieval.max_sim import MaxSimScorer
     from ragstream_core.retrieval.retriever import Retriever
     from ragstream_core.wiring import models
@@ -115,7 +127,7 @@ def asked(data: Path) -> dict[str, list[tuple[float, float, float]]]:
                 embedder.embed_queries(others)  # no question is still known from the last round
                 parts.seconds.clear()
                 request = PromptRequest(text, ("handbook",))
-                total = cpu(lambda r=request: run_prompt(space, pin_inputs(space, r)))
+                total = cpu(partial(_prompt, space, request))
                 row = (total, parts.seconds["models"], parts.seconds["search"])
                 found[kind] += [row] if number else []  # the first round fills the token cache
     return found

@@ -75,8 +75,8 @@ def asked(folder: Path, half: int) -> Iterator[tuple[str, str, str, bool, bool]]
             yield "others of squad2", "squad2", row["question"], False, False
         for row in spread(mine, 90):
             yield f"others of {name}", name, row["question"], False, False
-    for row in cranfield:
-        yield "others of squad2", "squad2", row["text"], False, False
+    for query in cranfield:
+        yield "others of squad2", "squad2", query["text"], False, False
 
 
 def collected(workspace: Workspace, folder: Path, half: int) -> dict[str, list[Row]]:

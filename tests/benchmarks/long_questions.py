@@ -44,14 +44,21 @@ class Judged(NamedTuple):
     qrels: dict[str, list[str]]
 
 
+def read_rows(path: Path) -> list[Row]:
+    """Read one JSON object a line, with whatever fields it has."""
+    from ragstream_core.evaluation.retrieval import read_jsonl
+
+    return [{**row} for row in read_jsonl(path)]
+
+
 def read(folder: Path) -> Judged:
     """Read a set in the layout that `ragstream eval retrieval` reads."""
-    from ragstream_core.evaluation.retrieval import read_jsonl, read_qrels
+    from ragstream_core.evaluation.retrieval import read_qrels
 
     qrels = read_qrels(folder / "qrels.tsv")
     return Judged(
-        read_jsonl(folder / "corpus.jsonl"),
-        read_jsonl(folder / "queries.jsonl"),
+        read_rows(folder / "corpus.jsonl"),
+        read_rows(folder / "queries.jsonl"),
         {query: [d for d, grade in found.items() if grade > 0] for query, found in qrels.items()},
     )
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.evaluation.retrieval import read_jsonl, read_qrels
+from ragstream_core.evaluation.retrieval import read_qrels
+from tests.benchmarks.long_questions import Row, read_rows
 
 ROOT = Path(__file__).parents[2]
 GOLD = Path(__file__).parent / "gold"
@@ -32,7 +33,6 @@ TOPICS = (
 )  # fmt: skip
 PACKAGES = ("agents", "index", "platform", "retrieval", "text")
 """The source code that is asked about."""
-Row = dict[str, Any]
 
 
 def spread(rows: Sequence[Row], count: int) -> list[Row]:
@@ -53,13 +53,13 @@ def squad2(folder: Path, half: int, *, count: int = SAMPLE) -> list[Row]:
     yes = [
         {"id": q["id"], "question": q["text"], "file": f"{paragraph}.md",
          "answer": q["meta"]["answer"]}
-        for q in read_jsonl(folder / "squad2" / "queries.jsonl")
+        for q in read_rows(folder / "squad2" / "queries.jsonl")
         for paragraph in qrels[q["id"]]
         if _article(paragraph) % 2 == half
     ]  # fmt: skip
     no = [
         {"id": q["id"], "question": q["text"], "unanswerable": True, "note": f"near {q['near']}"}
-        for q in read_jsonl(folder / "squad2-unanswerable" / "queries.jsonl")
+        for q in read_rows(folder / "squad2-unanswerable" / "queries.jsonl")
         if _article(q["near"]) % 2 == half
     ]
     return [*spread(yes, count or len(yes)), *spread(no, count or len(no))]
@@ -71,15 +71,15 @@ def _article(paragraph: str) -> int:
 
 def composites(folder: Path) -> Iterator[Row]:
     """Yield a hundred questions of each kind, with the words around each part's answer."""
-    texts = {row["id"]: row["text"] for row in read_jsonl(folder / "squad2" / "corpus.jsonl")}
+    texts = {row["id"]: row["text"] for row in read_rows(folder / "squad2" / "corpus.jsonl")}
     qrels = read_qrels(folder / "squad2" / "qrels.tsv")
     of: dict[str, list[Row]] = {}
-    for query in read_jsonl(folder / "squad2" / "queries.jsonl"):
+    for query in read_rows(folder / "squad2" / "queries.jsonl"):
         for paragraph in qrels[query["id"]]:
             of.setdefault(paragraph, []).append(query)
     wanted = read_qrels(folder / "squad2-composites" / "qrels.tsv")
     kinds: dict[str, list[Row]] = {}
-    for query in read_jsonl(folder / "squad2-composites" / "queries.jsonl"):
+    for query in read_rows(folder / "squad2-composites" / "queries.jsonl"):
         kinds.setdefault(query["meta"]["kind"], []).append(query)
     for rows in kinds.values():
         for query in spread(rows, 100):
@@ -109,7 +109,7 @@ def haystack(folder: Path, half: int) -> list[Row]:
     qrels = read_qrels(folder / "haystack-docs" / "qrels.tsv")
     return [
         {"id": q["id"], "question": q["text"], "files": [f"{page}.md" for page in qrels[q["id"]]]}
-        for q in read_jsonl(folder / "haystack-docs" / "queries.jsonl")[half::2]
+        for q in read_rows(folder / "haystack-docs" / "queries.jsonl")[half::2]
     ]
 
 
@@ -176,13 +176,13 @@ def write_sets(folder: Path, data: Path) -> list[str]:
         _copied(ROOT / "ragstream_core" / package, documents / "source_code" / package)
     write_manual(documents / "manual" / "language-reference.pdf")
     if (folder / "squad2" / "corpus.jsonl").is_file():
-        write_corpus(read_jsonl(folder / "squad2" / "corpus.jsonl"), documents / "squad2")
+        write_corpus(read_rows(folder / "squad2" / "corpus.jsonl"), documents / "squad2")
         if (folder / "squad2-unanswerable").is_dir():
             made["squad2"] = (squad2(folder, 0), squad2(folder, 1))
         if (folder / "squad2-composites").is_dir():
             made["squad2-composites"] = ([], [*composites(folder)])
     if (folder / "haystack-docs" / "corpus.jsonl").is_file():
-        rows = read_jsonl(folder / "haystack-docs" / "corpus.jsonl")
+        rows = read_rows(folder / "haystack-docs" / "corpus.jsonl")
         write_corpus(rows, documents / "haystack-docs")
         made["haystack-docs"] = (haystack(folder, 0), haystack(folder, 1))
     (data / "gold").mkdir(parents=True, exist_ok=True)

@@ -5,29 +5,38 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.types import CallToolResult, TextContent
+
+from tests.app.serving import Served
+
+Result = TypeVar("Result")
 
 MODULE = ("-m", "ragstream_app.cli.main")
 
 
-def environment(**more):
+def environment(**more: str) -> dict[str, str]:
     """Return the environment of a server: the hashed embedder, no Dagster."""
     own = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed", "RAGSTREAM_DAGSTER__RECORD": "none"}
     return {**os.environ, **own, **more}
 
 
-def server(root, *words, **env):
+def server(root: Path, *words: str, **env: str) -> StdioServerParameters:
     """Return how the server over a data root is started."""
     args = [*MODULE, "--data", str(root), "mcp", *words]
     return StdioServerParameters(command=sys.executable, args=args, env=environment(**env))
 
 
 @asynccontextmanager
-async def client(parameters):
+async def client(parameters: StdioServerParameters) -> AsyncIterator[ClientSession]:
     """Yield a client that has shaken hands."""
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
@@ -35,7 +44,7 @@ async def client(parameters):
 
 
 @asynccontextmanager
-async def http_client(served):
+async def http_client(served: Served) -> AsyncIterator[ClientSession]:
     """Yield a client of a running `ragstream serve` that has shaken hands."""
     headers = {"Authorization": f"Bearer {served.token}"}
     async with (
@@ -47,16 +56,18 @@ async def http_client(served):
         yield session
 
 
-def with_client(parameters, use):
+def with_client(
+    parameters: StdioServerParameters, use: Callable[[ClientSession], Awaitable[Result]]
+) -> Result:
     """Return what a coroutine makes of a client."""
 
-    async def run():
+    async def run() -> Result:
         async with client(parameters) as session:
             return await use(session)
 
     return asyncio.run(run())
 
 
-def text_of(result):
+def text_of(result: CallToolResult) -> str:
     """Return all texts of a result."""
-    return "\n".join(block.text for block in result.content)
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))

@@ -7,27 +7,28 @@ Chroma.
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from langchain_classic.indexes import SQLRecordManager, index
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 
 class Fixed(Embeddings):
     """One vector for every text."""
 
-    def embed_documents(self, texts):
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return a row a text."""
         return [[1.0] + [0.0] * 383 for _ in texts]
 
-    def embed_query(self, text):
+    def embed_query(self, text: str) -> list[float]:
         """Return a row."""
         return self.embed_documents([text])[0]
 
 
-def documents(docs: Path):
+def documents(docs: Path) -> Iterator[Document]:
     """Yield the pieces of every file, 1,000 characters each."""
     for path in sorted(docs.rglob("*.md")):
         text, name = path.read_text(encoding="utf-8"), str(path.relative_to(docs))
@@ -35,7 +36,7 @@ def documents(docs: Path):
             yield Document(text[at : at + 1000], metadata={"source": name, "at": at})
 
 
-def store_at(folder: Path):
+def store_at(folder: Path) -> VectorStore:
     """Return a Chroma store."""
     from langchain_chroma import Chroma
 

@@ -7,12 +7,14 @@ on disk they go to the JSON file of its own simple store.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from llama_index.core import Document
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
-from llama_index.core.schema import TextNode, TransformComponent
+from llama_index.core.schema import BaseNode, TextNode, TransformComponent
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
@@ -20,7 +22,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 class Slices(TransformComponent):
     """Pieces of 1,000 characters."""
 
-    def __call__(self, nodes, **given):
+    def __call__(self, nodes: Sequence[BaseNode], **given: Any) -> list[BaseNode]:
         """Return the pieces of all documents."""
         return [
             TextNode(
