@@ -139,11 +139,10 @@ class History:
         Raises:
             UsageError: Nothing to look for, or ``k`` is below 1.
         """
-        from ragstream_core.services import turns
-        from ragstream_core.services.search import require_search
+        from ragstream_core.services.search import require_search, search_turns
 
         require_search(text, k)
-        return turns.search(self.workspace, text, session=session, tags=tags, k=k)
+        return search_turns(self.workspace, text, session=session, tags=tags, k=k)
 
 
 class RAGstream:

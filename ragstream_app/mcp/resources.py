@@ -114,7 +114,7 @@ def _prompt(desk: Desk, key: str) -> str:
 
 def _passage(desk: Desk, project: str, citation: str) -> str:
     from ragstream_app.mcp.quotes import READING_RULE, Quote, framed
-    from ragstream_core.services.open_passage import open_passage
+    from ragstream_core.services.passages import open_passage
 
     found = open_passage(desk.workspace, citation, [desk.project(project)])
     chunks = [passage.chunk for passage in found]

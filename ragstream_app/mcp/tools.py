@@ -172,7 +172,7 @@ class OpenPassage(ToolCall):
 
     def run(self, desk: Desk, call: Call) -> PassageResult:
         """Open it; neighbours that are over the budget are left out, the farthest first."""
-        from ragstream_core.services.open_passage import open_passage
+        from ragstream_core.services.passages import open_passage
 
         citation, project, generation = self._meant(desk)
         found = open_passage(

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import file_type
-from ragstream_core.ingestion.parsers.html_peek import shown_text
-from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
+from ragstream_core.ingestion.parsers.peek import html_text, pdf_tokens
 from ragstream_core.text.tokenizer import about_tokens
 
 FILES, BYTES = 24, 1_200_000
@@ -75,8 +74,8 @@ def _beginning(documents: DocumentTree, path: str, limit: int) -> bytes:
 
 def _tokens(data: bytes, kind: str) -> int:
     if kind == "pdf":
-        return shown_tokens(data)
+        return pdf_tokens(data)
     if kind in _HTML:
-        return about_tokens(shown_text(data))
+        return about_tokens(html_text(data))
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return about_tokens(data.decode("utf-16" if utf16 else "utf-8", "replace"))

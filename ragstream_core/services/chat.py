@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ragstream_core.answers.answer import Answer, Origin
-from ragstream_core.answers.extractive_fallback import ExtractiveFallback
+from ragstream_core.answers.extract import ExtractiveFallback
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring import answering
 from ragstream_core.wiring.prompt_inputs import pin_inputs

@@ -1,4 +1,4 @@
-"""The words behind a citation: the lines of its file, or the pieces that the index holds of them.
+"""The words behind a citation: the lines of its file, a picture of its page, or the indexed chunk.
 
 A text file that is still what it was shows the cited lines with those around them, by their numbers
 in the file. Of everything else the pinned generation has the piece and its neighbours.
@@ -6,17 +6,21 @@ in the file. Of everything else the pinned generation has the piece and its neig
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ragstream_core.errors import InputUnavailable, RunCommand, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.prompts.traced import Trace, TracedChunk
-from ragstream_core.records.identity import chunk_id
+from ragstream_core.records.identity import chunk_id, sha256_hex
 from ragstream_core.wiring.file_states import CURRENT, indexed_text
 
 if TYPE_CHECKING:
+    from ragstream_core.index.view import CatalogView
+    from ragstream_core.records import Chunk
     from ragstream_core.wiring.workspace import Workspace
 
 AROUND = 4
@@ -128,3 +132,129 @@ def _in_index(workspace: Workspace, found: TracedChunk) -> list[Line]:
                 yield Line(0, row, idx == found.chunk_idx)
 
     return list(pieces())
+
+
+def has_pages(path: str) -> bool:
+    """Whether the pages of a file can be shown as pictures.
+
+    Args:
+        path: Of the file.
+    """
+    return file_type(path) == "pdf"
+
+
+def page_picture(workspace: Workspace, project: str, path: str, *, sha256: str, page: int) -> bytes:
+    """Return a page of a document as a PNG.
+
+    Args:
+        workspace: The data root.
+        project: The document's project.
+        path: Relative to the project, as in the index.
+        sha256: Of the bytes that were indexed.
+        page: Its number, from 1.
+
+    Raises:
+        UnknownProject: There is no such project.
+        InputUnavailable: The file is not what it was, or its page cannot be drawn.
+    """
+    from ragstream_core.ingestion.parsers.page_image import page_png
+
+    where = f"{project}/{path}"
+    limit = workspace.config.settings.discovery.max_pdf_bytes
+    try:
+        fd = workspace.open_document(project, path)
+        with os.fdopen(fd, "rb") as handle:
+            data = handle.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise InputUnavailable(f"{where} cannot be read any more: {error}") from None
+    if sha256_hex(data) != sha256:
+        raise InputUnavailable(
+            f"{where} was changed since it was indexed; page {page} may be another one now",
+            hint=RunCommand("ingest", project),
+        )
+    picture, problem = page_png(data, page)
+    if problem:
+        raise InputUnavailable(f"page {page} of {where} cannot be shown: {problem}")
+    return picture
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPassage:
+    """A chunk as the index holds it.
+
+    Attributes:
+        chunk: Its text, file, span and heading.
+        project: The project that holds it.
+        generation: The generation of the index that it was read from, ≥ 1.
+        cited: Whether it is the one that was asked for, and no neighbour.
+    """
+
+    chunk: Chunk
+    project: str
+    generation: int
+    cited: bool
+
+
+def open_passage(
+    workspace: Workspace,
+    citation: str,
+    projects: Sequence[str],
+    *,
+    generation: int = 0,
+    neighbours: int = 0,
+) -> tuple[OpenedPassage, ...]:
+    """Return the passage of a citation and its neighbours, in the order of the file.
+
+    Args:
+        workspace: The data root.
+        citation: A marker ``[source: …, chunk: …]``, a short id, ``path#index``, or a chunk id.
+        projects: Where to look, in this order.
+        generation: Of the index; 0: the newest.
+        neighbours: How many passages of the same file before and after it, ≥ 0.
+
+    Raises:
+        UsageError: No passage is called so, or several are.
+        GenerationGone: The generation is not kept, or nothing is ingested.
+        IntegrityError: The index is damaged.
+    """
+    from ragstream_core.index.view import open_view
+    from ragstream_core.prompts.explain import named
+
+    found: list[tuple[CatalogView, str]] = []
+    for project in projects:
+        view = open_view(workspace.index_dir(project), generation=generation)
+        found += [(view, identifier) for identifier in named(view.chunk_ids, citation)]
+    if len({identifier for _, identifier in found}) != 1:
+        raise _unclear(citation, projects, [identifier for _, identifier in found])
+    view, meant = found[0]
+    return tuple(
+        OpenedPassage(chunk, view.project, view.generation, chunk.id == meant)
+        for chunk in view.chunks(_around(view, meant, neighbours))
+    )
+
+
+def _around(view: CatalogView, identifier: str, neighbours: int) -> list[str]:
+    """Return the ids of a chunk and of those beside it, as far as the generation holds them."""
+    from ragstream_core.records.identity import chunk_id, parse_chunk_id
+
+    path, sha256, index = parse_chunk_id(identifier)
+    first, last = max(0, index - neighbours), index + neighbours
+    near = (chunk_id(path, sha256, at) for at in range(first, last + 1))
+    return [i for i in near if i == identifier or view.holds(i)]
+
+
+def _unclear(citation: str, projects: Sequence[str], found: Sequence[str]) -> UsageError:
+    """Return the error for a citation that means nothing, or several passages."""
+    from ragstream_core.records.identity import sha256_hex, shown_name
+
+    where = ", ".join(projects)
+    if not found:
+        return UsageError(
+            f"{citation[:200]!r} is no passage of {where} as it is indexed now",
+            hint=("look for it with ", RunCommand("search", '"…" -p PROJECT')),
+        )
+    names = (f"{shown_name(i)} ({sha256_hex(i)[:16]})" for i in dict.fromkeys(found[:5]))
+    return UsageError(
+        f"{citation[:200]!r} may be {len(found)} passages of {where}",
+        hint=f"one of: {', '.join(names)}",
+    )

@@ -29,7 +29,7 @@ from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote.address import Address, is_remote, parse
-from ragstream_core.wiring import ingestion, project_files, project_folders, projects
+from ragstream_core.wiring import ingestion, project_files, projects
 from ragstream_core.wiring.project_files import ProjectFile, RootEntry
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
         folders = [_place(workspace, path) for path in request.paths]
         content = _content(before, folders, request)
         documents = project_files.tree_of(config, name, content)
-        project_folders.require_apart(workspace, name, documents, overlap=request.overlap)
+        projects.require_apart(workspace, name, documents, overlap=request.overlap)
         if not dry_run:
             project_files.write(workspace.data_dir, name, content)
     found = documents.scan(ingestion.ingestion_config(workspace, name).rules)

@@ -1,10 +1,10 @@
-"""Chunks ranked for a text, without a prompt around it."""
+"""Chunks of documents, or turns of conversations, ranked for a text; no prompt around them."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, overload
 
 from ragstream_core.errors import ChooseProject, RunCommand, UsageError
@@ -14,6 +14,7 @@ from ragstream_core.text.markup import table_html, visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ragstream_core.conversations.sessions import HistoryTurn
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
@@ -176,6 +177,35 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
             for hit, chunk, home in zip(hits, chunks, homes, strict=True)
         ),
     )
+
+
+def search_turns(
+    workspace: Workspace, text: str, *, session: str = "", tags: Sequence[str] = (), k: int = 10
+) -> tuple[HistoryTurn, ...]:
+    """Return the turns that share most words with a text, the best first, by BM25.
+
+    The journal is read, so that a turn is found as soon as it is kept, and no model is needed; what
+    prompts take of older turns is searched by meaning as well, in the published history.
+
+    Args:
+        workspace: The data root.
+        text: What is looked for.
+        session: Only this conversation; "": all.
+        tags: Only turns with all of these.
+        k: At most so many, at least 1.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    from ragstream_core.text.bm25 import Bm25, build_lexical
+    from ragstream_core.text.terms import term_blob, terms
+    from ragstream_core.wiring import journal
+
+    rows = journal.show(workspace, session, tags=tags)
+    blobs = [(term_blob(row.user), term_blob(row.assistant)) for row in rows]
+    scores = Bm25([build_lexical(blobs)]).scores(terms(text)).tolist()
+    found = [replace(row, score=s) for row, s in zip(rows, scores, strict=True) if s > 0]
+    return tuple(sorted(found, key=lambda turn: (-turn.score, -turn.seq))[:k])
 
 
 def require_search(text: str, k: int) -> None:

@@ -24,8 +24,7 @@ from ragstream_core.answers.answer import (
     secret_places,
 )
 from ragstream_core.answers.citations import Citation, citations_of, issued_by, journal_rows
-from ragstream_core.answers.extract import EXTRACT, extract_of
-from ragstream_core.answers.extractive_fallback import ExtractiveFallback
+from ragstream_core.answers.extract import EXTRACT, ExtractiveFallback, extract_of
 from ragstream_core.answers.stream_buffer import CitationBuffer
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
 from ragstream_core.errors import (

@@ -1,15 +1,32 @@
-"""Project names, and the folders below ``doc_raw``; a name leads nowhere outside the data root."""
+"""Project names, and their folders: below ``doc_raw``, or in place and apart from one another.
+
+A name leads nowhere outside the data root.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ragstream_core.errors import InvalidName, RunCommand, UnknownProject
+from ragstream_core.errors import (
+    AddOption,
+    InvalidName,
+    RagstreamError,
+    Refused,
+    RunCommand,
+    UnknownProject,
+    UsageError,
+)
 from ragstream_core.index.pulled import is_pulled
 from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.document_tree import DocumentTree
+    from ragstream_core.wiring.workspace import Workspace
 
 FLAT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -160,3 +177,45 @@ def indexed(index_root: Path) -> list[str]:
 def pulled(index_root: Path) -> list[str]:
     """Return the names of the projects whose index is made elsewhere, sorted."""
     return [name for name in indexed(index_root) if is_pulled(index_root / name)]
+
+
+def require_apart(
+    workspace: Workspace, name: str, documents: DocumentTree, *, overlap: bool
+) -> None:
+    """Refuse folders that lie in one another, or in those of another project.
+
+    Raises:
+        UsageError: Two folders of the project do.
+        Refused: One of another project does, and that is not wanted.
+    """
+    real = [Path(os.path.realpath(root.path)) for root in documents.roots]
+    for n, one in enumerate(real):
+        for other in real[:n]:
+            if one == other:
+                raise UsageError(f"{one} is a folder of {name} already", hint="name it once")
+            if _nested(one, other):
+                raise UsageError(
+                    f"of {one} and {other} one lies in the other", hint="name the outer one alone"
+                )
+    for project, path in [] if overlap else _others(workspace, name):
+        for one in real:
+            if _nested(one, path):
+                raise Refused(
+                    f"{one} and {path}, a folder of project {project}, hold the same documents",
+                    hint=(AddOption("--overlap"), " indexes them twice"),
+                )
+
+
+def _nested(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _others(workspace: Workspace, name: str) -> Iterator[tuple[str, Path]]:
+    """Yield (project, folder) of what the other projects read in place."""
+    for project in in_place(workspace.data_dir):
+        if project != name:
+            try:
+                roots = workspace.documents(project).roots
+            except RagstreamError:  # its file is damaged: nothing is known of it
+                continue
+            yield from ((project, Path(os.path.realpath(root.path))) for root in roots)

@@ -12,7 +12,7 @@ from ragstream_app.page.panels.shared import run_link, shown_errors, workspace
 from ragstream_app.session import describe
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile
 from ragstream_core.records.identity import parse_chunk_id
-from ragstream_core.services.pages import has_pages, page_picture
+from ragstream_core.services.passages import has_pages, page_picture
 
 if TYPE_CHECKING:
     from ragstream_core.answers.citations import Citation, Issued

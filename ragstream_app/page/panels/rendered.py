@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from ragstream_app.output.budget import budget_html
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import passage
 from ragstream_app.page.panels.shared import desk, super_prompt_key, workspace
@@ -18,6 +17,7 @@ from ragstream_core.answers.citations import Citation, issued_by
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import inputs_of, settings_at
 from ragstream_core.prompts.outline import OutlineBlock, Quotation, Statement, outline
+from ragstream_core.prompts.prompt_html import budget_html
 from ragstream_core.text.markup import visible
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from ragstream_core.ingestion.forecast import (
     peeked,
 )
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.ingestion.parsers.html_peek import shown_text
-from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
+from ragstream_core.ingestion.parsers.peek import html_text, pdf_tokens
 from ragstream_core.ingestion.sample import FILES, tokens_per_byte
 from ragstream_core.ingestion.scan import scan
 from ragstream_core.text.chunk_profiles import adjusted, chunk_profile
@@ -213,7 +212,7 @@ def test_a_look_into_a_broken_pdf_costs_little_and_says_nothing(bench, data):
     bench.write("a.pdf", data)
     past, found = looked(bench)
     assert peeked(DocumentTree.of(bench.docs), found.files, found, past) == past
-    assert shown_tokens(data) == 0
+    assert pdf_tokens(data) == 0
 
 
 @pytest.mark.parametrize(
@@ -221,7 +220,7 @@ def test_a_look_into_a_broken_pdf_costs_little_and_says_nothing(bench, data):
 )
 def test_a_look_into_broken_html_takes_linear_time(part):
     started = time.process_time()
-    shown_text((part * 30_000).encode())
+    html_text((part * 30_000).encode())
     assert time.process_time() - started < 2, "quadratic time would be minutes"
 
 
@@ -229,10 +228,10 @@ def test_text_is_what_a_page_shows_and_the_targets_of_its_links():
     page = (
         "<p class='x'>one&amp;<!-- no --><script>no < 1</script><a href='u.html'>two</a><style>no"
     )
-    assert shown_text(page.encode()) == "one&[](u.html)two"
+    assert html_text(page.encode()) == "one&[](u.html)two"
     named = "<meta charset='gb18030'>中文".encode("gb18030")
-    assert shown_text(named) == "中文"
-    assert shown_text(b"<meta charset='no-such'>a") == "a"
+    assert html_text(named) == "中文"
+    assert html_text(b"<meta charset='no-such'>a") == "a"
 
 
 @given(st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 5000), min_size=1))

@@ -12,7 +12,7 @@ from ragstream_core.ingestion.parsers.engines import Limits
 from ragstream_core.ingestion.parsers.page_image import page_png
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services import trace
-from ragstream_core.services.pages import has_pages, page_picture
+from ragstream_core.services.passages import has_pages, page_picture
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, choose_row, click, control, desk, open_page, run
 from tests.model_server import streamed

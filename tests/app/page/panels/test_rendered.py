@@ -2,10 +2,10 @@
 
 import pytest
 
-from ragstream_app.output.budget import budget_html
 from ragstream_app.output.markup import passage_html
 from ragstream_app.page.panels import preview
 from ragstream_core.prompts.outline import outline
+from ragstream_core.prompts.prompt_html import budget_html
 from ragstream_core.services.passages import Line
 from ragstream_core.text.markup import visible
 from tests.app.hostile_answers import HOST, PAYLOADS, Drawn, read

@@ -1,13 +1,17 @@
-"""How many tokens of text a PDF seems to hold, from its bytes alone; for estimates, stdlib only.
+"""How much text a PDF or a page of HTML seems to hold, from its bytes alone; stdlib only.
 
-Nothing is interpreted: some pages are unpacked, up to a limit, and the strings in them that show
-text are measured. The fonts' maps to Unicode tell which codes are characters of Chinese, Japanese
-or Korean, each a token of its own. What is packed in another way counts as nothing.
+For estimates: nothing is interpreted. Of a PDF some pages are unpacked, up to a limit, and the
+strings in them that show text are measured. The fonts' maps to Unicode tell which codes are
+characters of Chinese, Japanese or Korean, each a token of its own. What is packed in another way
+counts as nothing. HTML takes one pass over the tags, linear in any bytes (`html.parser` is not, if
+tags are broken): text, and the targets of links and pictures, which its Markdown has as well.
 """
 
 from __future__ import annotations
 
 import base64
+import codecs
+import html
 import re
 import zlib
 from collections import Counter
@@ -33,7 +37,7 @@ _RANGE = re.compile(_CODE + _CODE + rb"\[?\s*<([0-9A-Fa-f]{4})")
 _WIDE = 0x2E80  # from here on a character is a token
 
 
-def shown_tokens(data: bytes) -> int:
+def pdf_tokens(data: bytes) -> int:
     """Return about how many tokens the text operators of a PDF show.
 
     Args:
@@ -133,3 +137,41 @@ def _ranges(text: bytes) -> Iterator[tuple[range, int]]:
             if left < 0:
                 return
             yield codes, int(means, 16)
+
+
+_CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE)
+_TARGET = re.compile(r"\b(?:href|src)\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
+_NO_TEXT = ("script", "style")
+_CELLS = ("td", "th", "li")
+
+
+def html_text(data: bytes) -> str:
+    """Return about the text of a page, markup left out.
+
+    Args:
+        data: The file, or its beginning.
+    """
+    first, *parts = data.decode(_encoding(data), "replace").split("<")
+    said, until = [first], ""
+    for part in parts:
+        if until and not part[:8].lower().startswith(until):
+            continue
+        tag, _, after = part.partition(">")
+        name = tag[:8].lower().split(maxsplit=1)[0] if tag[:8].strip() else ""
+        until = f"/{name}" if name in _NO_TEXT else ""
+        if until:
+            continue
+        if name in ("a", "img") and (target := _TARGET.search(tag)):
+            said.append(f"[]({target[1]})")
+        elif name in _CELLS:
+            said.append(" | ")
+        said.append(after)
+    return html.unescape("".join(said))
+
+
+def _encoding(data: bytes) -> str:
+    named = _CHARSET.search(data[:1024])
+    try:
+        return codecs.lookup(named[1].decode()).name if named else "utf-8"
+    except LookupError:
+        return "utf-8"
