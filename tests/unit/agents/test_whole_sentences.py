@@ -98,3 +98,24 @@ def test_a_line_that_ends_in_a_semicolon_ends_no_sentence():
     assert said("A rule of the language ends here;\nAnother one begins in capitals there.") == [
         "Another one begins in capitals there."
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The "__divmod__()" method should be the equivalent to using "__floordiv__()" and'
+        ' "__mod__()".',
+        "Call “seal.close()” and then “seal.check()” before the file is moved elsewhere.",
+    ],
+)
+def test_names_of_programs_in_quotation_marks_make_a_sentence_no_code(text):
+    assert said(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['("," identifier ["as" identifier])* [","] ")" and so on for all of them.',
+     ">>> 'mississippi'.rstrip('ipz').split('s'); print(x) # a line of a shell."],
+)  # fmt: skip
+def test_a_line_of_a_grammar_or_a_shell_is_no_sentence(text):
+    assert said(text) == []
