@@ -173,7 +173,7 @@ class Condenser:
         chunks = {chunk.id: chunk for chunk in kept}
         return Answers(
             reader.asked, chunks, reader.files, reader.weight, self.support_cosine, self.terms,
-            self.nearness,
+            self.nearness, reader.evidence,
         )  # fmt: skip
 
     def _ends(self, prompt: SuperPrompt, kept: list[Chunk]) -> bool:

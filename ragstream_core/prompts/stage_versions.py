@@ -30,7 +30,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 7,
     "reranker": 4,
     "a3_nli_gate": 4,
-    "a4_condenser": 10,
+    "a4_condenser": 11,
     "a2_audit": 3,
     "a5_format_enforcer": 4,
     "prompt_builder": 1,

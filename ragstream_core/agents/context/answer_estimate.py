@@ -144,8 +144,9 @@ def scale_of(data: Mapping[str, Mapping[str, Sequence[float]]]) -> Scale:
 
 
 def estimate(
-    question: str, passages: Sequence[Passage], terms: Terms, nearness: Nearness | None = None
-) -> Estimate | None:
+    question: str, passages: Sequence[Passage], terms: Terms, nearness: Nearness | None = None,
+    *, beside: Sequence[Passage] = (),
+) -> Estimate | None:  # fmt: skip
     """Estimate whether some passages answer a question; None if there is nothing to go by.
 
     Args:
@@ -153,8 +154,9 @@ def estimate(
         passages: The nearest ones.
         terms: Stems a text.
         nearness: By token vectors of the table's model; None: by words alone.
+        beside: Passages that are not shown; see `signs_of`.
     """
-    signs = signs_of(question, passages, terms, nearness)
+    signs = signs_of(question, passages, terms, nearness, beside=beside)
     if signs is None:
         return None
     table = weights_table()

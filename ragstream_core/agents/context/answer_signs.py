@@ -214,8 +214,9 @@ class Signs(NamedTuple):
 
 
 def signs_of(
-    question: str, passages: Sequence[Passage], terms: Terms, nearness: Nearness | None = None
-) -> Signs | None:
+    question: str, passages: Sequence[Passage], terms: Terms, nearness: Nearness | None = None,
+    *, beside: Sequence[Passage] = (),
+) -> Signs | None:  # fmt: skip
     """Return the signs of a question over some passages; None if it says nothing, or there is none.
 
     Args:
@@ -223,11 +224,13 @@ def signs_of(
         passages: At most `MOST_PASSAGES` of them, those nearest to the question.
         terms: Stems a text.
         nearness: By token vectors; None: by words alone.
+        beside: Passages that are not shown: they answer nothing, but say how common a word is and
+            how far the best sentence leads.
     """
     words = words_of(question, terms)
     if not words or not passages:
         return None
-    shown = [(passage.text, passage.sentences(terms)) for passage in passages]
+    shown = [(passage.text, passage.sentences(terms)) for passage in (*passages, *beside)]
     read = [(at, s) for at, (_, sentences) in enumerate(shown) for s in sentences]
     said = [[float(not s.stems.isdisjoint(w.stems)) for w in words] for _, s in read]
     near = said
@@ -236,7 +239,7 @@ def signs_of(
         near = nearness(question, [w.span for w in words], places)
     weights = _weights(words, [s for _, s in read])
     best = max(passage.cosine for passage in passages)
-    return _Read(question, words, weights, read, said, near).signs(best, terms)
+    return _Read(question, words, weights, read, said, near, len(passages)).signs(best, terms)
 
 
 def _weights(words: Sequence[Word], sentences: Sequence[Sentence]) -> list[float]:
@@ -251,7 +254,7 @@ def _weights(words: Sequence[Word], sentences: Sequence[Sentence]) -> list[float
 
 
 class _Read(NamedTuple):
-    """A question and the sentences that were read for it."""
+    """A question and the sentences read for it; the first ``shown`` passages are shown."""
 
     question: str
     words: list[Word]
@@ -259,6 +262,7 @@ class _Read(NamedTuple):
     sentences: list[tuple[int, Sentence]]
     said: list[list[float]]
     near: list[list[float]]
+    shown: int
 
     def share(self, row: Sequence[float]) -> float:
         """Return the mean of a number a word, by the words' weights."""
@@ -266,17 +270,17 @@ class _Read(NamedTuple):
 
     def signs(self, cosine: float, terms: Terms) -> Signs:
         shares = [round(self.share(row), DIGITS) for row in self.near]
-        best = max(range(len(shares)), key=lambda i: (shares[i], -i))
+        mine = [i for i, (p, _) in enumerate(self.sentences) if p < self.shown]
+        best = max(mine, key=lambda i: (shares[i], -i))
         at, nearest = self.sentences[best]
         near, said = self.near[best], self.said[best]
-        mine = [row for (p, _), row in zip(self.sentences, self.near, strict=True) if p == at]
+        same = [row for (p, _), row in zip(self.sentences, self.near, strict=True) if p == at]
         other = [x for (p, _), x in zip(self.sentences, shares, strict=True) if p != at]
         asked = frozenset(terms(self.question))
         fitting = [
-            x
-            for (_, s), x in zip(self.sentences, shares, strict=True)
-            if holds_candidate(self.question, asked, s)
+            shares[i] for i in mine if holds_candidate(self.question, asked, self.sentences[i][1])
         ]
+        words = range(len(self.words))
         missing = [w * (1 - x) for w, x in zip(self.weights, near, strict=True)]
         names = [1 - x for word, x in zip(self.words, near, strict=True) if word.is_name]
         numbers = [1 - x for w, x in zip(self.words, said, strict=True) if _DIGIT.search(w.text)]
@@ -287,8 +291,8 @@ class _Read(NamedTuple):
             "weakest_word": min(near),
             "product": math.exp(math.fsum(math.log(max(x, 0.05)) for x in near) / len(near)),
             "missing_most": max(missing),
-            "passage": self.share([max(column) for column in zip(*mine, strict=True)]),
-            "anywhere": self.share([max(column) for column in zip(*self.said, strict=True)]),
+            "passage": self.share([max(column) for column in zip(*same, strict=True)]),
+            "anywhere": self.share([max(self.said[i][w] for i in mine) for w in words]),
             "fitting_sentence": max(fitting, default=0.0),
             "margin": shares[best] - max(other, default=0.0) if other else 0.0,
             "missing_name": max(names, default=0.0),

@@ -120,6 +120,7 @@ class Answers:
         cosine: Least cosine that counts as support if nothing can be estimated.
         terms: Stems a text.
         nearness: By token vectors; None: by words.
+        kept: All kept passages: what is not shown is compared with what is.
     """
 
     pieces: Sequence[Piece]
@@ -129,6 +130,7 @@ class Answers:
     cosine: float
     terms: Terms
     nearness: Nearness | None = None
+    kept: Sequence[Evidence] = ()
     _known: dict[tuple[object, ...], Estimate | None] = field(default_factory=dict, repr=False)
 
     def of(
@@ -152,8 +154,11 @@ class Answers:
                 word = NOT_FOUND if is_open else ANSWERED
                 found.append((PieceAnswer(piece.id, piece.text, word), None))
                 continue
-            nearest = sorted(evidence, key=lambda e: -_cosine(e, at))[:MOST_PASSAGES]
-            held = self._estimate(piece, nearest, at, cuts)
+            nearest = _nearest(evidence, at, MOST_PASSAGES)
+            known = {passage.chunk_id for passage in evidence}
+            beside = [passage for passage in self.kept if passage.chunk_id not in known]
+            rest = _nearest(beside, at, MOST_PASSAGES - len(nearest))
+            held = self._estimate(piece, nearest, rest, at, cuts)
             if held is None or self._supported(at, self.files):
                 word = ANSWERED if self._supported(at, shown) else NOT_FOUND
                 found.append((PieceAnswer(piece.id, piece.text, word), None))
@@ -168,18 +173,28 @@ class Answers:
         return supported(at, self.pieces, shown, weight=self.weight, cosine=self.cosine)
 
     def _estimate(
-        self, piece: Piece, nearest: Sequence[Evidence], at: int, cuts: Mapping[str, int]
-    ) -> Estimate | None:
+        self, piece: Piece, nearest: Sequence[Evidence], beside: Sequence[Evidence], at: int,
+        cuts: Mapping[str, int],
+    ) -> Estimate | None:  # fmt: skip
         if NO_BLANKS.search(piece.text):
             return None  # its words cannot be told apart
-        passages = [
-            Passage(self.chunks[e.chunk_id].snippet, _cosine(e, at), cuts.get(e.chunk_id))
-            for e in nearest
-        ]
-        key = (at, *passages)
+        passages, others = (
+            [
+                Passage(self.chunks[e.chunk_id].snippet, _cosine(e, at), cuts.get(e.chunk_id))
+                for e in some
+            ]
+            for some in (nearest, beside)
+        )
+        key = (at, len(passages), *passages, *others)
         if key not in self._known:
-            self._known[key] = estimate(piece.text, passages, self.terms, self.nearness)
+            self._known[key] = estimate(
+                piece.text, passages, self.terms, self.nearness, beside=others
+            )
         return self._known[key]
+
+
+def _nearest(evidence: Sequence[Evidence], at: int, most: int) -> list[Evidence]:
+    return sorted(evidence, key=lambda e: -_cosine(e, at))[:most]
 
 
 def _cosine(evidence: Evidence, at: int) -> float:

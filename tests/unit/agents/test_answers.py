@@ -45,6 +45,16 @@ def test_what_a_question_and_its_nearest_sentence_share_makes_the_signs():
     assert found.values["fitting_sentence"] == found.values["sentence"]  # 1066 is a date
 
 
+def test_a_passage_that_is_not_shown_answers_nothing_and_takes_from_the_lead():
+    question, weak = "When did William sail to England?", INDEX
+    alone = signs(question, weak, GATE)
+    beside = signs(question, weak, GATE, beside=[Passage(NORMANS, 0.9)])
+    assert (beside.passage, beside.span) == (alone.passage, alone.span)
+    for name in ("sentence_words", "anywhere", "fitting_sentence", "weakest_word", "cosine"):
+        assert beside.values[name] == alone.values[name] == 0.5 * (name == "cosine")
+    assert beside.values["margin"] < 0 <= alone.values["margin"]
+
+
 @pytest.mark.parametrize(
     ("question", "name", "value"),
     [
