@@ -22,6 +22,7 @@ AFTER_COMMIT = {
     "suspicion": "committed; looking for passages that try to command a model",
     "collection": "committed; making the Chroma collection",
     "lists": "committed; making the inverted lists",
+    "graph": "committed; bringing pgvector's graph up to date",
     "checks": "committed; checking the new generation",
 }
 """What goes on in a phase after the commit, for people; from there on nothing is left to stop."""

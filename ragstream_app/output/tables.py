@@ -98,7 +98,7 @@ def print_status(rows: Sequence[ProjectStatus], prompts: Sequence[Mapping[str, s
             typer.echo(f"{printable(row.project)}: {printable(standing)}")
             if made.next:
                 typer.echo(f"  next: {made.next}")
-        if told := row.inverted_lists.told:
+        for told in filter(None, (row.inverted_lists.told, row.pgvector.told)):
             typer.echo(f"{printable(row.project)}: {printable(told)}")
     if prompts:
         typer.echo("last prompts:")

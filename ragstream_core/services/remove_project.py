@@ -22,7 +22,7 @@ from ragstream_core.platform.files import (
 from ragstream_core.platform.locks import serialized
 from ragstream_core.prompts.store import pinned
 from ragstream_core.records.identity import Json
-from ragstream_core.wiring import project_files, projects
+from ragstream_core.wiring import pgvector_graphs, project_files, projects
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -71,6 +71,7 @@ def remove(
             pulled and the index is to stay.
         ProjectLocked: Another process writes its index.
         OSError: Something cannot be removed; run it again.
+        StoreFailed: Its vectors are in a database that cannot be asked.
     """
     index_dir = workspace.index_dir(name)
     aside = index_dir.with_name(f".{name}.removed")
@@ -124,6 +125,8 @@ def _require_left_over(workspace: Workspace, name: str, index_dir: Path, aside: 
 def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -> None:
     """Take the index away, then the file; killed anywhere, the next call goes on."""
     index_dir, file = workspace.index_dir(name), project_files.path_of(workspace.data_dir, name)
+    if not keep_index:
+        pgvector_graphs.drop(workspace, name)
     remove_path(aside)
     if index_dir.is_dir() and not keep_index:
         with project_lock(index_dir):

@@ -17,7 +17,7 @@ from ragstream_core.index.verify import Finding
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.suspicion import Tally, tally
 from ragstream_core.vector_stores.ivf_names import NONE
-from ragstream_core.wiring import chroma_collections, inverted_lists
+from ragstream_core.wiring import chroma_collections, inverted_lists, pgvector_graphs
 from ragstream_core.wiring.journal import holds_journal, journal
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.chroma_collections import CollectionState
     from ragstream_core.wiring.history_embedding import HistoryStatus
     from ragstream_core.wiring.inverted_lists import ListsOutcome, ListsState
+    from ragstream_core.wiring.pgvector_graphs import GraphOutcome, GraphState
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -40,6 +41,7 @@ LONGEST_WAIT = dt.timedelta(days=1)
 CLEARING = "an interrupted clearing"
 SELECTION = "the published selection"
 CHROMA = "the Chroma collection"
+GRAPH = "the graph of pgvector"
 LISTS = "the index of inverted lists"
 _HISTORY_COMMANDS = {
     "clearing": "ragstream history check",
@@ -70,6 +72,7 @@ class VerifyReport:
         collection: How the Chroma collection stands; None if nothing is ingested, and of
             conversations.
         inverted_lists: How its inverted lists stand; None as of the collection.
+        pgvector: How its graph in PostgreSQL stands; None as of the collection.
         finished: Whether an interrupted clearing was finished; None of projects.
         suspicious: Counts of passages that look like commands to a model, if asked for.
     """
@@ -80,6 +83,7 @@ class VerifyReport:
     generation: int = 0
     collection: CollectionState | None = None
     inverted_lists: ListsState | None = None
+    pgvector: GraphState | None = None
     finished: bool | None = None
     suspicious: Tally | None = None
 
@@ -94,6 +98,7 @@ class VerifyReport:
         if self.finished is None:
             row["collection"] = self.collection._asdict() if self.collection else {}
             row["inverted_lists"] = self.inverted_lists._asdict() if self.inverted_lists else {}
+            row["pgvector"] = self.pgvector._asdict() if self.pgvector else {}
         else:
             row["finished"] = self.finished
         return row | ({"suspicious": self.suspicious.to_json()} if self.suspicious else {})
@@ -123,6 +128,9 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         lists = inverted_lists.keep_up(workspace, project, verify=True, again=True)
         repaired, findings = repaired + more, findings + left + _lists_finding(lists)
         repaired += [LISTS] * (lists.made == "rebuilt" and lists.reason != NONE)
+        graph = pgvector_graphs.keep_up(workspace, project, verify=True, again=True)
+        findings += _lists_finding(graph)
+        repaired += [GRAPH] * (graph.made == "built" and bool(graph.reason))
     newest = _newest(index_dir)
     return VerifyReport(
         project=project,
@@ -133,6 +141,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         generation=newest.n if newest else 0,
         collection=chroma_collections.state(workspace, project, newest),
         inverted_lists=inverted_lists.state(workspace, project, newest),
+        pgvector=pgvector_graphs.state(workspace, project, newest),
     )
 
 
@@ -154,8 +163,8 @@ def _collection_outcome(
     return ([CHROMA] if done.made != "unchanged" else []), []
 
 
-def _lists_finding(done: ListsOutcome) -> list[Finding]:
-    """Return what was wrong with inverted lists and could not be repaired."""
+def _lists_finding(done: ListsOutcome | GraphOutcome) -> list[Finding]:
+    """Return what was wrong with what proposes candidates and could not be repaired."""
     said = done.warning.partition("\n")[0]
     return [Finding("lists", said)] if said else []
 
@@ -182,9 +191,12 @@ def _newest(index_dir: Path) -> Generation | None:
 
 
 def lists_figures(workspace: Workspace, project: str) -> dict[str, Json]:
-    """Return the figures of a project's inverted lists; nothing if it needs none."""
+    """Return the figures of what proposes candidates for a project; nothing if nothing does."""
     newest = _newest(workspace.index_dir(project))
-    return inverted_lists.state(workspace, project, newest).figures()
+    return {
+        **inverted_lists.state(workspace, project, newest).figures(),
+        **pgvector_graphs.state(workspace, project, newest).figures(),
+    }
 
 
 def suspicious_passages(

@@ -129,6 +129,7 @@ _CAME_LATER = (
     ("retrieval", "evidence", "full"),
     ("retrieval", "approximate_at", 1_000_000),
     ("retrieval", "nprobe", 256),
+    ("retrieval", "ef_search", 400),
 )
 
 

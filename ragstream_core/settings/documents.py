@@ -150,6 +150,10 @@ class VectorStoreConfig(Section):
         default=True,
         description="Keep a sealed Chroma collection of each project, if Chroma is installed.",
     )
+    url: SecretStr = Field(
+        SecretStr(""), description="For `pgvector`: the address of a PostgreSQL database, "
+        "`postgresql://USER@HOST:5432/NAME`; a password from the environment or `~/.pgpass` only.",
+    )  # fmt: skip
 
 
 class RetentionConfig(Section):

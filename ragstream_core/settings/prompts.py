@@ -22,7 +22,7 @@ class RetrievalConfig(Section):
     store: str = Field(
         "catalog",
         description="What proposes dense candidates: `catalog` (all rows), `chroma`, `faiss`, "
-        "`faiss_ivf`, a registered name or a path; the scores are exact with each of them.",
+        "`faiss_ivf`, `pgvector`, a registered name or a path; the scores are exact with each.",
     )
     approximate_at: int = Field(
         1_000_000, ge=0, description="Chunks of a project from which `catalog` has candidates "
@@ -31,6 +31,10 @@ class RetrievalConfig(Section):
     nprobe: int = Field(
         256, ge=1, le=65_536, description="Inverted lists that a question looks at; `ragstream "
         "index check` shows which share of the nearest chunks they hold.",
+    )  # fmt: skip
+    ef_search: int = Field(
+        400, ge=10, le=1000, description="For `pgvector`: rows that a search of its graph keeps in "
+        "view; more find more and take longer.",
     )  # fmt: skip
     top_k: int = Field(50, ge=1, le=1000, description="Candidates that go on to the reranker.")
     depth: int = Field(100, ge=1, le=1000, description="Length of each signal's list.")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.platform.registry import Port, Registry
+from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.ports import VectorStore
@@ -28,6 +29,7 @@ class StoreOptions:
         name: First part of its file names.
         embed_fp: Fingerprint of the model that makes the vectors.
         model: Its name, for people.
+        url: Address of a database, for a store that lies in one.
     """
 
     folder: Path
@@ -35,6 +37,7 @@ class StoreOptions:
     name: str = "vectors"
     embed_fp: str = ""
     model: str = ""
+    url: str = ""
 
 
 def _exact(dimension: int) -> VectorStore:
@@ -61,12 +64,27 @@ def _faiss_ivf(folder: Path, dimension: int, name: str, embed_fp: str, model: st
     return FaissIvfStore(folder, dimension, name=name, embed_fp=embed_fp, model=model)
 
 
+def _pgvector(
+    folder: Path, dimension: int, name: str, embed_fp: str, model: str, url: str
+) -> VectorStore:
+    from ragstream_core.vector_stores.pgvector import PgvectorStore
+
+    place = sha256_hex(f"{folder.resolve()} {name}")[:16]
+    return PgvectorStore(url, dimension, name=place, embed_fp=embed_fp, model=model)
+
+
 VECTOR_STORES: Registry[VectorStore] = Registry(
     "vector store",
     setting="retrieval.store",
     port=Port("VectorStore", ("add", "delete", "search", "ids")),
     options=StoreOptions,
-    built_in={"exact": _exact, "chroma": _chroma, "faiss": _faiss, "faiss_ivf": _faiss_ivf},
+    built_in={
+        "exact": _exact,
+        "chroma": _chroma,
+        "faiss": _faiss,
+        "faiss_ivf": _faiss_ivf,
+        "pgvector": _pgvector,
+    },
     reserved=(CATALOG,),
 )
 
@@ -75,8 +93,8 @@ def create_vector_store(backend: str, options: StoreOptions) -> VectorStore:
     """Return a store, opened if there are files of it.
 
     Args:
-        backend: ``exact``, ``chroma``, ``faiss``, ``faiss_ivf``, a registered name, or an import
-            path ``package.module:factory``.
+        backend: ``exact``, ``chroma``, ``faiss``, ``faiss_ivf``, ``pgvector``, a registered name,
+            or an import path ``package.module:factory``.
         options: What it may ask for.
 
     Raises:

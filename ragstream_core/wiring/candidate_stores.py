@@ -15,7 +15,7 @@ from ragstream_core.index.view import open_view
 from ragstream_core.platform import extras
 from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.vector_stores.chroma import seal
-from ragstream_core.wiring import inverted_lists
+from ragstream_core.wiring import graph_proposer, inverted_lists, pgvector_graphs
 from ragstream_core.wiring.chroma_collections import collection_of, model_name
 
 if TYPE_CHECKING:
@@ -39,17 +39,23 @@ _stores: OrderedDict[tuple[Path, str], VectorStore] = OrderedDict()
 _guard = threading.Lock()
 
 
-def require_store(settings: ChainSettings) -> None:
+def require_store(workspace: Workspace, settings: ChainSettings) -> None:
     """Refuse a setting that names no vector store, before anything is begun.
 
+    Args:
+        workspace: The data root.
+        settings: Those of a prompt.
+
     Raises:
-        UnknownSetting: There is none of that name or path.
+        UnknownSetting: There is none of that name or path, or its database has no address.
         UsageError: What the path names does not satisfy the port.
     """
     if settings.retrieval.store != CATALOG:
         from ragstream_core.vector_stores.registry import VECTOR_STORES
 
         VECTOR_STORES.check(settings.retrieval.store)
+    if settings.retrieval.store == pgvector_graphs.STORE:
+        pgvector_graphs.database_of(workspace)
 
 
 def proposer(
@@ -65,6 +71,8 @@ def proposer(
     chosen = settings.retrieval.store
     if chosen in (CATALOG, inverted_lists.STORE):
         return _by_lists(workspace, settings.retrieval, inputs)
+    if chosen == pgvector_graphs.STORE:
+        return _by_graph(workspace, settings.retrieval, inputs)
     return _Chroma(workspace) if chosen == CHROMA else _Store(workspace, chosen)
 
 
@@ -74,13 +82,24 @@ def _by_lists(
     if inputs is None or not _as_pinned(chosen, inputs):
         asked = chosen.store == inverted_lists.STORE or chosen.approximate_at
         return inverted_lists.IvfProposer(workspace, chosen) if asked else None
-    named = inputs.models.get("store", "").split()[1:]
-    trainings = {
-        pin.project: training
-        for pin, training in zip(inputs.pins, named, strict=False)
-        if training != NO_LISTS
-    }
+    trainings = _named(inputs)
     return inverted_lists.IvfProposer(workspace, chosen, trainings) if trainings else None
+
+
+def _by_graph(
+    workspace: Workspace, chosen: RetrievalConfig, inputs: PromptInputs | None
+) -> Proposer | None:
+    if inputs is None or not _as_pinned(chosen, inputs):
+        return graph_proposer.GraphProposer(workspace, chosen)
+    seals = _named(inputs)
+    return graph_proposer.GraphProposer(workspace, chosen, seals) if seals else None
+
+
+def _named(inputs: PromptInputs) -> dict[str, str]:
+    """Return what a prompt pinned of each project's store, of those that have one."""
+    named = inputs.models.get("store", "").split()[1:]
+    pairs = zip(inputs.pins, named, strict=False)
+    return {pin.project: word for pin, word in pairs if word != NO_LISTS}
 
 
 def _as_pinned(chosen: RetrievalConfig, inputs: PromptInputs) -> bool:
@@ -101,13 +120,15 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
         ExtraMissing: It is Chroma or FAISS, and that is not installed.
         RagstreamError: A collection is behind and cannot be brought up to date.
     """
-    require_store(settings)
+    require_store(workspace, settings)
     store = settings.retrieval.store
     extra = extras.STORES.get(store, "")
     if extra:
         extras.require(f"retrieval.store={store}", extra)
     if store in (CATALOG, inverted_lists.STORE):
         return _pinned_lists(workspace, settings.retrieval, pins)
+    if store == pgvector_graphs.STORE:
+        return graph_proposer.pinned(workspace, pins)
     if store != CHROMA:
         return {}
     seals = []
@@ -156,6 +177,9 @@ def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> Non
     """
     if store.startswith(f"{inverted_lists.STORE} "):
         _require_lists(workspace, store, pins)
+        return
+    if store.startswith(f"{pgvector_graphs.STORE} "):
+        graph_proposer.require_pinned(workspace, store, pins)
         return
     for pin, pinned_seal in zip(pins, store.split()[1:], strict=False):
         now = seal.seal_digest(collection_of(workspace, pin.project).chroma_dir)[:16]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ragstream_core.text.chunk_profiles import ChunkProfile
     from ragstream_core.wiring.chroma_collections import CollectionState
     from ragstream_core.wiring.inverted_lists import ListsState
+    from ragstream_core.wiring.pgvector_graphs import GraphState
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -101,16 +102,18 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     documents.require_present(found.found, project)
     if found.pending is not None:
         return None
-    from ragstream_core.wiring import chroma_collections, inverted_lists
+    from ragstream_core.wiring import chroma_collections, inverted_lists, pgvector_graphs
 
     if found.newest is not None and (
         chroma_collections.due(workspace, project, found.newest)
         or inverted_lists.due(workspace, project, found.newest)
+        or pgvector_graphs.due(workspace, project, found.newest)
     ):
         return None
     stats = found.idle_stats(project, seconds=time.perf_counter() - began)
     failed = chroma_collections.failures(workspace, project, found.newest)
     failed += inverted_lists.failures(workspace, project, found.newest)
+    failed += pgvector_graphs.failures(workspace, project, found.newest)
     return replace(stats, warnings=(*documents.kept_back(found.found), *failed))
 
 
@@ -156,6 +159,7 @@ class ProjectStatus:
         bytes: Of the folder of the index.
         collection: Its Chroma collection.
         inverted_lists: Its inverted lists.
+        pgvector: Its graph in PostgreSQL.
     """
 
     project: str
@@ -176,6 +180,7 @@ class ProjectStatus:
     bytes: int
     collection: CollectionState
     inverted_lists: ListsState
+    pgvector: GraphState
 
     def to_json(self) -> dict[str, Json]:
         """Return a project of `ragstream status --json`."""
@@ -185,6 +190,7 @@ class ProjectStatus:
             "forecast": self.forecast._asdict(),
             "collection": self.collection._asdict(),
             "inverted_lists": self.inverted_lists._asdict(),
+            "pgvector": self.pgvector._asdict(),
         }
 
 
@@ -195,7 +201,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
     """
-    from ragstream_core.wiring import chroma_collections, inverted_lists
+    from ragstream_core.wiring import chroma_collections, inverted_lists, pgvector_graphs
 
     found, documents = inspection(workspace, project)
     newest, pending = found.newest, found.pending
@@ -225,6 +231,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         bytes=_size(index_dir),
         collection=chroma_collections.state(workspace, project, newest),
         inverted_lists=inverted_lists.state(workspace, project, newest),
+        pgvector=pgvector_graphs.state(workspace, project, newest),
     )
 
 

@@ -131,5 +131,5 @@ def open_workspace(
     if settings.retrieval.store != "catalog":  # which needs no look at what stores there are
         from ragstream_core.wiring import candidate_stores
 
-        candidate_stores.require_store(settings)
+        candidate_stores.require_store(workspace, settings)
     return workspace

@@ -4,6 +4,8 @@ A new backend joins by a line in ``STORES``. Exact stores return the oracle's id
 in ``APPROXIMATE`` the oracle's scores for what they return, and nearly always the same ids.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,9 +15,9 @@ from ragstream_core.errors import DuplicateId, ModelMismatch
 from ragstream_core.vector_stores.registry import StoreOptions, create_vector_store
 
 DIMENSION = 16
-STORES = ("chroma", "exact", "faiss", "faiss_ivf")
-APPROXIMATE = {"chroma", "faiss_ivf"}
-PERSISTENT = ("chroma", "faiss", "faiss_ivf")
+STORES = ("chroma", "exact", "faiss", "faiss_ivf", "pgvector")
+APPROXIMATE = {"chroma", "faiss_ivf", "pgvector"}
+PERSISTENT = ("chroma", "faiss", "faiss_ivf", "pgvector")
 
 
 @pytest.fixture(params=STORES)
@@ -23,9 +25,14 @@ def backend(request):
     return request.param
 
 
+def options(request, backend, folder, dimension=DIMENSION, **more):
+    url = request.getfixturevalue("postgres").url() if backend == "pgvector" else ""
+    return StoreOptions(folder, dimension, url=url, **more)
+
+
 @pytest.fixture
-def store(backend, tmp_path):
-    made = create_vector_store(backend, StoreOptions(tmp_path, DIMENSION))
+def store(backend, tmp_path, request):
+    made = create_vector_store(backend, options(request, backend, tmp_path))
     yield made
     close(made)
 
@@ -33,9 +40,8 @@ def store(backend, tmp_path):
 @pytest.fixture(scope="module", params=STORES)
 def used(request, tmp_path_factory):
     """One store for many tests: what was deleted before must not show through."""
-    made = create_vector_store(
-        request.param, StoreOptions(tmp_path_factory.mktemp("store"), DIMENSION)
-    )
+    folder = tmp_path_factory.mktemp("store")
+    made = create_vector_store(request.param, options(request, request.param, folder))
     yield made
     close(made)
 
@@ -160,11 +166,11 @@ def test_any_sequence_of_adds_and_deletes(used, steps):
 
 
 @pytest.mark.slow
-def test_ten_thousand_rows(backend, tmp_path):
+def test_ten_thousand_rows(backend, tmp_path, request):
     """Exact: the oracle's ids and scores. Approximate: its scores, and recall@50 ≥ 0.99."""
     size = 64
     ids, rows = [f"{i:05}" for i in range(10_000)], unit(10_000, dimension=size)
-    store = create_vector_store(backend, StoreOptions(tmp_path, size))
+    store = create_vector_store(backend, options(request, backend, tmp_path, size))
     store.add(ids, rows)
     common = 0
     queries = unit(40, seed=4, dimension=size)
@@ -181,18 +187,20 @@ def test_ten_thousand_rows(backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", PERSISTENT)
-def test_a_store_of_another_model_is_refused_with_both_names_and_the_command(backend, tmp_path):
-    options = StoreOptions(tmp_path, DIMENSION, embed_fp="1" * 64, model="old-model")
-    store = create_vector_store(backend, options)
+def test_a_store_of_another_model_is_refused_with_both_names_and_the_command(
+    backend, tmp_path, request
+):
+    old = options(request, backend, tmp_path, embed_fp="1" * 64, model="old-model")
+    store = create_vector_store(backend, old)
     store.add(["a"], unit(1))
     if hasattr(store, "save"):
         store.save()
     close(store)
-    again = create_vector_store(backend, options)
+    again = create_vector_store(backend, old)
     assert again.ids() == ["a"]
     close(again)
     for fingerprint, dimension in (("2" * 64, DIMENSION), ("1" * 64, DIMENSION * 2)):
-        other = StoreOptions(tmp_path, dimension, embed_fp=fingerprint, model="new-model")
+        other = replace(old, dimension=dimension, embed_fp=fingerprint, model="new-model")
         with pytest.raises(ModelMismatch) as caught:
             create_vector_store(backend, other)
         assert {"old-model", "new-model"} <= set(caught.value.message.replace(",", "").split())

@@ -285,7 +285,8 @@ def _print_check(result: VerifyReport) -> None:
         made = result.collection
         if made and (standing := collection_text(made.problem, made.self_recall, made.rows)):
             typer.echo(f"{name}: {standing}")
-        if result.inverted_lists and (told := result.inverted_lists.told):
+        states = (result.inverted_lists, result.pgvector)
+        for told in (state.told for state in states if state is not None and state.told):
             typer.echo(f"{name}: {told}")
     if result.suspicious:
         _print_suspicious(name, result.suspicious)

@@ -1,0 +1,84 @@
+"""What the folder of an index notes of its graph in PostgreSQL; light to import."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ragstream_core.platform.files import replace_text
+
+GRAPHS = Path("stores", "pgvector")
+"""Beside the other stores that are made from an index: erasing a file takes them all away."""
+_RECEIPT, _MEASURED = "graph.json", "recall.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Which graph a project is searched by, as its folder notes it.
+
+    Attributes:
+        name: Of the graph's table.
+        place: The database, without a password.
+        embed_fp: Fingerprint of the model.
+        digest: Of the generation it was last compared with.
+        generation: Number of that generation.
+        built_of: Number of the generation that the graph was made of.
+        rows: Vectors in it.
+        later: Rows of the index that came after it; they are all scored.
+        gone: Its rows that the index no longer has.
+        former: Graphs of ours that are still to be removed.
+        mine: Whether this machine made it.
+    """
+
+    name: str
+    place: str
+    embed_fp: str
+    digest: str
+    generation: int
+    built_of: int
+    rows: int
+    later: int
+    gone: int
+    mine: bool
+    former: tuple[str, ...] = ()
+
+
+def read(index_dir: Path) -> Receipt | None:
+    """Return the receipt of an index; None if it has none that can be read."""
+    try:
+        data = json.loads((index_dir / GRAPHS / _RECEIPT).read_text(encoding="utf-8"))
+        return Receipt(**{**data, "former": tuple(data["former"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write(index_dir: Path, receipt: Receipt) -> None:
+    """Write the receipt of an index.
+
+    Raises:
+        OSError: Disk full; the old one stays.
+    """
+    replace_text(index_dir / GRAPHS / _RECEIPT, json.dumps(asdict(receipt)))
+
+
+def note_recall(index_dir: Path, receipt: Receipt, share: float, *, depth: int, ef: int) -> None:
+    """Note a measured recall; a disk that cannot take it is no error."""
+    row = {**_measured_for(receipt, depth, ef), "recall": round(share, 4)}
+    with contextlib.suppress(OSError):  # a figure for people; measured again next time
+        replace_text(index_dir / GRAPHS / _MEASURED, json.dumps(row), durable=False)
+
+
+def recall(index_dir: Path, receipt: Receipt, *, depth: int, ef: int) -> float | None:
+    """Return the recall that was measured for these settings; None if it was not."""
+    stamp = _measured_for(receipt, depth, ef)
+    try:
+        row = json.loads((index_dir / GRAPHS / _MEASURED).read_text(encoding="utf-8"))
+        return float(row["recall"]) if row.items() >= stamp.items() else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _measured_for(receipt: Receipt, depth: int, ef: int) -> dict[str, object]:
+    return {"digest": receipt.digest, "name": receipt.name, "depth": depth, "ef_search": ef}
