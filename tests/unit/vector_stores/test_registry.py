@@ -39,7 +39,7 @@ def test_what_is_no_store_is_refused(options):
             use("builtins:object")
         with pytest.raises(UnknownSetting) as caught:
             use("nothing")
-        assert caught.value.hint.endswith("one of catalog, chroma, exact, faiss, faiss_ivf")
+        assert caught.value.hint.endswith("one of catalog, chroma, exact, faiss, faiss_ivf, pgvector")
 
 
 def test_stamps():

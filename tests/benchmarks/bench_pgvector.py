@@ -1,0 +1,103 @@
+"""What a graph of pgvector costs and finds, beside exact search of the same rows.
+
+python -m tests.benchmarks.bench_pgvector [--rows 10000 100000] [--vectors FILE]
+
+Rows as in `bench_inverted_lists`, or the float32 rows of a file of vectors of an index (384
+dimensions, every hundredth of which asks). A private PostgreSQL on this machine. Milliseconds are
+those of the clock, of one question at a time over an open connection.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ragstream_core.platform.postgres import database_at
+from ragstream_core.vector_stores import pg_graph
+from tests.benchmarks.bench_inverted_lists import DEPTH, DIMENSION, QUESTIONS, exact, mixture
+from tests.benchmarks.measure import table
+from tests.databases import PostgresServer
+
+EFS = (200, 400, 800)
+
+
+def measured(db, held, questions, title):
+    """Return the lines of one set of rows."""
+    names = pg_graph.names_of(held)
+    order = np.unique(names, return_index=True)[1]
+    source = pg_graph.Source(
+        "bench", 1, "0" * 64, "0" * 64, "", names[order], held, order.astype(np.int64)
+    )
+    began = time.perf_counter()
+    graph = pg_graph.build(db, source)
+    built_s = time.perf_counter() - began
+    size = db.execute("SELECT pg_total_relation_size(%s)", (graph.name,)).fetchone()[0] / 1e6
+    seal = pg_graph.seal(db, graph.name)
+    began = time.perf_counter()
+    wanted = [names[exact(held, question)] for question in questions]
+    exact_ms = (time.perf_counter() - began) / len(questions) * 1e3
+    lines = []
+    for ef in EFS:
+        began = time.perf_counter()
+        found = [
+            pg_graph.search(db, graph.name, seal, q[None, :], n=2 * DEPTH, ef=ef)[0]
+            for q in questions
+        ]
+        asked_ms = (time.perf_counter() - began) / len(questions) * 1e3
+        shares = [
+            np.mean(
+                [len(np.intersect1d(a, b[:k])) / len(set(b[:k].tolist()))
+                 for a, b in zip(found, wanted, strict=True)]
+            )
+            for k in (20, DEPTH)
+        ]  # fmt: skip
+        first = not lines
+        lines.append([
+            title if first else "", f"{exact_ms:,.1f}" if first else "", str(ef),
+            f"{asked_ms:,.1f}", *(f"{share:.3f}" for share in shares),
+            f"{built_s:,.0f}" if first else "", f"{size:,.0f}" if first else "",
+        ])  # fmt: skip
+    pg_graph.drop(db, [graph.name])
+    return lines
+
+
+def report(counts=(10_000, 100_000), vectors: Path | None = None) -> str:
+    """Return the section of docs/benchmarks.md."""
+    server = PostgresServer()
+    try:
+        database = database_at(server.url(), setting="vector_store.url")
+        lines = []
+        with database.connect() as db:
+            pg_graph.require_extension(db)
+            pg_graph.TABLES.ensure(db, database)
+            if vectors is not None:
+                every = np.fromfile(vectors, "<f4")
+                every = every[: len(every) // DIMENSION * DIMENSION].reshape(-1, DIMENSION)
+                asking = np.arange(0, len(every), max(1, len(every) // QUESTIONS))
+                title = f"{len(every):,} of an index"
+                lines += measured(db, np.delete(every, asking, axis=0), every[asking], title)
+            for rows in counts:
+                every = mixture(rows + QUESTIONS, max(rows // 10, 1))
+                lines += measured(db, every[:rows], every[rows:], f"{rows:,}")
+    finally:
+        server.close()
+    head = ["chunks", "exact, ms", "ef_search", "graph, ms", "of 20 nearest", "of 100 nearest",
+            "building, s", "MB"]  # fmt: skip
+    return (
+        "## A graph of pgvector beside exact search\n\n"
+        f"`halfvec`, m {pg_graph.M}, ef_construction {pg_graph.EF_CONSTRUCTION}; twice the wanted "
+        f"rows are asked for, {QUESTIONS} questions, the clock of one question at a time. "
+        "Synthetic mixtures as above"
+        + (", and the real vectors of an index" if vectors else "")
+        + ".\n\n"
+        + table(head, lines)
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument("--vectors", type=Path)
+    given = parser.parse_args()
+    print(report(given.rows, given.vectors))
