@@ -5,10 +5,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.config import set_dagster_home
+from ragstream_core.config import AppConfig, set_dagster_database, set_dagster_home
+from ragstream_core.errors import OperationFailed, TryAgain
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.platform.locks import FolderLock
+from ragstream_core.platform.postgres import database_at
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.settings.services import DagsterConfig
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -16,18 +20,45 @@ if TYPE_CHECKING:
 OPENING_S = 60.0
 """How long to wait for another process that opens the storage."""
 STAMP = "# written by ragstream, replaced when ragstream changes, kept when you edit it: "
+SETTING = "dagster.storage"
+_IN_POSTGRES = """# Runs, events and schedules lie in PostgreSQL, named by `dagster.storage`.
+storage:
+  postgres:
+    postgres_url:
+      env: DAGSTER_POSTGRES_URL
+
+"""
+WORKSPACE = """# how Dagster finds RAGstream's definitions; the repository holds the same file
+load_from:
+  - python_module:
+      module_name: ragstream_assets.definitions
+      location_name: ragstream
+"""
 
 
-def dagster_home(data_dir: Path) -> Path:
+def dagster_home(data_dir: Path, chosen: DagsterConfig | None = None) -> Path:
     """Make ``<data>/dagster_home`` ready, point ``DAGSTER_HOME`` to it and return it.
 
-    A ``dagster.yaml`` that somebody has edited or written is left alone.
+    A ``dagster.yaml`` that somebody has edited or written is left alone. The address of a database
+    is not written: it may hold a password, so processes get it in their environment.
+
+    Args:
+        data_dir: The data root.
+        chosen: Where its records lie and how many runs go on at a time; default: the defaults.
 
     Raises:
+        UnknownSetting: The address is none.
+        ExtraMissing: The extra ``distributed`` is not installed.
         OSError: Disk full, permission denied.
     """
     home = make_private_dir(set_dagster_home(data_dir))
     text = (Path(__file__).parent / "dagster.yaml").read_text(encoding="utf-8")
+    chosen = chosen or DagsterConfig()
+    text = text.replace("max_concurrent_runs: 2", f"max_concurrent_runs: {chosen.max_runs}")
+    if storage := chosen.storage.get_secret_value():
+        extras.require(f"{SETTING} (PostgreSQL)", "distributed", "dagster_postgres")
+        set_dagster_database(database_at(storage, setting=SETTING).url)
+        text = _IN_POSTGRES + text[text.index("telemetry:") :]
     stamped = f"{STAMP}{sha256_hex(text)}\n{text}"
     path = home / "dagster.yaml"
     current = path.read_text(encoding="utf-8") if path.exists() else None
@@ -36,15 +67,40 @@ def dagster_home(data_dir: Path) -> Path:
     return home
 
 
-def instance_of(data_dir: Path) -> "DagsterInstance":
+def ready_home(config: AppConfig) -> Path:
+    """Make Dagster's folder ready for its servers: `dagster.yaml` and `workspace.yaml`.
+
+    Raises:
+        UnknownSetting: `dagster.storage` is no address of a database.
+        ExtraMissing: The extra ``distributed`` is not installed.
+        OSError: Disk full, permission denied.
+    """
+    home = dagster_home(config.data_dir, config.settings.dagster)
+    replace_text(home / "workspace.yaml", WORKSPACE, durable=False)
+    return home
+
+
+def instance_for(config: AppConfig) -> "DagsterInstance":
+    """Return this process's instance under some settings; see `instance_of`.
+
+    Raises:
+        OperationFailed: The database of `dagster.storage` cannot be asked.
+        Exception: As `instance_of`.
+    """
+    return instance_of(config.data_dir, config.settings.dagster)
+
+
+def instance_of(data_dir: Path, chosen: DagsterConfig | None = None) -> "DagsterInstance":
     """Return this process's instance of a data root, opening it at the first call.
 
     Raises:
         OSError: The folder cannot be written.
         ProjectLocked: Another process has been opening it for a minute.
+        OperationFailed: The database cannot be asked.
         Exception: Whatever Dagster raises when its storage is damaged.
     """
-    return _open(dagster_home(data_dir))
+    storage = chosen.storage.get_secret_value() if chosen else ""
+    return _open(dagster_home(data_dir, chosen), storage)
 
 
 def drop_instances() -> None:
@@ -53,12 +109,22 @@ def drop_instances() -> None:
 
 
 @lru_cache(maxsize=1)
-def _open(home: Path) -> "DagsterInstance":
+def _open(home: Path, storage: str) -> "DagsterInstance":
     from dagster import DagsterInstance
 
     # two processes that make its tables at a time get in each other's way
     with FolderLock(home, "Dagster's storage").held(wait_s=OPENING_S):
-        return DagsterInstance.from_config(str(home))
+        if not storage:
+            return DagsterInstance.from_config(str(home))
+        database = database_at(storage, setting=SETTING)
+        database.connect().close()  # its error says what to do, Dagster's retries for long
+        try:
+            return DagsterInstance.from_config(str(home))
+        except Exception as error:  # of three libraries, some with the address in their words
+            raise OperationFailed(
+                f"{database.shown} ({SETTING}): Dagster cannot open it: {type(error).__name__}",
+                hint=TryAgain(),
+            ) from None
 
 
 def _ours(text: str) -> bool:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from ragstream_assets.reconcile import process_tags
 from ragstream_core.config import AppConfig, quiet_environment
@@ -67,7 +67,8 @@ def chosen_settings(config: AppConfig) -> dict[str, str]:
         if (origin == "explicit" or origin.startswith("task ")) and key not in KEPT_OUT:
             section, _, name = key.partition(".")
             value = getattr(getattr(config.settings, section), name)
-            chosen[key] = value if isinstance(value, str) else json.dumps(value)
+            if not isinstance(value, SecretStr):
+                chosen[key] = value if isinstance(value, str) else json.dumps(value)
     return chosen
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_assets.instance import instance_of
+from ragstream_assets.instance import instance_for
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
@@ -121,7 +121,7 @@ def gc(
     home = workspace.data_dir / "dagster_home"
     if instance is None and not (home / "history").is_dir():
         return done
-    instance = instance or instance_of(workspace.data_dir)
+    instance = instance or instance_for(workspace.config)
     if not hasattr(instance.event_log_storage, "path_for_shard"):
         return replace(done, note=NOT_SQLITE)
     place = _Place(home, workspace.store.root / "runs")

@@ -193,6 +193,15 @@ def set_dagster_home(data_dir: Path) -> Path:
     return home
 
 
+def set_dagster_database(url: str) -> None:
+    """Give this process and its children the database of Dagster's records.
+
+    Args:
+        url: As psycopg takes it. SQLAlchemy reads it bare as psycopg 3, Dagster needs psycopg 2.
+    """
+    os.environ["DAGSTER_POSTGRES_URL"] = f"postgresql+psycopg2://{url.partition('://')[2]}"
+
+
 def child_environment(config: AppConfig) -> dict[str, str]:
     """Return the environment of a server we start: the same settings and data root, no telemetry.
 

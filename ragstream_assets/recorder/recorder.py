@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ragstream_assets.instance import drop_instances, instance_of
+from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.job_steps import JOB, is_before, steps_of, upstream_of
 from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.recorder import runs
@@ -240,7 +240,7 @@ def _read_by(op: str, before: RecordedPrompt) -> SuperPrompt:
 
 
 def _close_stale_runs(workspace: Workspace) -> str:
-    mark_stale_runs(instance_of(workspace.data_dir))
+    mark_stale_runs(instance_for(workspace.config))
     return ""
 
 
@@ -290,7 +290,7 @@ def _observe(workspace: Workspace, answer: Answer, run_id: str) -> str:
     metadata = {name: value for name, value in known.items() if value is not None}
     try:
         with runs.one_run:
-            instance_of(workspace.data_dir).report_runless_asset_event(
+            instance_for(workspace.config).report_runless_asset_event(
                 dg.AssetObservation(dg.AssetKey(ANSWERS), metadata=metadata)
             )
     except Exception:

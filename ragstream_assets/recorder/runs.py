@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ragstream_assets import dagster_private, run_outcomes
-from ragstream_assets.instance import drop_instances, instance_of
+from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
 from ragstream_assets.recorder.writer import Recording, brief
 from ragstream_assets.run_outcomes import RunOutcome
@@ -125,7 +125,7 @@ def _execute(
     from ragstream_assets.definitions import defs
     from ragstream_assets.resources import adopt
 
-    instance, job = instance_of(workspace.data_dir), defs.resolve_job_def(recording.job)
+    instance, job = instance_for(workspace.config), defs.resolve_job_def(recording.job)
     tidy(instance, workspace, recording.tags.get(PROJECT_TAG, ""))
     before = instance.get_run_by_id(recording.parent) if recording.parent else None
     parent = before if before is not None and before.is_finished else None

@@ -3,7 +3,7 @@
 Run as ``python -m ragstream_assets.servers.daemon``.
 """
 
-from ragstream_assets.instance import dagster_home, instance_of
+from ragstream_assets.instance import instance_for, ready_home
 from ragstream_assets.servers.code_servers import keep_code_servers
 from ragstream_core.config import AppConfig, quiet_environment
 
@@ -20,10 +20,10 @@ def serve(config: AppConfig) -> None:
     from dagster._daemon.controller import daemon_controller_from_instance
     from dagster._utils.interrupts import capture_interrupts
 
-    target = WorkspaceFileTarget([str(dagster_home(config.data_dir) / "workspace.yaml")])
+    target = WorkspaceFileTarget([str(ready_home(config) / "workspace.yaml")])
     with (
         capture_interrupts(),
-        daemon_controller_from_instance(instance_of(config.data_dir), target) as controller,
+        daemon_controller_from_instance(instance_for(config), target) as controller,
     ):
         keep_code_servers(controller._workspace_process_context)
         controller.check_daemon_loop()

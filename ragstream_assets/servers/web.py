@@ -6,7 +6,7 @@ private parts they use are in the contract test.
 
 import sys
 
-from ragstream_assets.instance import dagster_home, instance_of
+from ragstream_assets.instance import instance_for, ready_home
 from ragstream_assets.servers.code_servers import keep_code_servers
 from ragstream_assets.servers.guard import Guard, own_hosts
 from ragstream_core.config import AppConfig, quiet_environment
@@ -29,8 +29,8 @@ def serve(config: AppConfig, *, read_only: bool) -> None:
     from dagster._core.workspace.load_target import WorkspaceFileTarget
     from dagster_webserver.app import create_app_from_workspace_process_context
 
-    workspace = str(dagster_home(config.data_dir) / "workspace.yaml")
-    instance = instance_of(config.data_dir)
+    workspace = str(ready_home(config) / "workspace.yaml")
+    instance = instance_for(config)
     instance.optimize_for_webserver(15_000, 3_600, 20)  # the defaults of its own command
     port = config.settings.dagster.port
     with WorkspaceProcessContext(

@@ -14,7 +14,11 @@ from ragstream_core.errors import RunCommand, SetVariable, UnknownSetting
 from ragstream_core.settings import SECTIONS, known_keys
 
 MAX_CONFIG_BYTES = 1_000_000
-WITH_PASSWORD = (("embeddings", "shared"), ("vector_store", "url"))
+WITH_PASSWORD = (
+    ("embeddings", "shared"),
+    ("vector_store", "url"),
+    ("dagster", "storage"),
+)
 """Settings that are addresses of servers; a password in one comes from the environment alone."""
 _PASSWORD = re.compile(r"[^/]*//[^/@]*:[^/@]+@")
 

@@ -129,6 +129,15 @@ class DagsterConfig(Section):
         "dagster", description="Record ingests and prompts as Dagster runs, or not at all."
     )
     port: int = Field(3000, ge=1, le=65535, description="Port of Dagster's web server.")
+    storage: SecretStr = Field(
+        SecretStr(""), description="A PostgreSQL database for Dagster's runs, events and "
+        "schedules, `postgresql://USER@HOST:5432/NAME`, a password from the environment only; "
+        "empty: SQLite in the data root.",
+    )  # fmt: skip
+    max_runs: int = Field(
+        2, ge=1, le=100, description="Runs that Dagster's queue starts beside each other; of one "
+        "project there is always one.",
+    )  # fmt: skip
 
 
 class PageConfig(Section):

@@ -62,14 +62,6 @@ def _asked() -> str:
     return first
 
 
-WORKSPACE = """# how Dagster finds RAGstream's definitions; the repository holds the same file
-load_from:
-  - python_module:
-      module_name: ragstream_assets.definitions
-      location_name: ragstream
-"""
-
-
 def up(
     ctx: typer.Context,
     read_only: Annotated[
@@ -89,6 +81,20 @@ def up(
     no_page: Annotated[
         bool, typer.Option("--no-page", metavar="", help="Start Dagster only.")
     ] = False,
+    no_daemon: Annotated[
+        bool,
+        typer.Option(
+            "--no-daemon",
+            metavar="",
+            help="Dagster's daemon runs on another machine that shares `dagster.storage`.",
+        ),
+    ] = False,
+    write_config: Annotated[
+        bool,
+        typer.Option(
+            "--config", metavar="", help="Only write Dagster's instance files, and say where."
+        ),
+    ] = False,
 ) -> None:
     """Start Dagster and the page on this machine; Ctrl-C stops them together.
 
@@ -105,14 +111,33 @@ def up(
     given = {"dagster.port": port, "page.port": page_port}
     explicit: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     config = session.workspace(explicit=explicit).config
+    if write_config:
+        _write_config(config)
+        return
     door = None if no_page or not _page_is_here() else page_access(config)
     _require_free(config, door)
-    servers = [*([_page(door)] if door else []), *_dagster(config, read_only=read_only)]
+    servers = [
+        *([_page(door)] if door else []),
+        *_dagster(config, read_only=read_only, with_daemon=not no_daemon),
+    ]
     servers += [_api(config)] if config.settings.api.enabled else []
     environment = _environment(config)
     with _signals_stop(), _running(servers, environment, config) as supervisor:
         _announce(supervisor, config)
         supervisor.watch()
+
+
+def _write_config(config: AppConfig) -> None:
+    from ragstream_assets.instance import ready_home
+    from ragstream_core.platform.postgres import database_at
+
+    home = ready_home(config)
+    address = config.settings.dagster.storage.get_secret_value()
+    shown = database_at(address, setting="dagster.storage").shown if address else ""
+    _line("instance", str(home / "dagster.yaml"))
+    _line("workspace", str(home / "workspace.yaml"))
+    _line("records", shown or f"SQLite in {home}")
+    _line("environment", "DAGSTER_POSTGRES_URL, for Dagster's own commands" if shown else "")
 
 
 def _page_is_here() -> bool:
@@ -144,17 +169,17 @@ def _require_free(config: AppConfig, door: PageAccess | None) -> None:
             )
 
 
-def _dagster(config: AppConfig, *, read_only: bool) -> list[Server]:
+def _dagster(config: AppConfig, *, read_only: bool, with_daemon: bool) -> list[Server]:
     from ragstream_app.server.processes import Server
-    from ragstream_assets.instance import dagster_home
-    from ragstream_core.platform.files import replace_text
+    from ragstream_assets.instance import ready_home
 
-    replace_text(dagster_home(config.data_dir) / "workspace.yaml", WORKSPACE, durable=False)
+    ready_home(config)
     flags = ["--read-only"] if read_only else []
     web = [sys.executable, "-m", "ragstream_assets.servers.web", *flags]
     daemon = [sys.executable, "-m", "ragstream_assets.servers.daemon"]
     url = f"http://{HOST}:{config.settings.dagster.port}"
-    return [Server("Dagster", web, url, f"{url}/server_info"), Server("Dagster daemon", daemon)]
+    servers = [Server("Dagster", web, url, f"{url}/server_info")]
+    return servers + ([Server("Dagster daemon", daemon)] if with_daemon else [])
 
 
 def _page(door: PageAccess) -> Server:

@@ -18,8 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_app.cli.commands.up import WORKSPACE
-from ragstream_assets.instance import dagster_home, instance_of
+from ragstream_assets.instance import WORKSPACE, dagster_home, instance_of
 from ragstream_assets.schedules import retention_job
 from ragstream_assets.servers.code_servers import revive
 from ragstream_assets.servers.guard import Guard, own_hosts, refusal

@@ -39,7 +39,9 @@ def test_what_is_no_store_is_refused(options):
             use("builtins:object")
         with pytest.raises(UnknownSetting) as caught:
             use("nothing")
-        assert caught.value.hint.endswith("one of catalog, chroma, exact, faiss, faiss_ivf, pgvector")
+        assert caught.value.hint.endswith(
+            "one of catalog, chroma, exact, faiss, faiss_ivf, pgvector"
+        )
 
 
 def test_stamps():

@@ -1,0 +1,129 @@
+"""Dagster's records in PostgreSQL by one setting: shared by several data roots and web servers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import dagster as dg
+import pytest
+
+from ragstream_assets import instance
+from ragstream_assets.reconcile import mark_stale_runs
+from ragstream_assets.recorder import recorder
+from ragstream_core.config import child_environment
+from ragstream_core.errors import UnknownSetting
+from ragstream_core.ingestion.ingestion_manager import IngestionManager
+from ragstream_core.services.replay import replay_prompt
+from tests.processes import free_port, until
+from tests.recorded import record_prompt
+
+SUCCESS = dg.DagsterRunStatus.SUCCESS
+WAIT_S = 120
+
+
+@pytest.fixture
+def shared(open_root, root, database, monkeypatch):
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", "")  # restored afterwards
+    return open_root(root, **{"dagster.storage": database, "dagster.max_runs": "7"})
+
+
+def runs(space):
+    return instance.instance_for(space.config).get_runs()
+
+
+def test_runs_are_recorded_there_and_prompts_replay(shared, request_):
+    stats, run_id = recorder.record_ingest(shared, "demo")
+    assert stats.committed and not stats.warnings
+    found = record_prompt(shared, request_)
+    assert found.run_id and not found.warnings
+    assert {run.run_id for run in runs(shared)} == {run_id, found.run_id}
+    assert {run.status for run in runs(shared)} == {SUCCESS}
+    home = instance.instance_for(shared.config)
+    assert "postgres" in type(home.event_log_storage).__module__
+    assert home.get_concurrency_config().run_queue_config.max_concurrent_runs == 7
+    assert not list((shared.data_dir / "dagster_home").rglob("*.db"))
+    assert replay_prompt(shared, found.record.prompt_key).verdict == "identical"
+
+
+def test_what_lies_in_sqlite_stays_and_comes_back(space, open_root, root, database, monkeypatch):
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", "")
+    _, run_id = recorder.record_ingest(space, "demo")
+    moved = open_root(root, **{"dagster.storage": database})
+    assert runs(moved) == []
+    assert [run.run_id for run in runs(space)] == [run_id]
+
+
+def test_the_file_holds_no_address_and_a_wrong_one_is_named(open_root, root, database, monkeypatch):
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", "")
+    secret = "hunter" + "2secret"
+    space = open_root(root, **{"dagster.storage": database.replace("m@", f"m:{secret}@")})
+    home = instance.ready_home(space.config)
+    written = "".join(path.read_text() for path in home.glob("*.yaml"))
+    assert "env: DAGSTER_POSTGRES_URL" in written and secret not in written
+    away = f"postgresql://me:{secret}@127.0.0.1:1/none"
+    stats, run_id = recorder.record_ingest(open_root(root, **{"dagster.storage": away}), "demo")
+    assert stats.committed and run_id == ""
+    assert "not recorded" in stats.warnings[-1] and "127.0.0.1:1" in stats.warnings[-1]
+    assert secret not in str(stats.warnings)
+    with pytest.raises(UnknownSetting, match="no address of a database"):
+        instance.ready_home(open_root(root, **{"dagster.storage": "mysql://x/y"}).config)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_database_that_restarts_while_a_run_goes_on(shared, postgres, monkeypatch, how):
+    real = IngestionManager.run
+
+    def run(self, *args, **more):
+        postgres.restart(how)
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(IngestionManager, "run", run)
+    stats, run_id = recorder.record_ingest(shared, "demo")
+    assert stats.committed and not stats.warnings
+    (one,) = runs(shared)
+    assert (one.run_id, one.status) == (run_id, SUCCESS)
+
+
+def test_a_run_of_another_host_is_left_alone(shared):
+    home = instance.instance_for(shared.config)
+    tags = {".dagster/ragstream_pid": "1", ".dagster/ragstream_pid_start": "0",
+            ".dagster/ragstream_host": "elsewhere.example"}  # fmt: skip
+    home.add_run(dg.DagsterRun(job_name="x", status=dg.DagsterRunStatus.STARTED, tags=tags))
+    assert mark_stale_runs(home) == []
+
+
+@pytest.mark.slow
+def test_a_second_web_server_of_another_data_root_shows_the_run(
+    shared, open_root, tmp_path, database
+):
+    _, run_id = recorder.record_ingest(shared, "demo")
+    other = open_root(tmp_path / "other", **{"dagster.storage": database})
+    port = free_port()
+    env = {**child_environment(other.config), "RAGSTREAM_DAGSTER__STORAGE": database,
+           "RAGSTREAM_DAGSTER__PORT": str(port)}  # fmt: skip
+    log = (tmp_path / "web.log").open("wb")
+    command = [sys.executable, "-m", "ragstream_assets.servers.web"]
+    with subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True) as web:
+        try:
+            assert until(lambda: asked(port, "{ version }"), WAIT_S)
+            query = "{ runsOrError { ... on Runs { results { runId status } } } }"
+            found = asked(port, query)["data"]["runsOrError"]["results"]
+        finally:
+            os.killpg(web.pid, signal.SIGTERM)
+    assert found == [{"runId": run_id, "status": "SUCCESS"}]
+
+
+def asked(port, query):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/graphql",
+        json.dumps({"query": query}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
