@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ragstream_assets.recorder.chain_run import RecordedPrompt
+    from ragstream_core.prompts.exchanges import AgentsUsage
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.prompts.recorded import Asking
     from ragstream_core.records import SuperPrompt
@@ -53,8 +54,8 @@ class PromptOutcome:
         return self.prompt.extras.token_tree.total
 
     @property
-    def llm(self) -> dict[str, Json]:
-        """What agents took now that asked a language model, as `llm_usage`."""
+    def llm(self) -> AgentsUsage:
+        """What agents took now that asked a language model."""
         from ragstream_core.services.build_prompt import agents_usage
 
         return agents_usage(self.prompt, from_record=bool(self.asked))

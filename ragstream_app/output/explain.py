@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ragstream_core.services.explain import Ancestor, Explanation
     from ragstream_core.services.verify_prompt import ShownFiles
     from ragstream_core.services.what_if import Compared, LeaveOneOut
+    from ragstream_core.wiring.saved_prompts import InjectedFile
 
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
@@ -140,17 +141,17 @@ def _summed_up(ways: Sequence[Way]) -> str:
     return f"{kept} of {len(ways)} candidates are in it" + (f"; {told}" if told else "")
 
 
-def _print_injected(rows: Sequence[Mapping[str, str]]) -> None:
+def _print_injected(rows: Sequence[InjectedFile]) -> None:
     """Print the files, and the changes of files, that a prompt injected, by their citation ids."""
     for row in rows:
-        name = printable(f"{row['project']}/{row['path']}")
-        typer.echo(f"in   {row['short_id']}  ❖ {row['kind']} {name}  sha256 {row['sha256'][:12]}")
+        name = printable(f"{row.project}/{row.path}")
+        typer.echo(f"in   {row.short_id}  ❖ {row.kind} {name}  sha256 {row.sha256[:12]}")
 
 
 def _print_locations(found: Explanation, *, detailed: bool) -> None:
     """Print where the files lie that are read in place: of what is in the prompt, or was asked."""
     shown = [way.chunk_id for way in found.candidates if way.kept or detailed]
-    shown += [] if detailed else [row["id"] for row in found.files]
+    shown += [] if detailed else [row.id for row in found.files]
     print_places(found.locations[i] for i in shown if i in found.locations)
 
 

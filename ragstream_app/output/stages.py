@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ragstream_app.output.words import shortened
 from ragstream_core.prompts.blocks import injected
@@ -32,11 +31,6 @@ def call_text(call: ModelCall) -> str:
     why = f" ({call.reason}): {call.instead}" if call.reason else ""
     taken = "" if call.taken else f", its answer was not taken{why}"
     return f"asked {call.model}: {usage_text(call.usage)}{taken}"
-
-
-def usage_from(row: Mapping[str, Any]) -> ChatUsage:
-    """Return the usage of all calls, as `llm_usage` has it."""
-    return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
 
 
 LINE_CHARS = 140

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragstream_app.output.stages import call_text, stage_text, usage_from, usage_text
+from ragstream_app.output.stages import call_text, stage_text, usage_text
 from ragstream_app.output.words import KEY_DIGITS, duration, moment, one_line, printable
 from ragstream_app.session import note
 from ragstream_core.ingestion.forecast import UNREADABLE
 from ragstream_core.ingestion.stats import FILE_KEYS
 from ragstream_core.records.identity import shown_name
-from ragstream_core.records.stage_results import ModelCall
 
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor import Check
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ragstream_core.evaluation.sweep import Point
     from ragstream_core.ingestion.forecast import Forecast
     from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.prompts.exchanges import AgentsUsage
     from ragstream_core.services.eval_gold import GoldReport
     from ragstream_core.wiring.ingestion import ProjectStatus
 
@@ -198,16 +198,12 @@ def print_citations(answer: Answer) -> None:
     note(" · ".join(answer_facts(answer)))
 
 
-def print_usage(usage: Mapping[str, Any]) -> None:
-    """Print what the agents took that asked a language model; nothing where none did.
-
-    Args:
-        usage: As `llm_usage`.
-    """
-    for row in usage["calls"]:
-        note(f"{row['op']} {printable(call_text(ModelCall.from_json(row)))}")
-    if len(usage["calls"]) > 1:
-        note(f"together: {usage_text(usage_from(usage))}")
+def print_usage(usage: AgentsUsage) -> None:
+    """Print what the agents took that asked a language model; nothing if none did."""
+    for call in usage.calls:
+        note(f"{call.op} {printable(call_text(call))}")
+    if len(usage.calls) > 1:
+        note(f"together: {usage_text(usage.total)}")
 
 
 def answer_facts(answer: Answer) -> list[str]:

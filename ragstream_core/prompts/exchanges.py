@@ -19,7 +19,7 @@ from ragstream_core.prompts.chain import OPS
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage, ChatUsage, total_usage
 from ragstream_core.records.identity import canonical_json, digest_of
-from ragstream_core.records.json_form import Json, json_of
+from ragstream_core.records.json_form import Json
 from ragstream_core.records.stage_results import ModelCall
 
 if TYPE_CHECKING:
@@ -219,19 +219,33 @@ def call_of(exchange: Exchange) -> ModelCall:
     return ModelCall(exchange.op, exchange.model, taken, usage, instead, exchange.reason)
 
 
-def llm_usage(calls: Iterable[ModelCall]) -> dict[str, Json]:
-    """Add up what a prompt's exchanges took.
+@dataclass(frozen=True, slots=True)
+class AgentsUsage:
+    """What the agents of a prompt took that asked a language model.
 
-    Args:
-        calls: What each of them took.
-
-    Returns:
-        ``calls``, their JSON forms in the order of the chain, and the fields of `ChatUsage` for all
-        of them; ``cost_usd`` is None if one of the costs is unknown, 0 if no model was asked.
+    Attributes:
+        calls: What each exchange took, in the order of the chain.
     """
-    found = sorted(calls, key=_place)
-    total = total_usage(call.usage for call in found)
-    return {"calls": json_of(found), **asdict(total)}
+
+    calls: tuple[ModelCall, ...]
+
+    @classmethod
+    def of(cls, calls: Iterable[ModelCall]) -> AgentsUsage:
+        """Return calls in their order.
+
+        Args:
+            calls: In any order.
+        """
+        return cls(tuple(sorted(calls, key=_place)))
+
+    @property
+    def total(self) -> ChatUsage:
+        """Of all calls; the cost is None if one of them is unknown, 0 if no model was asked."""
+        return total_usage(call.usage for call in self.calls)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the calls, and the fields of their total beside them."""
+        return {"calls": [call.to_json() for call in self.calls], **asdict(self.total)}
 
 
 def _place(call: ModelCall) -> tuple[str, int, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.prompts.blocks import injected
 from ragstream_core.prompts.chain import OPS, last_op, run_chain, step_of
-from ragstream_core.prompts.exchanges import llm_usage
+from ragstream_core.prompts.exchanges import AgentsUsage
 from ragstream_core.prompts.inputs import PromptRequest, begin
 from ragstream_core.prompts.prompt_html import prompt_html
 from ragstream_core.records.json_form import json_of
@@ -219,11 +219,11 @@ def prompt_json(
         "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
         "warnings": list(warnings),
         "events": [f"{event.stage}: {event.message}" for event in prompt.extras.events],
-        "llm": agents_usage(prompt, from_record=from_record),
+        "llm": agents_usage(prompt, from_record=from_record).to_json(),
         "timings_ms": {op: round(ms, 3) for op, ms in timings_ms.items()},
     }
 
 
-def agents_usage(prompt: SuperPrompt, *, from_record: bool) -> dict[str, Any]:
-    """Return what agents took now that asked a language model, as `llm_usage`."""
-    return llm_usage([] if from_record else prompt.extras.llm_usage.values())
+def agents_usage(prompt: SuperPrompt, *, from_record: bool) -> AgentsUsage:
+    """Return what agents took now that asked a language model; a record asks none."""
+    return AgentsUsage.of([] if from_record else prompt.extras.llm_usage.values())

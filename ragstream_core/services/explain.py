@@ -35,7 +35,9 @@ from ragstream_core.wiring.llm_stages import recorded_usage
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ragstream_core.prompts.exchanges import AgentsUsage
     from ragstream_core.records.stage_results import Decision, Edit
+    from ragstream_core.wiring.saved_prompts import InjectedFile
     from ragstream_core.wiring.workspace import Workspace
 
 RECENT_PROMPTS = 50
@@ -97,8 +99,8 @@ class Explanation:
         record: Of the prompt.
         candidates: Their ways through the stages, the best first.
         line: The prompts that it goes on from, the nearest first.
-        files: What it injected, as `injected_rows`.
-        usage: What its agents took, as `llm_usage`.
+        files: What it injected.
+        usage: What its agents took.
         asked: Every time that it was asked for, in order; empty where that was not noted.
         headers: What the audit decided about headers.
         locations: Id of a candidate or file → where it lies on this machine, of those that are
@@ -109,8 +111,8 @@ class Explanation:
     record: PromptRecord
     candidates: Sequence[Way]
     line: Sequence[Ancestor]
-    files: Sequence[Mapping[str, str]]
-    usage: Mapping[str, Json]
+    files: Sequence[InjectedFile]
+    usage: AgentsUsage
     asked: Sequence[Asking] = ()
     headers: Sequence[HeaderDecision] = ()
     locations: Mapping[str, str] = field(default_factory=dict)
@@ -170,8 +172,8 @@ class Explanation:
                 }
                 for row in self.answers
             ],
-            "files": [{**row, **self._location(row["id"])} for row in self.files],
-            "llm": dict(self.usage),
+            "files": [{**row._asdict(), **self._location(row.id)} for row in self.files],
+            "llm": self.usage.to_json(),
             "candidates": [
                 {**way.to_json(), **self._location(way.chunk_id)} for way in self.candidates
             ],
@@ -218,7 +220,7 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
             hint=(RunCommand("explain", record.prompt_key[:12]), " lists them"),
         )
     usage = recorded_usage(workspace, record.exchanges)
-    files = saved_prompts.injected_rows(record)
+    files = saved_prompts.injected_files(record)
     return Explanation(
         record,
         found,
@@ -236,10 +238,12 @@ def _locations(
     workspace: Workspace,
     record: PromptRecord,
     found: Sequence[Way],
-    files: Sequence[Mapping[str, str]],
+    files: Sequence[InjectedFile],
 ) -> dict[str, str]:
-    chunks = chunk_locations(workspace, record.inputs["pins"], (way.chunk_id for way in found))
-    homes = {row["id"]: (row["project"], row["path"]) for row in files}
+    chunks = chunk_locations(
+        workspace, saved_prompts.pins_of(record), (way.chunk_id for way in found)
+    )
+    homes = {row.id: (row.project, row.path) for row in files}
     places = file_locations(workspace, homes.values())
     return {**chunks, **{i: places[home] for i, home in homes.items() if home in places}}
 

@@ -34,9 +34,10 @@ from ragstream_core.wiring.saved_prompts import (
     DIFF,
     DIFF_PREFIX,
     FILE_PREFIX,
-    home_of,
+    injected_file,
     injected_ids,
     issued_ids,
+    pins_of,
 )
 
 if TYPE_CHECKING:
@@ -107,22 +108,22 @@ def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
 
 
 def _file(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedFile:
-    home = home_of(record, cited.id)
-    project, path, sha256 = home["project"], home["path"], home["sha256"]
-    if home["kind"] == DIFF:
+    home = injected_file(record, cited.id)
+    project, path, sha256 = home.project, home.path, home.sha256
+    if home.kind == DIFF:
         now, moved = diff_now(workspace, project, path, sha256), None
     else:
         now, moved = _now(workspace, project, path, sha256)
     return TracedFile(
-        *cited, home["kind"], home["source"], now, project, path, sha256, moved,
+        *cited, home.kind, home.source, now, project, path, sha256, moved,
         file_location(workspace, project, path),
     )  # fmt: skip
 
 
 def _chunk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedChunk:
     path, sha256, idx = parse_chunk_id(cited.id)
-    home = homes_of(workspace, record.inputs["pins"], path, sha256)[0]
-    pins = PromptInputs.from_json(record.inputs).pins
+    pins = pins_of(record)
+    home = homes_of(workspace, pins, path, sha256)[0]
     now, moved = _now(workspace, home, path, sha256)
     found = TracedChunk(
         *cited, CHUNK, path, now, home, path, sha256, moved, file_location(workspace, home, path),

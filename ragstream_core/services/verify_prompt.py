@@ -24,7 +24,7 @@ from ragstream_core.wiring.file_states import (
     homes_of,
     state_now,
 )
-from ragstream_core.wiring.saved_prompts import decisions, prompt_text, selected_ids
+from ragstream_core.wiring.saved_prompts import decisions, pins_of, prompt_text, selected_ids
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
@@ -89,8 +89,9 @@ def verify_key(workspace: Workspace, key: str) -> ShownFiles:
     ]
     shown = [*selected_ids(workspace, record.prompt_key), *_named(workspace, record)]
     versions = dict.fromkeys(map(_version, shown))
+    pins = pins_of(record)
     for path, sha256 in filter(None, versions):
-        homes = homes_of(workspace, record.inputs["pins"], path, sha256)
+        homes = homes_of(workspace, pins, path, sha256)
         rows.append((_nearest(workspace, homes, path, sha256), path, sha256, QUOTED))
     files = _stated(workspace, rows)
     for (project, path), text in diffs_in(record.inputs["texts"]).items():

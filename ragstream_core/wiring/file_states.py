@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import file_digest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index.pulled import is_pulled
@@ -18,6 +18,7 @@ from ragstream_core.wiring.ingestion import ingestion_config
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.document_tree import DocumentTree
+    from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
 CURRENT, CHANGED, DELETED, UNREADABLE = "current", "changed", "deleted", "unreadable"
@@ -93,7 +94,7 @@ def _in_place(workspace: Workspace, project: str) -> DocumentTree | None:
 
 
 def chunk_locations(
-    workspace: Workspace, pins: Sequence[dict[str, Any]], chunk_ids: Iterable[str]
+    workspace: Workspace, pins: Sequence[Pin], chunk_ids: Iterable[str]
 ) -> dict[str, str]:
     """Return where the files of chunks lie that are read in place; others are left out.
 
@@ -102,7 +103,7 @@ def chunk_locations(
         pins: Of the prompt: projects with their generations.
         chunk_ids: Of its candidates.
     """
-    away = {str(pin["project"]) for pin in pins if _in_place(workspace, str(pin["project"]))}
+    away = {pin.project for pin in pins if _in_place(workspace, pin.project)}
     if not away:
         return {}
     homes: dict[str, tuple[str, str]] = {}
@@ -134,26 +135,24 @@ def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
     return CURRENT if sha256_hex(text) == sha256 else CHANGED
 
 
-def homes_of(
-    workspace: Workspace, pins: Sequence[dict[str, Any]], path: str, sha256: str
-) -> list[str]:
+def homes_of(workspace: Workspace, pins: Sequence[Pin], path: str, sha256: str) -> list[str]:
     """Return the projects of a prompt whose pinned generation holds a version of a file.
 
     Where none can say so any more all of them may.
     """
     from ragstream_core.index.generations import manifest_of
 
-    projects = [str(pin["project"]) for pin in pins]
+    projects = [pin.project for pin in pins]
     if len(projects) == 1:
         return projects
     found = []
     for pin in pins:
         try:
-            entry = manifest_of(workspace.index_dir(pin["project"]), pin["generation"]).get(path)
+            entry = manifest_of(workspace.index_dir(pin.project), pin.generation).get(path)
         except RagstreamError:
             continue
         if entry is not None and entry.sha256 == sha256:
-            found.append(str(pin["project"]))
+            found.append(pin.project)
     return found or projects
 
 

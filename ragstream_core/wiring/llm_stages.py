@@ -19,17 +19,16 @@ from ragstream_core.agents.context.llm_form import SAF_A1
 from ragstream_core.errors import ChatRefused, InputUnavailable, IntegrityError, UnknownPrompt
 from ragstream_core.models.chat.wrapped import WrappedChat
 from ragstream_core.prompts.exchanges import (
+    AgentsUsage,
     Exchange,
     Exchanges,
     call_of,
     exchange_from,
-    llm_usage,
 )
 from ragstream_core.prompts.inputs import persists
 from ragstream_core.prompts.trail import pass_number
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.records.json_form import Json
 from ragstream_core.records.stage_results import ModelCall
 from ragstream_core.wiring import models
 from ragstream_core.wiring.file_sources import RecordedFiles
@@ -175,8 +174,8 @@ def _asking(exchanges: Exchanges, slot: str, fallback: str) -> Ask:
     return ask
 
 
-def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> dict[str, Json]:
-    """Return what the exchanges of a kept prompt took, as `llm_usage`.
+def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> AgentsUsage:
+    """Return what the exchanges of a kept prompt took.
 
     Args:
         workspace: Where they are kept; of one that is gone or damaged nothing is known.
@@ -189,7 +188,7 @@ def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> dict[str, Js
         except (InputUnavailable, IntegrityError):
             return call_of(Exchange(f"exchange {digest[:12]}", "", "unknown", ""))
 
-    return llm_usage(map(call, digests))
+    return AgentsUsage.of(map(call, digests))
 
 
 def _kept(workspace: Workspace, digest: str) -> Exchange:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import load_decisions
@@ -12,7 +12,7 @@ from ragstream_core.prompts.inputs import inputs_of, persists
 from ragstream_core.prompts.replay import environment
 from ragstream_core.prompts.store import make_record
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
-from ragstream_core.records.prompt_inputs import PromptInputs
+from ragstream_core.records.prompt_inputs import Pin, PromptInputs
 from ragstream_core.wiring import prompt_inputs, prompt_reuse
 from ragstream_core.wiring.file_sources import RecordedAnswers, diffs_in
 from ragstream_core.wiring.journal import require_uncleared
@@ -129,16 +129,36 @@ def selected_ids(workspace: Workspace, key: str) -> tuple[str, ...]:
     return tuple(row.chunk_id for row in rows if row.kept and row.pass_no == last)
 
 
-def injected_rows(record: PromptRecord) -> list[dict[str, str]]:
-    """Return the files and changes of files that a prompt injected.
+class InjectedFile(NamedTuple):
+    """A file, or the changes of a file, that a prompt injected.
 
-    Returns:
-        For each ``short_id, id, kind, source, project, path, sha256``.
+    Attributes:
+        short_id: What a citation names it by.
+        id: Of it in the prompt.
+        kind: ``file`` or ``diff``.
+        source: Its name in the prompt.
+        project: Its project.
+        path: Relative to the project.
+        sha256: Of its bytes then.
     """
-    rows = [
-        {"id": identifier, **home_of(record, identifier)} for identifier in injected_ids(record)
-    ]
-    return [{"short_id": sha256_hex(row["id"])[:SHORT_ID_DIGITS], **row} for row in rows]
+
+    short_id: str
+    id: str
+    kind: str
+    source: str
+    project: str
+    path: str
+    sha256: str
+
+
+def injected_files(record: PromptRecord) -> list[InjectedFile]:
+    """Return the files and changes of files that a prompt injected."""
+    return [injected_file(record, identifier) for identifier in injected_ids(record)]
+
+
+def pins_of(record: PromptRecord) -> tuple[Pin, ...]:
+    """Return the projects of a prompt with their generations, of older formats too."""
+    return tuple(Pin(**pin) for pin in record.inputs["pins"])
 
 
 def injected_ids(record: PromptRecord) -> list[str]:
@@ -155,11 +175,12 @@ def injected_ids(record: PromptRecord) -> list[str]:
     return [*files, *diffs]
 
 
-def home_of(record: PromptRecord, identifier: str) -> dict[str, str]:
-    """Return where an injected file, or change of a file, lies, and what its bytes were."""
+def injected_file(record: PromptRecord, identifier: str) -> InjectedFile:
+    """Return an injected file, or change of a file, by its id."""
     several = len(record.inputs["pins"]) > 1
     kind = DIFF if identifier.startswith(DIFF_PREFIX) else FILE
     shown, _, sha256 = identifier.partition("/")[2].rpartition("@")
     alone = str(record.inputs["pins"][0]["project"])
     project, path = shown.partition("/")[::2] if several else (alone, shown)
-    return {"kind": kind, "source": shown, "project": project, "path": path, "sha256": sha256}
+    short = sha256_hex(identifier)[:SHORT_ID_DIGITS]
+    return InjectedFile(short, identifier, kind, shown, project, path, sha256)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_app.page.panels.passage import facts_of
+from ragstream_core.records.prompt_inputs import Pin
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.projects import AddRequest, add
 from ragstream_core.services.trace import trace
@@ -60,7 +61,7 @@ def test_a_project_or_a_label_that_is_gone_has_no_place(notes):
     homes = [("notes", "lock.md"), ("manual", "guide/locks.md"), ("gone", "a.md")]
     assert file_locations(space, homes) == {homes[0]: str(notes)}
     (space.data_dir / "projects" / "notes" / "project.yaml").write_text("roots: 7\n")
-    pins = [{"project": "notes", "generation": 1}]
+    pins = [Pin("notes", 1, "", "")]
     assert file_locations(space, homes) == chunk_locations(space, pins, ["lock.md::0::0"]) == {}
 
 

@@ -16,7 +16,7 @@ from ragstream_core.services.verify_prompt import verify_key, verify_text
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import injected_rows, issued_ids, save_prompt
+from ragstream_core.wiring.saved_prompts import injected_files, issued_ids, save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from tests.workspaces import hashed_workspace, write_docs
 
@@ -81,11 +81,11 @@ def test_a_file_that_changed_moved_on_or_went_away_is_said_to_have(space, tmp_pa
 def test_a_file_that_was_renamed_is_found_under_its_new_name(space, tmp_path):
     prompt, key = made(space, files=("settings.yaml",))
     (one,) = {i for i in prompt.final_selection_ids if i.startswith("catalog.md")}
-    (file,) = injected_rows(space.store.record(key))
+    (file,) = injected_files(space.store.record(key))
     folder = tmp_path / "doc_raw" / "demo"
     for name in ("catalog.md", "settings.yaml"):
         (folder / name).rename(folder / f"new-{name}")
-    asked = {"catalog.md": one, "settings.yaml": file["short_id"]}
+    asked = {"catalog.md": one, "settings.yaml": file.short_id}
     for ingested in (False, True):
         if ingested:
             ingest_project(space, "demo")

@@ -15,10 +15,10 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.exchanges import (
+    AgentsUsage,
     Exchange,
     call_of,
     exchange_from,
-    llm_usage,
     usage_of,
 )
 from ragstream_core.prompts.explain import ways
@@ -564,11 +564,12 @@ def test_an_answer_that_is_not_taken_was_paid_for(root, server, tmp_path, answer
     space = over_http(root, tmp_path, server.url, prices="1.5")
     prompt = made(space)
     found = recorded_usage(space, save_prompt(space, prompt).exchanges)
-    assert found == llm_usage(prompt.extras.llm_usage.values())
-    assert [row["op"] for row in found["calls"]] == [op for op in OPS if op in AGENTS]
-    assert not any(row["taken"] for row in found["calls"])
-    assert (found["input_tokens"], found["output_tokens"], found["reported"]) == (80, 20, True)
-    assert found["cost_usd"] == pytest.approx((80 + 20) * 1.5e-6)
+    assert found == AgentsUsage.of(prompt.extras.llm_usage.values())
+    assert [call.op for call in found.calls] == [op for op in OPS if op in AGENTS]
+    assert not any(call.taken for call in found.calls)
+    told = found.total
+    assert (told.input_tokens, told.output_tokens, told.reported) == (80, 20, True)
+    assert found.total.cost_usd == pytest.approx((80 + 20) * 1.5e-6)
 
 
 def fifty_megabytes(handler):
@@ -627,24 +628,24 @@ def test_what_the_agents_took_is_told_of_a_prompt_and_of_its_record(root, meet):
     prompt = made(space)
     record = save_prompt(space, prompt)
     found = recorded_usage(space, record.exchanges)
-    assert found == llm_usage(prompt.extras.llm_usage.values())
-    rows = {row["op"]: row for row in found["calls"]}
+    assert found == AgentsUsage.of(prompt.extras.llm_usage.values())
+    rows = {row["op"]: row for row in found.to_json()["calls"]}
     assert set(rows) == set(prompt.extras.exchanges)
     assert [op for op, row in rows.items() if not row["taken"]] == ["a3_nli_gate"]
     kept = exchanges_of(space, record)
     for name in ("input_tokens", "output_tokens"):
         assert all(rows[op][name] == e.usage[name] > 0 for op, e in kept.items())
-        assert found[name] == sum(row[name] for row in rows.values())
+        assert found.to_json()[name] == sum(row[name] for row in rows.values())
     plain = made(space, settings=dict.fromkeys(ALL, "deterministic"))
     assert not plain.extras.llm_usage and usage_of(plain) is None
-    assert recorded_usage(space, [])["cost_usd"] == 0
-    assert recorded_usage(space, ["ab" * 32])["cost_usd"] is None  # nobody knows
+    assert recorded_usage(space, []).total.cost_usd == 0
+    assert recorded_usage(space, ["ab" * 32]).total.cost_usd is None  # nobody knows
     asked = answering.attempt(
         space, answering.prepare(space, prompt, model=ScriptedChat(entries=[{"say": "Yes."}]))
     )
     told = asked.to_json()
     assert asked.agents == usage_of(prompt)
-    assert told["agents"]["input_tokens"] == found["input_tokens"]
+    assert told["agents"]["input_tokens"] == found.total.input_tokens
     assert told["total_cost"] == told["cost"] + told["agents"]["cost"]
 
 
@@ -676,7 +677,7 @@ def test_what_agents_took_stands_in_the_order_they_asked():
     ops = [*AGENTS, "a3_nli_gate#2", "a4_condenser#2"]
     rows = [call_of(Exchange(op, "", "toy", "")) for op in ops]
     for shuffled in (rows, rows[::-1], [*rows[3:], *rows[:3]]):
-        assert [row["op"] for row in llm_usage(shuffled)["calls"]] == ops
+        assert [call.op for call in AgentsUsage.of(shuffled).calls] == ops
 
 
 def test_a_cost_that_nobody_knows_is_no_sum():
