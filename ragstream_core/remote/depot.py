@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import socket
+import time
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
 
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.platform.files import replace_bytes
+from ragstream_core.platform.locks import serialized
 from ragstream_core.remote.address import Address, is_remote, parse
 from ragstream_core.remote.object_store import file_system, foreign_errors, store_error
 
+_SMALL = 1_000
+_LOCK_S = 10.0
 KNOWN = "a folder, s3://BUCKET/FOLDER, gs://… or az://…"
 
 
@@ -38,6 +45,21 @@ class Depot(Protocol):
 
         Raises:
             Refused, OperationFailed: As `read`; the disk is full.
+        """
+
+    def exchange(self, name: str, data: bytes, before: bytes | None) -> bool:
+        """Put an object under its name if it is still what it was; else change nothing.
+
+        Args:
+            name: Of a small object.
+            data: Its new bytes.
+            before: Its bytes as they were read; None: it was not there.
+
+        Returns:
+            Whether it was put there.
+
+        Raises:
+            Refused, OperationFailed: As `write`.
         """
 
     def names(self, folder: str) -> set[str]:
@@ -106,6 +128,16 @@ class FolderDepot:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_bytes(path, data, mode=self._mode)
 
+    def exchange(self, name: str, data: bytes, before: bytes | None) -> bool:
+        """Put an object under its name if it is still what it was; see `Depot`."""
+        with self._named():
+            self._root.mkdir(parents=True, exist_ok=True)
+            with serialized(self._root):  # on a file server too: its locks are those of all hosts
+                if self.read(name, most=_SMALL) != before:
+                    return False
+                self.write(name, data)
+                return True
+
     def names(self, folder: str) -> set[str]:
         """Return the names below a folder; see `Depot`."""
         found = set()
@@ -169,6 +201,70 @@ class BucketDepot:
         """Put an object under its name; see `Depot`."""
         with self._named():
             self._fs.pipe_file(f"{self._base}/{name}", data)
+
+    def exchange(self, name: str, data: bytes, before: bytes | None) -> bool:
+        """Put an object under its name if it is still what it was; see `Depot`."""
+        if self._address.kind != "s3":
+            with self._locked(f"{name}.lock"):
+                if self.read(name, most=_SMALL) != before:
+                    return False
+                self.write(name, data)
+                return True
+        path = f"{self._base}/{name}"
+        with self._named():
+            held = {"mode": "create"} if before is None else {"IfMatch": self._tag(path)}
+        if self.read(name, most=_SMALL) != before:
+            return False
+        with self._named():
+            try:
+                self._fs.pipe_file(path, data, **held)
+            except OSError as error:
+                if error.errno != errno.EINVAL and not isinstance(error, FileExistsError):
+                    raise
+        # a request that was sent twice meets what it wrote itself
+        return self.read(name, most=_SMALL) == data
+
+    def _tag(self, path: str) -> str:
+        """Return the tag of an object; one of no object if it is gone."""
+        try:
+            self._fs.invalidate_cache()
+            return str(self._fs.info(path)["ETag"])
+        except FileNotFoundError:
+            return '"gone"'
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Hold an object that only one machine can make, for stores without a condition to write.
+
+        Raises:
+            Refused: Another machine holds it.
+        """
+        path, until = f"{self._base}/{name}", time.monotonic() + _LOCK_S
+        mine = f"{socket.gethostname()} since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}"
+        while not self._made(path, mine.encode()):
+            if time.monotonic() > until:
+                holder = (self.read(name, most=_SMALL) or b"").decode("utf-8", "replace")
+                raise Refused(
+                    f"{self.url}: {holder or 'another machine'} is publishing there",
+                    hint=f"try again; if that machine is gone, remove the object {name}",
+                )
+            time.sleep(_LOCK_S / 20)
+        try:
+            yield
+        finally:
+            self.remove([name])
+
+    def _made(self, path: str, data: bytes) -> bool:
+        with self._named():
+            try:
+                self._fs.pipe_file(path, data, mode="create")
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if getattr(error, "code", 0) != HTTPStatus.PRECONDITION_FAILED:
+                    raise
+                return False
+        return True
 
     def names(self, folder: str) -> set[str]:
         """Return the names below a folder; see `Depot`."""

@@ -24,7 +24,7 @@ from ragstream_core.remote.depot import Depot
 BLOCK_BYTES = 1 << 15
 """A commit changes pages of SQLite here and there: small blocks, and little of the old is sent."""
 POINTER = "newest"
-BLOCKS, MANIFESTS = "blocks", "manifests"
+BLOCKS, MANIFESTS, PUBLISHERS = "blocks", "manifests", "publishers"
 MAX_MANIFEST_BYTES = 1 << 28
 _MAX_STORED = BLOCK_BYTES + 1_024  # bytes that do not compress grow by a few
 _LEVEL = 1
@@ -174,12 +174,52 @@ def newest(depot: Depot) -> str:
 
 
 def point_to(depot: Depot, digest: str) -> None:
-    """Let a depot point to a manifest that is there.
+    """Let a depot point to a manifest that is there, whatever it points to now.
 
     Raises:
         RagstreamError: The depot does not answer; it points where it did.
     """
-    depot.write(POINTER, f"{digest}\n".encode())
+    depot.write(POINTER, _pointer(digest))
+
+
+def point_on(depot: Depot, digest: str, before: str) -> bool:
+    """Let a depot point to a manifest that is there, if it still points to another one.
+
+    Args:
+        depot: The place.
+        digest: Of the manifest.
+        before: What it pointed to; "" for nothing.
+
+    Returns:
+        Whether it does now; otherwise another machine published meanwhile.
+
+    Raises:
+        RagstreamError: The depot does not answer; it points where it did.
+    """
+    return depot.exchange(POINTER, _pointer(digest), _pointer(before) if before else None)
+
+
+def note_publisher(depot: Depot, digest: str, told: str) -> None:
+    """Note who publishes a manifest, for the message of another machine that does so too.
+
+    Raises:
+        RagstreamError: The depot does not answer.
+    """
+    depot.write(f"{PUBLISHERS}/{digest}", told.encode())
+
+
+def publisher(depot: Depot, digest: str) -> str:
+    """Return who published a manifest and when; empty if that is not noted.
+
+    Raises:
+        RagstreamError: The depot does not answer.
+    """
+    told = depot.read(f"{PUBLISHERS}/{digest}", most=300) or b""
+    return "".join(c for c in told.decode("utf-8", "replace") if c.isprintable())
+
+
+def _pointer(digest: str) -> bytes:
+    return f"{digest}\n".encode()
 
 
 def read_manifest(depot: Depot, digest: str) -> Manifest | None:

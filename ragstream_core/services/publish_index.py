@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import functools
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import AddOption, IntegrityError, Refused
+from ragstream_core.errors import AddOption, IntegrityError, Refused, RunCommand
 from ragstream_core.index import catalog_read
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.generations import kept_generations
@@ -134,10 +136,33 @@ def _publish(
     name = publication.digest_of(made.data())
     if name != before or wanted.verify:
         depot.write(publication.manifest_name(name), made.data())
-        publication.point_to(depot, name)
+        publication.note_publisher(depot, name, _me())
+        if wanted.force:
+            publication.point_to(depot, name)
+        elif not publication.point_on(depot, name, before):
+            raise _overtaken(depot, project)
     removed = 0 if wanted.keep is None else _prune(depot, name, made, wanted.keep)
     size = sum(file.size for file in made.files)
     return Published(project, depot.url, name, made.generation, *sent, size, removed)
+
+
+def _me() -> str:
+    now = dt.datetime.now(dt.UTC).isoformat(" ", "seconds")
+    return f"{socket.gethostname()} at {now}"
+
+
+def _overtaken(depot: Depot, project: str) -> Refused:
+    """Return the error for a place where another machine published while this one was sending."""
+    digest = publication.newest(depot)
+    found = publication.read_manifest(depot, digest) if digest else None
+    who = publication.publisher(depot, digest) if digest else ""
+    what = f"generation {found.generation} of {found.project}" if found else "something else"
+    return Refused(
+        f"{depot.url}: {who or 'another machine'} published {what} while this index was being "
+        "sent; nothing was changed there",
+        hint=("one machine publishes an index; if that is this one, run ",
+              RunCommand("index publish", f"{project} {depot.url}"), " again"),
+    )  # fmt: skip
 
 
 def _known(depot: Depot, *, force: bool) -> tuple[str, Manifest | None]:
@@ -250,7 +275,9 @@ def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
         at = older
     needed = {publication.manifest_name(digest) for digest in kept}
     needed |= {publication.block_name(row[0]) for one in manifests for row in one.blocks()}
-    there = depot.names(publication.MANIFESTS) | depot.names(publication.BLOCKS)
+    needed |= {f"{publication.PUBLISHERS}/{digest}" for digest in kept}
+    folders = (publication.MANIFESTS, publication.BLOCKS, publication.PUBLISHERS)
+    there = {name for folder in folders for name in depot.names(folder)}
     gone = sorted(there - needed)
     depot.remove(gone)
     return len(gone)

@@ -1,6 +1,7 @@
 """What a depot of published indexes must do: a folder, and buckets on servers of three kinds."""
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -47,6 +48,32 @@ def test_what_is_written_is_read_and_listed_until_it_is_removed(depot):
     assert depot.read("newest", most=100) == b"another"
     depot.remove(["blocks/ab/one", "blocks/ef/none"])
     assert depot.names("blocks") == {"blocks/cd/two"}
+
+
+def test_an_object_is_exchanged_only_if_it_is_what_it_was(depot):
+    assert depot.exchange("newest", b"one", None)
+    assert not depot.exchange("newest", b"two", None)
+    assert not depot.exchange("newest", b"two", b"none of these")
+    assert depot.read("newest", most=9) == b"one"
+    assert depot.exchange("newest", b"two", b"one")
+    assert not depot.exchange("newest", b"three", b"one")
+    depot.remove(["newest"])
+    assert not depot.exchange("newest", b"four", b"two")
+    assert depot.read("newest", most=9) is None
+    assert depot.exchange("newest", b"five", None)
+
+
+def test_of_machines_that_exchange_at_once_one_does(place, request):
+    if place.startswith("gs:"):
+        pytest.skip("the emulator of Google's store ignores conditions of a write")
+    depots = [open_depot(f"{place}/{request.node.originalname}") for _ in range(4)]
+    for turn in range(3):
+        before = depots[0].read("newest", most=99)
+        words = [b"turn %d of machine %d" % (turn, n) for n in range(len(depots))]
+        with ThreadPoolExecutor(len(depots)) as pool:
+            done = pool.map(lambda d, w, b=before: d.exchange("newest", w, b), depots, words)
+            winners = [word for word, won in zip(words, done, strict=True) if won]
+        assert winners == [depots[0].read("newest", most=99)]
 
 
 def test_an_empty_object_is_no_missing_one(depot):

@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import shutil
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,8 @@ from ragstream_core.index.lock import project_lock, rebuild_hint, update_hint
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.remote import publication
+from ragstream_core.remote.depot import open_depot
+from ragstream_core.services import publish_index
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -181,6 +184,37 @@ def test_another_index_or_an_older_state_is_not_published_over_it(writer, place,
     assert publish(other, "demo", place, PublishRequest(force=True)).generation >= 2
 
 
+def test_another_machine_that_publishes_meanwhile_is_named_and_nothing_is_lost(
+    writer, reader, place, tmp_path, monkeypatch
+):
+    publish(writer, "demo", place)
+    twin = shutil.copytree(tmp_path / "writer", tmp_path / "twin") and hashed_workspace(
+        tmp_path / "twin"
+    )
+    changed(writer)
+    changed(twin, "# Other\n\nThe twin says something else.\n")
+    real, theirs = publish_index._send, []
+
+    def send(*args, **more):
+        if not theirs:
+            theirs.append(None)
+            theirs.append(publish(twin, "demo", place))
+        return real(*args, **more)
+
+    monkeypatch.setattr(publish_index, "_send", send)
+    with pytest.raises(Refused, match=f"{socket.gethostname()} at .* published generation 2") as no:
+        publish(writer, "demo", place)
+    assert "ragstream index publish demo" in no.value.hint
+    assert publication.newest(open_depot(place)) == theirs[1].manifest
+    pull(reader, place)
+    assert digest_in(reader) == digest_in(twin) != digest_in(writer)
+    with pytest.raises(Refused, match="has another index"):
+        publish(writer, "demo", place)
+    publish(writer, "demo", place, PublishRequest(force=True, keep=0))
+    pull(reader, place)
+    assert digest_in(reader) == digest_in(writer)
+
+
 def test_older_publications_go_when_they_are_not_kept(writer, reader, place, tmp_path):
     publish(writer, "demo", place)
     for n in range(4):
@@ -198,7 +232,8 @@ def test_older_publications_go_when_they_are_not_kept(writer, reader, place, tmp
 def test_a_depot_that_was_damaged_is_refused_and_mended(writer, reader, place, tmp_path):
     publish(writer, "demo", place)
     depot, whole = tmp_path / "team" / "demo", digest_in(writer)
-    objects = sorted(path for path in depot.rglob("*") if path.is_file())
+    read = [path for path in depot.rglob("*") if path.parent.name != publication.PUBLISHERS]
+    objects = sorted(path for path in read if path.is_file())
     pick, refused = random.Random(5), 0
     for _ in range(FLIPS):
         path = pick.choice(objects)
