@@ -337,6 +337,6 @@ def _candidate(way: Way) -> Candidate:
         kept=way.kept,
         stage=way.last.stage,
         rule=way.last.rule,
-        reason=one_line(way.last.reason),
+        reason=one_line(way.ended),
         score=round(way.last.score, 6),
     )

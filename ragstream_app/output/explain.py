@@ -14,9 +14,9 @@ from ragstream_app.session import note
 from ragstream_core.prompts.compare import Changes
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile, TracedTurn
-from ragstream_core.prompts.verdicts import TOKENS
+from ragstream_core.prompts.verdicts import EVIDENCE, TOKENS
 from ragstream_core.records import STAGES
-from ragstream_core.records.identity import shown_name
+from ragstream_core.records.identity import shown_name, with_names
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.compare import OutputChanges
@@ -103,7 +103,7 @@ def print_explained(
         numbers = "".join(_cell(value) for value in _scores(way.steps))
         ranked = [step for step in way.steps if step.pass_no == last.pass_no]
         ranks = "→".join(str(step.rank) for step in ranked[:4])
-        end = f"{last.stage}  {last.rule}: {printable(last.reason)}"
+        end = f"{last.stage}  {last.rule}: {printable(way.ended)}"
         typer.echo(f"{mark}  {name:<{width}}{numbers}  {ranks:<14}  {end}")
     if unshown:
         note(f"and {len(unshown)} more that are not in it")
@@ -193,7 +193,9 @@ def _print_steps(way: Way) -> None:
         again = f" (pass {step.pass_no})" if step.pass_no > 1 else ""
         score = f"{step.score:.3f}" if step.score else "-"
         parts = ", ".join(f"{name} {value:.3f}" for name, value in sorted(step.scores.items()))
-        why = f"{step.rule}: {printable(step.reason)}" + (f"  ({parts})" if parts else "")
+        why = f"{step.rule}: {printable(with_names(step.reason))}" + (
+            f"  ({parts})" if parts else ""
+        )
         typer.echo(f"  {step.stage + again:<10} rank {step.rank:>3}  {score:>6}  {why}")
 
 
@@ -311,6 +313,9 @@ def print_why_not(found: WhyNot) -> None:
 def _lacking(lack: Lack) -> str:
     if lack.measure == TOKENS:
         return f"it lacks {lack.distance:,} tokens of budget, those left out before it included"
+    if lack.measure == EVIDENCE:
+        behind = f"it stands {lack.distance:.2%} of the evidence behind where that ends"
+        return f"{behind}; retrieval.evidence=full shows what the budget allows"
     return f"it lacks {lack.distance:.6f} ({lack.measure})"
 
 
@@ -346,7 +351,7 @@ def print_leave_one_out(found: LeaveOneOut) -> None:
         return
     names = [printable(f"{row.project}/{row.path}") for row in found.files]
     width = max(len("without"), *map(len, names))
-    heads = ("chunks", "come in", "facts -", "facts +", "tokens")
+    heads = ("chunks", "come in", "facts -", "facts +", "open +", "tokens")
     typer.echo(f"{'without':<{width}}{''.join(f'{head:>9}' for head in heads)}")
     for row, name in zip(found.files, names, strict=True):
         output = row.effect.output
@@ -356,7 +361,8 @@ def print_leave_one_out(found: LeaveOneOut) -> None:
         lost = len(output.facts.removed) + len(output.constraints.removed)
         won = len(output.facts.added) + len(output.constraints.added)
         come = len(output.selection.added)
-        counts = f"{row.chunks:>9}{come:>9}{lost:>9}{won:>9}{row.effect.tokens:>+9,}"
+        open_ = len(output.open_issues.added)
+        counts = f"{row.chunks:>9}{come:>9}{lost:>9}{won:>9}{open_:>9}{row.effect.tokens:>+9,}"
         typer.echo(f"{name:<{width}}{counts}")
 
 

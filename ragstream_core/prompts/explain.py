@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.records import Decision
-from ragstream_core.records.identity import Json, sha256_hex, shown_name
+from ragstream_core.records.identity import Json, sha256_hex, shown_name, with_names
 from ragstream_core.records.super_prompt import ANSWERS, HEADERS
 
+IN_PART = ("window", "cut_at_budget")
+"""Rules of A4 by which a passage is shown in part."""
 MIN_DIGITS = 6
 """So many digits of a citation id name a candidate."""
 
@@ -42,6 +44,17 @@ class Way(NamedTuple):
     def last(self) -> Decision:
         """What was decided about it at the end."""
         return self.steps[-1]
+
+    @property
+    def ended(self) -> str:
+        """Why it is in the prompt or is not; of what is shown in part also which part that is."""
+        last = self.last
+        parts = [
+            step.reason
+            for step in self.steps[:-1]
+            if last.kept and step.pass_no == last.pass_no and step.rule in IN_PART
+        ]
+        return with_names("; ".join([last.reason, *parts]))
 
     def to_json(self) -> dict[str, Json]:
         """Return it as `ragstream explain --json` writes it."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ragstream_core.retrieval.list_ranks import ListRank
 
 SCORE, COSINE, SHARE, TOKENS = "score", "cosine", "share of the best candidate", "tokens"
+EVIDENCE = "share of the evidence"
 
 
 class Lack(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TypeAlias
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 """What `json.dumps` takes."""
 _CHUNK_ID = re.compile(r"^(?P<path>.*)::(?P<sha>[0-9a-f]{64})::(?P<idx>\d+)$", re.DOTALL)
+_ID_IN_TEXT = re.compile(r"::[0-9a-f]{64}::(\d+)\b")
 _TURN_ID = re.compile(r"history::(?P<session>.+)::(?P<seq>\d+)-\d+::(?P<idx>\d+)")
 SHORT_ID_DIGITS = 8
 
@@ -72,6 +73,11 @@ def shown_name(identifier: str) -> str:
         return f"history/{turn['session']}/{turn['seq']}#{turn['idx']}"
     match = _CHUNK_ID.match(identifier)
     return f"{match['path']}#{match['idx']}" if match else identifier
+
+
+def with_names(text: str) -> str:
+    """Return a text in which chunks of documents are called by their `shown_name`."""
+    return _ID_IN_TEXT.sub(r"#\1", text)
 
 
 def short_ids(identifiers: list[str]) -> dict[str, str]:

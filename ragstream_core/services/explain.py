@@ -190,7 +190,7 @@ _STEP = ("pass", "stage", "rank", "score", "kept", "rule", "reason")
 def _way_html(way: Way) -> str:
     """Return a candidate's way: how it ended, with the decisions of the stages folded."""
     mark = "✓" if way.kept else "✗"
-    ended = f"{mark} {shown_name(way.chunk_id)} · {way.last.stage}: {way.last.reason}"
+    ended = f"{mark} {shown_name(way.chunk_id)} · {way.last.stage}: {way.ended}"
     rows = ([step_row(step)[name] for name in _STEP] for step in way.steps)
     return fold_html(visible(ended), table_html(_STEP, rows))
 

@@ -26,6 +26,7 @@ from ragstream_core.prompts.inputs import settings_at
 from ragstream_core.prompts.trail import latest_view, pieces_of
 from ragstream_core.prompts.verdicts import (
     COSINE,
+    EVIDENCE,
     SCORE,
     SHARE,
     TOKENS,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 
 OVER_BUDGET = "over_budget"
-EVIDENCE = "share of the evidence"
 _DIGITS = 6
 
 
@@ -279,9 +279,7 @@ def _verdict(case: _Case, project: str, identifier: str) -> Verdict:
     if way is not None:
         step = way.last
         lack = None if step.kept else _missing(case, way)
-        return Verdict(
-            identifier, project, path, step.kept, step.stage, step.rule, step.reason, lack
-        )
+        return Verdict(identifier, project, path, step.kept, step.stage, step.rule, way.ended, lack)
     stage, rule, reason = POOL, "", ""
     if f"{project}/{path}" in case.inputs.receipts:
         stage, rule, reason = "a1_file_injector", "injected", f"{path} is in ❖ FILES"

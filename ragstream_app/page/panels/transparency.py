@@ -79,12 +79,26 @@ def decision_table(prompt: SuperPrompt) -> None:
         label_visibility="collapsed",
         help="A row is the last decision on one candidate.",
     )
+    told = told_of(prompt)
+    if told:
+        st.text("\n".join(told))
     rows = {str(row["chunk_id"]): row for row in everything if row["kept"] in KEPT[str(wanted)]}
     columns = {name: st.column_config.Column(width=width) for name, width in _WIDTHS.items()}
     columns["score"] = st.column_config.NumberColumn(format="%.3f", width=_WIDTHS["score"])
     picked = pick_row("decisions", rows, height=HEIGHT, columns=columns, order=list(_WIDTHS))
     if picked:
         _candidate(prompt, picked)
+
+
+def told_of(prompt: SuperPrompt) -> list[str]:
+    """Return whether each query piece is answered, and what A4 left out, with the tokens."""
+    from ragstream_core.prompts.explain import answers_of
+
+    answers = [f"{row.chunk_id} {row.rule}: {row.reason}"
+               for row in answers_of(prompt.extras.decisions)]  # fmt: skip
+    saved = [note.message for note in prompt.extras.events
+             if (note.stage, note.pass_no) == ("a4_condenser", prompt.extras.pass_no)]  # fmt: skip
+    return [*answers, *saved]
 
 
 def _candidate(prompt: SuperPrompt, chunk_id: str) -> None:
@@ -246,5 +260,5 @@ def _row(way: Way, heading: str, tokens: int | None) -> Row:
         "score": last_score(way.steps),
         "tokens": tokens,
         "rule": way.last.rule,
-        "reason": way.last.reason,
+        "reason": way.ended,
     }

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.explain import named
-from ragstream_core.records.identity import chunk_id, sha256_hex, short_ids, shown_name
+from ragstream_core.records.identity import chunk_id, sha256_hex, short_ids, shown_name, with_names
 
 PATHS = st.text("ab/.:#~ é", min_size=1, max_size=12)
 SHAS = st.sampled_from([sha256_hex(text) for text in "abc"])
@@ -26,6 +26,13 @@ def test_every_form_of_a_name_leads_back(ids):
         assert named(ids, short[identifier].upper()) == [identifier]
         assert named(ids, f"see {answer_marker('a.md', short[identifier])}.") == [identifier]
         assert identifier in named(ids, shown_name(identifier)), shown_name(identifier)
+
+
+@given(PIECES, st.sampled_from(["", "; it is long", ", and so on"]))
+def test_a_sentence_calls_a_chunk_as_a_list_does(identifier, rest):
+    told = with_names(f"all that it says stands in {identifier}{rest}")
+    assert told == f"all that it says stands in {shown_name(identifier)}{rest}"
+    assert with_names(told) == told
 
 
 @given(st.lists(TURNS, min_size=2, max_size=12, unique=True))

@@ -111,6 +111,9 @@ def test_a_long_passage_is_shown_as_a_window_with_its_headings(tmp_path):
     assert told.startswith(f"windows: {len(windows)} passages are shown in part, ")
     key = ask_and_keep(space, QUESTION)
     assert replay_prompt(space, key).verdict == "identical"
+    for row in cut:
+        (verdict,) = why_not(space, row.chunk_id, key).verdicts
+        assert verdict.kept and verdict.reason.endswith(f"; {row.reason}")
     assert not ask(space, QUESTION, settings=FULL).extras.windows
 
 

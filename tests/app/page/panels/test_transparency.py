@@ -117,6 +117,18 @@ def test_the_decisions_are_filtered(page):
         assert sorted(shown["chunk_id"]) == sorted(wanted)
 
 
+def test_the_decisions_say_what_is_answered_and_what_was_left_out(page):
+    click(ask(page), "Run all")
+    prompt = desk(page).last.prompt
+    told = transparency.told_of(prompt)
+    assert [line.split(":")[0] for line in told][: len(prompt.extras.answers)] == [
+        f"{answer.piece_id} {answer.word}" for answer in prompt.extras.answers
+    ]
+    ended = [d for d in prompt.extras.decisions if d.rule == "evidence_ends"]
+    assert any(f"ends: {len(ended)} passages" in line for line in told) == bool(ended)
+    assert any("\n".join(told) == text.value for text in page.text)
+
+
 def chosen_passage(page):
     return [code.value for code in page.code]
 
