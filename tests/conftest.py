@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
 import os
@@ -46,6 +47,18 @@ def pytest_configure(config):
     named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
     if not (named or config.option.markexpr or config.option.keyword):
         config.option.markexpr = "not slow"
+
+
+def pytest_xdist_auto_num_workers():
+    """Start one worker more than there are cores: tests wait for servers a fifth of their time."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_collection_finish():
+    """Look less often for dead cycles, and not among the modules: a tenth of the time of all."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)  # before marks select

@@ -132,7 +132,7 @@ def changed_settings() -> dict[str, Any]:
     state = st.session_state
     chosen = {
         str(key).removeprefix(SETTING): value
-        for key, value in state.items()
+        for key, value in state.to_dict().items()  # at once: each key alone is a search
         if str(key).startswith(SETTING)
     }
     before = configured().chain()  # merged once, not once a control

@@ -27,6 +27,7 @@ from ragstream_core.maps.chunk_map import (
 from ragstream_core.maps.drawing import PALETTE, draw
 from ragstream_core.maps.figures import histogram, norms, repeated
 from ragstream_core.maps.projection import pca, project_vectors, usable_perplexity
+from tests.lengths import by_length
 
 ROOT = Path(__file__).parents[3]
 
@@ -94,7 +95,8 @@ def test_pca_keeps_the_direction_of_the_largest_variance_first():
     assert np.allclose(points[:, 0], rows[:, 2], atol=0.01)
 
 
-@pytest.mark.parametrize("rows", [4, 5, 12])
+@pytest.mark.sweep
+@pytest.mark.parametrize("rows", by_length([4], [4, 5, 12], [4, 5, 12]))
 def test_tsne_of_very_few_repeats(rows):
     vectors = unit(np.random.default_rng(rows), rows)
     width = usable_perplexity(30.0, rows)

@@ -11,8 +11,10 @@ from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.fingerprints import NotExportable, recipe_of
 from ragstream_core.models.embedders.onnx_encoder import OnnxEmbedder, known_export
 from ragstream_core.models.embedders.sentence_transformers import SentenceTransformerEmbeddings
+from tests.lengths import by_length
 from tests.unit.models.embedders.test_prefixes import build
 
+POOLINGS = ["org/mean", "org/cls", "org/max"]
 TEXTS = ["a b c", "wing flow", "wing " * 150, ""]
 
 
@@ -54,7 +56,8 @@ def opened(models, model, backend="onnx", **options):
     )
 
 
-@pytest.mark.parametrize("model", ["org/mean", "org/cls", "org/max"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("model", by_length(["org/cls"], POOLINGS, POOLINGS))
 def test_an_export_gives_the_vectors_of_the_models_own_library(models, model):
     ours = opened(models, model)
     own = opened(models, model, "sentence_transformers")
