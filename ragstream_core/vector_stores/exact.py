@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import DuplicateId
+from ragstream_core.vector_stores.model_stamp import require_new
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -44,12 +44,7 @@ class ExactStore:
         rows = np.asarray(vectors, dtype=np.float32)
         if rows.shape != (len(ids), self._rows.shape[1]):
             raise ValueError(f"shape {rows.shape} for {len(ids)} ids")
-        twice = set(ids) & set(self._ids)
-        if twice or len(set(ids)) < len(ids):
-            raise DuplicateId(
-                f"ids already exist or are given twice: {', '.join(sorted(twice)[:3])}",
-                hint="delete them first",
-            )
+        require_new(ids, set(self._ids))
         self._ids = [*self._ids, *ids]
         self._rows = np.concatenate([self._rows, rows])
 

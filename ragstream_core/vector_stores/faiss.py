@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import DuplicateId, IntegrityError
+from ragstream_core.errors import IntegrityError
 from ragstream_core.platform import extras
 from ragstream_core.platform.files import replace_bytes, replace_text
 from ragstream_core.records.identity import digest_of, sha256_hex
-from ragstream_core.vector_stores.model_stamp import ModelStamp
+from ragstream_core.vector_stores.model_stamp import ModelStamp, require_new
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -68,12 +68,7 @@ class FaissStore:
         """
         if vectors.shape != (len(ids), self._stamp.dimension):
             raise ValueError(f"shape {vectors.shape} for {len(ids)} ids")
-        twice = set(ids) & set(self._ids)
-        if twice or len(set(ids)) < len(ids):
-            raise DuplicateId(
-                f"ids already exist or are given twice: {', '.join(sorted(twice)[:3])}",
-                hint="delete them first",
-            )
+        require_new(ids, set(self._ids))
         if len(ids):
             self._index.add(_contiguous(vectors))
             self._ids = [*self._ids, *ids]

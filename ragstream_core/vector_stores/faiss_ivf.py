@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragstream_core.errors import DuplicateId, IntegrityError
+from ragstream_core.errors import IntegrityError
 from ragstream_core.platform import array_file
 from ragstream_core.platform.files import replace_bytes, write_blocks
 from ragstream_core.retrieval.scoring import exact_cosines, top
 from ragstream_core.vector_stores.ivf import I64, engine, is_outgrown, train
 from ragstream_core.vector_stores.ivf_file import Entries, IvfFile, blocks
-from ragstream_core.vector_stores.model_stamp import ModelStamp
+from ragstream_core.vector_stores.model_stamp import ModelStamp, require_new
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -78,12 +78,7 @@ class FaissIvfStore:
         """
         if vectors.shape != (len(ids), self._stamp.dimension):
             raise ValueError(f"shape {vectors.shape} for {len(ids)} ids")
-        twice = [i for i in ids if i in self._live]
-        if twice or len(set(ids)) < len(ids):
-            raise DuplicateId(
-                f"ids already exist or are given twice: {', '.join(sorted(twice)[:3])}",
-                hint="delete them first",
-            )
+        require_new(ids, self._live)
         first = len(self._names)
         self._names += ids
         self._live |= {identifier: first + i for i, identifier in enumerate(ids)}

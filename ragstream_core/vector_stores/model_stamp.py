@@ -1,13 +1,34 @@
-"""Which model a vector store was built by: written into the store, compared when it is opened."""
+"""What every vector store refuses: vectors of another model, and ids that it has already.
+
+Which model a store was built by is written into it, and compared when it is opened.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ragstream_core.errors import ModelMismatch, RunCommand
+from ragstream_core.errors import DuplicateId, ModelMismatch, RunCommand
 from ragstream_core.records.identity import Json
+
+
+def require_new(ids: Sequence[str], live: Container[str]) -> None:
+    """Refuse rows that are there already.
+
+    Args:
+        ids: Of the new rows.
+        live: Ids of the store, or those of them that are among the new ones.
+
+    Raises:
+        DuplicateId: An id is live already, or given twice.
+    """
+    twice = sorted(identifier for identifier in set(ids) if identifier in live)
+    if twice or len(set(ids)) < len(ids):
+        raise DuplicateId(
+            f"ids already exist or are given twice: {', '.join(twice[:3])}",
+            hint="delete them first",
+        )
 
 
 @dataclass(frozen=True, slots=True)

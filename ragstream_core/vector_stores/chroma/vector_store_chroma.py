@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import DuplicateId, StoreFailed
+from ragstream_core.errors import StoreFailed
 from ragstream_core.vector_stores.chroma.names import Metadata
 from ragstream_core.vector_stores.chroma.store import ChromaHit, ChromaVectorStoreBase
+from ragstream_core.vector_stores.model_stamp import require_new
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -84,12 +85,7 @@ class VectorStoreChroma(ChromaVectorStoreBase):
         Raises:
             DuplicateId: An id is live already, or given twice; nothing was added.
         """
-        twice = self.live(ids)
-        if twice or len(set(ids)) < len(ids):
-            raise DuplicateId(
-                f"ids already exist or are given twice: {', '.join(sorted(twice)[:3])}",
-                hint="delete them first",
-            )
+        require_new(ids, self.live(ids))
         for start in range(0, len(ids), self._batch):
             part = slice(start, start + self._batch)
             self._collection.add(
