@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.prompts.exchanges import AgentsUsage
     from ragstream_core.services.eval_gold import GoldReport
+    from ragstream_core.services.search import SearchHit
     from ragstream_core.wiring.ingestion import ProjectStatus
 
 MAX_SHOWN = 12
@@ -217,21 +218,21 @@ def answer_facts(answer: Answer) -> list[str]:
     return [*parts, f"go on with --session {answer.session}"] if answer.session else parts
 
 
-def print_search(rows: Sequence[Mapping[str, Any]], least: float) -> None:
+def print_search(hits: Sequence[SearchHit], least: float) -> None:
     """Print the hits, best first: where each is, its scores, and its first words.
 
     Args:
-        rows: The hits.
+        hits: What was found.
         least: The least cosine of a hit.
     """
-    for rank, row in enumerate(rows, start=1):
-        where = printable(shown_name(row["chunk_id"]))
-        scores = f"dense {row['dense']:.3f} · lexical {row['lexical']:.2f}"
-        typer.echo(f"{rank:>3}  {row['score']:.3f}  {where}  ({scores})")
-        typer.echo(f"     {one_line(str(row['snippet']))[:SNIPPET_CHARS]}")
-        if row.get("location"):
-            typer.echo(f"     in place: {printable(row['location'])}")
-    if not rows:
+    for rank, hit in enumerate(hits, start=1):
+        where = printable(shown_name(hit.chunk_id))
+        scores = f"dense {hit.dense:.3f} · lexical {hit.lexical:.2f}"
+        typer.echo(f"{rank:>3}  {hit.score:.3f}  {where}  ({scores})")
+        typer.echo(f"     {one_line(hit.snippet)[:SNIPPET_CHARS]}")
+        if hit.location:
+            typer.echo(f"     in place: {printable(hit.location)}")
+    if not hits:
         below = f" with a cosine of {least:g} or more (retrieval.min_score)" if least > -1 else ""
         note(f"nothing found{below}; `ragstream status` shows what is indexed")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.quality_gate import GateVerdict
+    from ragstream_core.records.identity import Json
 
 FILE_KEYS = ("scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped")
 
@@ -75,7 +76,7 @@ class IngestionStats:
         shared = ("shared",) if "shared" in self.chunks else ()
         return ("embedded", *shared, "reused", "live")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the JSON form: the documented keys first, details after them."""
         return {
             "project": self.project,
@@ -139,6 +140,6 @@ class HistoryStats:
     model_seconds: float = 0.0
     warnings: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the numbers as plain JSON values."""
         return {**asdict(self), "warnings": list(self.warnings)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.prompts.blocks import injected
 from ragstream_core.prompts.chain import OPS, last_op, run_chain, step_of
@@ -191,7 +191,7 @@ def prompt_json(
     cost_usd: float | None,
     warnings: Sequence[str],
     timings_ms: Mapping[str, float],
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Return the documented JSON form of a prompt.
 
     Args:

@@ -96,13 +96,10 @@ def with_edits(workspace: Workspace, prompt: SuperPrompt, reference: str) -> Sup
     )
 
 
-def doubts(
-    workspace: Workspace, prompt: SuperPrompt, *, quoted: Callable[[str], str] = str
-) -> list[str]:
+def doubts(prompt: SuperPrompt, *, quoted: Callable[[str], str] = str) -> list[str]:
     """Say what a person should know before a Super-Prompt is taken away; nothing is refused.
 
     Args:
-        workspace: Its settings hold.
         prompt: At any stage.
         quoted: Makes names of files harmless where the lines are shown.
 

@@ -349,7 +349,7 @@ class _Import:
             turn = turn_of(found, exchange, now=self.now)
             if not (turn.user_text + turn.assistant_text).strip():
                 continue
-            if not exchange.is_finished and self._may_grow(found, turn):
+            if not exchange.is_finished and self._may_grow(found):
                 yield "unfinished", turn
             elif id_digest(turn.id) in self.known:
                 yield "existing", turn
@@ -358,7 +358,7 @@ class _Import:
                 is_label = bool(self.project) or label in self.projects
                 yield "added", replace(turn, projects=(label,) if is_label else ())
 
-    def _may_grow(self, found: Conversation, turn: Turn) -> bool:
+    def _may_grow(self, found: Conversation) -> bool:
         times = [message.timestamp for message in found.messages if message.timestamp]
         newest = max(times, default="")
         return bool(iso_time(newest)) and (self.now - dt.datetime.fromisoformat(newest) < SETTLED)

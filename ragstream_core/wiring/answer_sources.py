@@ -65,7 +65,7 @@ def from_gold(
     """
     for nth, question in enumerate(questions):
         prompt = _prompt(workspace, project, question.question)
-        issued = _issued(workspace, prompt)
+        issued = _issued(prompt)
         try:
             answer = _asked(workspace, prompt) if ask else _extract(prompt, issued)
         except (ChatFailed, Refused) as error:
@@ -139,7 +139,7 @@ def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> Ans
             hint=("add ", AddOption("-p PROJECT"), ": it is asked the question"),
         )
     elif not issued:
-        issued = _issued(workspace, _prompt(workspace, project, line.question))
+        issued = _issued(_prompt(workspace, project, line.question))
     return Answered(line.question, line.answer, issued, line.right, "file", number)
 
 
@@ -167,7 +167,7 @@ def _recorded(
         prompt = rerun(workspace, inputs, RecordedAnswers.of(record))
     except RagstreamError as error:
         return Skipped(where, error.message)
-    issued = _issued(workspace, prompt)
+    issued = _issued(prompt)
     said = _extract(prompt, issued) if answer is None else answer
     return Answered(inputs.text, said, issued, (), origin, 0)
 
@@ -178,7 +178,7 @@ def _prompt(workspace: Workspace, project: str, question: str) -> SuperPrompt:
     )
 
 
-def _issued(workspace: Workspace, prompt: SuperPrompt) -> dict[str, Issued]:
+def _issued(prompt: SuperPrompt) -> dict[str, Issued]:
     shown = settings_at(inputs_of(prompt), OPS[-1]).prompt.recent_history
     return issued_by(prompt, history=shown)
 

@@ -126,13 +126,13 @@ def search(
 
         print_context(workspace, text, list(named), separator=separator, task=task, as_json=as_json)
         return
-    rows = ranked(workspace, text, named, k=k).to_json()
+    found = ranked(workspace, text, named, k=k)
     if as_json:
-        emit_json(rows)
+        emit_json(found.to_json())
         return
     from ragstream_app.output.tables import print_search
 
-    print_search(rows, workspace.config.settings.retrieval.min_score)
+    print_search(found, workspace.config.settings.retrieval.min_score)
 
 
 RERUN_EPILOG = """**Examples**

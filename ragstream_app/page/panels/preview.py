@@ -15,7 +15,6 @@ from ragstream_app.page.panels.shared import (
     report,
     reported_errors,
     super_prompt_key,
-    workspace,
 )
 from ragstream_app.page.prompt_session import edit, revert
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
@@ -233,7 +232,7 @@ def _doubts(step: RecordedPrompt) -> None:
     """Say which secrets the text seems to hold, and what an edit did to structure and budget."""
     from ragstream_core.services.edit_prompt import doubts
 
-    said = doubts(workspace(), step.prompt, quoted=literal)
+    said = doubts(step.prompt, quoted=literal)
     if said:
         st.warning("  \n".join(said))  # our own words, and names made harmless
 

@@ -261,7 +261,7 @@ def test_secrets_typed_into_the_text_are_found_before_it_is_sent(workspace):
     key = "AKIA" + "QX7PLM2ZR5T9VB3N"
     made, _, _ = rewritten(workspace, words=f"My key is {key}\n")
     assert prepare(workspace, made, model=Remote()).secrets
-    (said,) = edit_prompt.doubts(workspace, made, quoted=lambda text: f"<{text}>")
+    (said,) = edit_prompt.doubts(made, quoted=lambda text: f"<{text}>")
     assert "secrets: <aws-key in " in said and key not in said
 
 
@@ -273,16 +273,14 @@ def unbarred(text):
 
 def test_doubts_name_broken_structure_and_the_budget_and_nothing_else(workspace):
     prompt = built(workspace)
-    assert edit_prompt.doubts(workspace, prompt) == []
+    assert edit_prompt.doubts(prompt) == []
     fine, _, _ = rewritten(workspace)
-    assert edit_prompt.doubts(workspace, fine) == []
+    assert edit_prompt.doubts(fine) == []
     text = prompt.extras.super_prompt
     broken = edited(prompt, {SUPER_PROMPT: unbarred(text)})
-    assert any(
-        "line" in said and "structure" in said for said in edit_prompt.doubts(workspace, broken)
-    )
+    assert any("line" in said and "structure" in said for said in edit_prompt.doubts(broken))
     long = edited(prompt, {SUPER_PROMPT: text + "word " * 20_000})
-    assert [said for said in edit_prompt.doubts(workspace, long) if "budget of 6,000" in said]
+    assert [said for said in edit_prompt.doubts(long) if "budget of 6,000" in said]
     assert long.extras.token_tree.total > 15_000
 
 
