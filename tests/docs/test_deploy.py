@@ -1,0 +1,153 @@
+"""What `deploy/` says works: plain commands, the compose file and the Dockerfile agree."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ragstream_core.config import AppConfig
+from ragstream_core.platform import extras
+from tests.processes import free_port, until
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+WAIT_S = 240
+
+
+def procfile():
+    lines = (DEPLOY / "Procfile").read_text().splitlines()
+    return {name: shlex.split(command) for name, _, command in (x.partition(": ") for x in lines)}
+
+
+def shared_environment():
+    lines = (DEPLOY / "ragstream.env").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def compose():
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+
+
+def instructions():
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [tuple(line.strip().split(None, 1)) for line in lines]
+
+
+def test_the_compose_file_runs_the_plain_commands_with_their_environment():
+    services = compose()["services"]
+    assert set(services) == {*procfile(), "postgres", "redis"}
+    for name, command in procfile().items():
+        service = services[name]
+        assert service["command"] == command
+        assert service["env_file"] == "ragstream.env"
+        assert set(service["environment"]) == {"PGPASSWORD"}
+        assert service["volumes"] == ["data:/data"] and service["network_mode"] == "host"
+        assert set(service["depends_on"]) == {"postgres", "redis"}
+        assert "test" in service["healthcheck"]
+    assert set(compose()["volumes"]) == {"data", "postgres", "redis"}
+    for name in ("postgres", "redis"):  # nothing of it is open to the network
+        assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
+        assert services[name]["healthcheck"]["test"]
+
+
+def test_every_variable_is_a_setting_and_no_file_holds_a_password(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name, value in shared_environment().items():
+        monkeypatch.setenv(name, value)
+    config = AppConfig.load()
+    assert config.settings.dagster.max_runs == 4
+    for section, key in (("dagster", "storage"), ("embeddings", "shared"), ("vector_store", "url")):
+        found = getattr(getattr(config.settings, section), key).get_secret_value()
+        assert found.startswith("postgresql://ragstream@127.0.0.1")
+    for path in DEPLOY.iterdir():
+        assert not re.search(r"//[^/@\s]*:[^/@\s]+@", path.read_text()), path
+    passwords = [
+        value
+        for service in compose()["services"].values()
+        for key, value in service.get("environment", {}).items()
+        if "PASSWORD" in key
+    ]
+    assert passwords and set(passwords) == {"${POSTGRES_PASSWORD:?choose one}"}
+
+
+def test_the_image_runs_as_nobody_special_and_copies_what_is_here():
+    found = instructions()
+    kinds = [kind for kind, _ in found]
+    assert kinds[0] == "FROM" and set(kinds) <= {
+        "FROM", "ARG", "RUN", "COPY", "USER", "ENV", "WORKDIR", "VOLUME", "HEALTHCHECK", "CMD",
+    }  # fmt: skip
+    first = dict(reversed(found))
+    assert first["USER"] == "ragstream" and kinds.index("USER") < kinds.index("CMD")
+    assert "RUN" not in kinds[kinds.index("USER") :]
+    assert first["VOLUME"] == '["/data"]' and "HEALTHCHECK" in kinds
+    wanted = first["ARG"].removeprefix("EXTRAS=").split(",")
+    known = {*extras.EXTRAS, "s3"}
+    assert set(wanted) <= known and "distributed" in wanted
+    (source,) = [argument.split()[0] for kind, argument in found if kind == "COPY"]
+    assert source == "." and (ROOT / "constraints.txt").is_file()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {".git", ".env", "deploy/.env", "ragstream.yaml", "data/*"} <= set(ignored)
+
+
+@pytest.mark.slow
+def test_the_plain_commands_run_side_by_side(database, tmp_path):
+    ports = {name: free_port() for name in ("web", "page", "api")}
+    env = {
+        **os.environ,
+        **{name: database for name in shared_environment() if "STORAGE" in name or "URL" in name},
+        "RAGSTREAM_EMBEDDINGS__SHARED": database,
+        "RAGSTREAM_DAGSTER__MAX_RUNS": "4",
+        "RAGSTREAM_EMBEDDINGS__BACKEND": "hashed",
+        "RAGSTREAM_DATA_DIR": str(tmp_path / "data"),
+        "RAGSTREAM_DAGSTER__PORT": str(ports["web"]),
+        "RAGSTREAM_PAGE__PORT": str(ports["page"]),
+        "RAGSTREAM_API__PORT": str(ports["api"]),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }  # fmt: skip
+    assert set(shared_environment()) <= set(env)
+    running = {}
+    try:
+        for name, command in procfile().items():
+            log = (tmp_path / f"{name}.log").open("wb")
+            running[name] = subprocess.Popen(
+                command, env=env, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
+            )
+        for name, path in (("web", "server_info"), ("page", "_stcore/health"), ("api", "health")):
+            address = f"http://127.0.0.1:{ports[name]}/{path}"
+            assert until(lambda a=address: answers(a), WAIT_S), said(tmp_path, name)
+        assert until(lambda: alive(tmp_path, env, database), WAIT_S), said(tmp_path, "daemon")
+        assert {name for name, one in running.items() if one.poll() is not None} == set()
+    finally:
+        for one in running.values():
+            if one.poll() is None:
+                os.killpg(one.pid, signal.SIGTERM)
+        for one in running.values():
+            one.wait(WAIT_S)
+
+
+def answers(address):
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def alive(folder, env, database):
+    """Ask as the health check of the daemon does."""
+    asking = {**env, "DAGSTER_HOME": str(folder / "data" / "dagster_home")}
+    asking["DAGSTER_POSTGRES_URL"] = f"postgresql+psycopg2://{database.partition('://')[2]}"
+    command = ["dagster-daemon", "liveness-check"]
+    return subprocess.run(command, env=asking, cwd=folder, capture_output=True).returncode == 0
+
+
+def said(folder, name):
+    return (folder / f"{name}.log").read_text()[-3000:]
