@@ -92,7 +92,7 @@ def up(
     write_config: Annotated[
         bool,
         typer.Option(
-            "--config", metavar="", help="Only write Dagster's instance files, and say where."
+            "--write-config", metavar="", help="Only write Dagster's instance files, and say where."
         ),
     ] = False,
 ) -> None:
