@@ -17,6 +17,7 @@ from ragstream_assets.document_assets import (
     ingest,
     ingest_documents,
 )
+from ragstream_assets.embed_texts_job import embed_texts
 from ragstream_assets.evaluation_assets import (
     ask_gold_questions,
     draw_heat_map,
@@ -39,7 +40,7 @@ from ragstream_assets.io_managers import STAGE_JSON, stage_json
 from ragstream_assets.map_asset import draw_map, draw_project_map
 from ragstream_assets.query_job import build_prompt
 from ragstream_assets.remote_assets import mirror, sync_documents
-from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.resources import WorkerResource, WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor, journal_sensor
 from ragstream_assets.test_spec_assets import test_spec, test_spec_check, write_test_spec
@@ -75,6 +76,7 @@ defs = dg.Definitions(
     jobs=[
         draw_map,
         ingest_documents,
+        embed_texts,
         sync_documents,
         build_prompt,
         answer_question,
@@ -90,6 +92,7 @@ defs = dg.Definitions(
     sensors=[folder_sensor, journal_sensor, facts_sensor, agent_logs_sensor],
     resources={
         "workspace": WorkspaceResource(),
+        "worker": WorkerResource(),
         STAGE_JSON: stage_json,
         IN_MEMORY: dg.mem_io_manager,
     },

@@ -14,15 +14,16 @@ from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.ports import PhaseProgress
 
 
-def failure(said: str, next_: str = "") -> dg.Failure:
+def failure(said: str, next_: str = "", *, again: bool = False) -> dg.Failure:
     """Return what a step raises to say what is wrong and what to do next, in the first two lines.
 
     Args:
         said: What is wrong, and where.
         next_: What to do; empty if that is not known.
+        again: Whether the step's retry policy may run it again.
     """
     text = f"{said}\nnext: {next_}" if next_ else said
-    return dg.Failure(text, metadata={"next": next_ or "-"}, allow_retries=False)
+    return dg.Failure(text, metadata={"next": next_ or "-"}, allow_retries=again)
 
 
 def chosen(context: dg.AssetExecutionContext, what: str = "project") -> list[str]:
@@ -44,7 +45,7 @@ def chosen(context: dg.AssetExecutionContext, what: str = "project") -> list[str
 
 
 @contextlib.contextmanager
-def short_errors(run_id: str = "") -> Iterator[None]:
+def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
     """Turn whatever is raised inside into a Dagster failure without foreign text.
 
     A message from below may quote a prompt or a document, and Dagster would keep it.
@@ -52,6 +53,7 @@ def short_errors(run_id: str = "") -> Iterator[None]:
     Args:
         run_id: The run whose recorder gets the error itself; empty for work that comes after the
             commit: it never makes an ingest fail that has been committed.
+        again: Whether the step's retry policy may run it again.
 
     Raises:
         Failure: Our message and what to do next, or the bare type of an unexpected error.
@@ -62,9 +64,9 @@ def short_errors(run_id: str = "") -> Iterator[None]:
         if run_id:
             outcome(run_id).error = error
         if isinstance(error, RagstreamError):
-            raise failure(error.message, error.hint) from None
-        again = "run it with --no-record --traceback to see it" if run_id else ""
-        raise failure(f"{type(error).__name__}: unexpected", again) from None
+            raise failure(error.message, error.hint, again=again) from None
+        look = "run it with --no-record --traceback to see it" if run_id else ""
+        raise failure(f"{type(error).__name__}: unexpected", look, again=again) from None
 
 
 LOG_EVERY_S = 10.0

@@ -10,7 +10,7 @@ from ragstream_assets.reconcile import process_tags
 from ragstream_core.config import AppConfig, quiet_environment
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
-KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared")
+KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared", "embeddings.broker")
 """Explicit settings that never go into run config: stated otherwise, or secret."""
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -51,6 +51,16 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             quiet_environment()
             _workspaces[key] = open_workspace(self.data_dir or None, explicit=dict(self.settings))
         return _workspaces[key]
+
+
+class WorkerResource(WorkspaceResource):
+    """The data root of the process that a step runs in, which may be on another machine.
+
+    Its death ends no run: the run belongs to the process that launched it.
+    """
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Name nothing."""
 
 
 def adopt(workspace: Workspace) -> dict[str, Any]:

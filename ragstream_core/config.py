@@ -217,6 +217,11 @@ def child_environment(config: AppConfig) -> dict[str, str]:
     }
 
 
+def adopt_environment(config: AppConfig) -> None:
+    """Let what this process loads later read these settings too, and its children, see above."""
+    os.environ.update(child_environment(config))
+
+
 def chosen_environment(names: Iterable[str]) -> dict[str, str]:
     """Return the variables of these names that are set, for a program that may see no others."""
     return {name: os.environ[name] for name in names if name in os.environ}

@@ -57,6 +57,9 @@ class PostgresServer:
             shutil.chown(self._data, "nobody", "nogroup")
         self._run("initdb", "-D", self._data, "-U", "ragstream", "-E", "UTF8", "--no-sync",
                   "--locale=C", "--auth=trust")  # fmt: skip
+        if host != "127.0.0.1":
+            with (self._data / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all samenet trust\n")
         self.start()
         self.create("ragstream")
 
@@ -157,6 +160,8 @@ class RedisServer:
     def start(self) -> None:
         """Start the server and wait until it listens."""
         keep = ["--appendonly", "yes"] if self._kept else ["--save", ""]
+        if self.host != "127.0.0.1":
+            keep += ["--protected-mode", "no"]
         log = self.folder / "redis.log"
         with log.open("ab") as out:
             self._process = subprocess.Popen(

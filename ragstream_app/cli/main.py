@@ -40,6 +40,7 @@ from ragstream_app.cli.commands import (
     trace,
     up,
     weather,
+    worker,
 )
 from ragstream_app.cli.commands.inspect import NEIGHBORS_EPILOG, TSNE_EPILOG, neighbors, tsne
 from ragstream_app.cli.commands.inspect import inspect as inspect_index
@@ -108,6 +109,7 @@ _add(app, "spec", spec.spec, spec.SPEC_EPILOG)
 _add(app, "keep", care.keep)
 _add(app, "weather", weather.weather, weather.WEATHER_EPILOG)
 _add(app, "up", up.up)
+_add(app, "worker", worker.worker, worker.WORKER_EPILOG)
 _add(app, "serve", serve.serve, serve.SERVE_EPILOG)
 _add(app, "password", up.password)
 _add(app, "doctor", explain.doctor)

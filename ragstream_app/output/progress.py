@@ -27,7 +27,7 @@ AFTER_COMMIT = {
 }
 """What goes on in a phase after the commit, for people; from there on nothing is left to stop."""
 
-_UNITS = {"read": "files", "embed": "chunks"}
+_UNITS = {"read": "files", "embed": "chunks", "workers": "batches by workers"}
 
 
 @contextmanager

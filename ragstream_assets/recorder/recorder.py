@@ -50,9 +50,13 @@ def record_ingest(
     verify: bool = False,
     rebuild: bool = False,
     accept_missing: bool = False,
+    fan_out: bool = False,
     progress: PhaseProgress | None = None,
 ) -> tuple[IngestionStats, str]:
     """Ingest a project as a Dagster run; return what it did and the run, empty if there is none.
+
+    Workers are asked to embed the texts before if `fan_out` says so, or there are so many of them
+    as `embeddings.fan_out_at` says and a broker is set; what they do not, the ingest does.
 
     Raises:
         RagstreamError: As `ingest_project`.
@@ -61,6 +65,7 @@ def record_ingest(
     unchanged = None if thorough else ingestion.unchanged(workspace, project)
     if unchanged is not None:
         return unchanged, ""
+    not_fanned = _fan_out(workspace, project, rebuild, wanted=fan_out, progress=progress)
     problem, left = "", RunOutcome(progress=progress)
     tags = {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"}
     recording = Recording("ingest_documents", tags=tags) if is_on(workspace) else None
@@ -77,9 +82,28 @@ def record_ingest(
         )  # fmt: skip
     else:
         stats = replace(left.stats, after_commit_s=time.perf_counter() - left.ingested_at)
-    warnings = (f"{UNRECORDED}{problem}",) if problem else ()
+    said = (f"{UNRECORDED}{problem}" if problem else "", not_fanned)
+    warnings = tuple(filter(None, said))
     run_id = recording.run_id if recording and not problem else ""
     return replace(stats, warnings=(*stats.warnings, *warnings)), run_id
+
+
+def _fan_out(
+    workspace: Workspace,
+    project: str,
+    rebuild: bool,
+    *,
+    wanted: bool,
+    progress: PhaseProgress | None,
+) -> str:
+    """Have workers embed what an ingest needs; return what is to be said about it, or nothing."""
+    if not (wanted or workspace.config.settings.embeddings.broker.get_secret_value()):
+        return ""
+    from ragstream_assets.recorder import fan_out
+
+    if not (wanted or (is_on(workspace) and fan_out.is_due(workspace, project))):
+        return ""
+    return fan_out.fan_out(workspace, project, rebuild=rebuild, progress=progress).warning
 
 
 def record_prompt(

@@ -155,7 +155,7 @@ def _execute(
                 raise KeyboardInterrupt
     finally:
         run_outcomes.forget(run.run_id)
-    problem = "; ".join(_said(event) for event in result.all_events if event.is_step_failure)
+    problem = "; ".join(said(event) for event in result.all_events if event.is_step_failure)
     if not problem and not result.success:
         problem = f"run {run.run_id} failed before its first step; its log in Dagster says why"
     if is_orphan and not problem:
@@ -163,7 +163,7 @@ def _execute(
     return problem
 
 
-def _said(event: "DagsterEvent") -> str:
+def said(event: "DagsterEvent") -> str:
     """Return which step failed, why and what to do next, in our own words only."""
     ours = event.step_failure_data.user_failure_data
     why, _, next_ = (ours.description or "" if ours else "").partition("\nnext: ")

@@ -18,13 +18,14 @@ from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, commit, repair
 from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.rows import TRUNCATED, Generation, ScanStamp
+from ragstream_core.ingestion.coming_texts import ComingTexts, GiveTexts, read_store
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
 from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder
-from ragstream_core.ingestion.staging import Stager, chunked
+from ragstream_core.ingestion.staging import Stager, chunked, throttled
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
 from ragstream_core.records.identity import digest_of
@@ -73,20 +74,8 @@ class Ingest:
             RagstreamError: Staging, verification or the commit failed; nothing was committed.
         """
         newest = self.store.latest()
-        self._refuse_other_model(newest)
-        db = self.store.db
-        last = catalog_read.last_scan(db)
-        files = catalog_read.live_files(db, newest.n) if newest else {}
-        recorded = Recorded(files, catalog_read.signatures(db), last.started_ns)
-        found = self._found(recorded)
         again = self.store.damaged_texts() if self.config.verify else ()
-        seen = Surveyor(
-            self.loader,
-            recorded,
-            self._depth(newest, last, again),
-            take=self._take,
-            progress=self.progress,
-        ).survey(found)
+        found, seen = self.survey(newest, again)
         self.stager.finish()
         self.progress("verify", 0, self.stager.staged)
         thorough = self.config.verify or self.config.rebuild
@@ -103,6 +92,30 @@ class Ingest:
             warnings += self._repair_rest()
         stats = self._stats(found, seen, made, verdict)
         return replace(stats, committed=committed, warnings=(*warnings, *stats.warnings))
+
+    def survey(self, newest: Generation | None, again: Collection[str] = ()) -> tuple[Scan, Survey]:
+        """Read what may have changed and give its chunks to the stager; changes nothing.
+
+        Args:
+            newest: The newest committed generation.
+            again: Paths of files that are read whatever their signatures say.
+
+        Returns:
+            What is there, and what became of it.
+
+        Raises:
+            ModelMismatch: The store was built by another model and ``rebuild`` is off.
+            RagstreamError: Staging failed.
+        """
+        self._refuse_other_model(newest)
+        db = self.store.db
+        last = catalog_read.last_scan(db)
+        files = catalog_read.live_files(db, newest.n) if newest else {}
+        recorded = Recorded(files, catalog_read.signatures(db), last.started_ns)
+        found = self._found(recorded)
+        depth = self._depth(newest, last, again)
+        surveyor = Surveyor(self.loader, recorded, depth, take=self._take, progress=self.progress)
+        return found, surveyor.survey(found)
 
     def _found(self, recorded: Recorded) -> Scan:
         """Return what is there; the documents of a folder that is missing are not gone.
@@ -237,9 +250,6 @@ def _require_documents(documents: DocumentTree, project: str, config: IngestionC
         documents.require_present(documents.missing(), project, all_of_them=config.rebuild)
 
 
-_PROGRESS_EVERY_S = 0.25
-
-
 def index_fingerprint(embed_fp: str, chunker_version: str, parsers: str = PARSERS_VERSION) -> str:
     """Return the digest of everything but the documents that shapes an index's rows."""
     return digest_of({"embed_fp": embed_fp, "chunker": chunker_version, "parsers": parsers})
@@ -286,7 +296,7 @@ class IngestionManager:
         self._index_root = index_root
         self._embedder = embedder
         self._chunkers = chunkers
-        self._progress = _throttled(progress)
+        self._progress = throttled(progress)
         self._gate = gate
         self._pinned = pinned
         self._clock = clock
@@ -312,36 +322,14 @@ class IngestionManager:
             OperationFailed: Disk full; what was embedded so far is kept.
         """
         began = time.perf_counter()
-        chunker = self._chunkers(config.profile)
-        loader = DocumentLoader(
-            self._doc_root,
-            "" if config.flat else project_name,
-            rules=config.rules,
-            reading=reading_of(config),
-            documents=config.documents,
-            clock=self._clock,
-        )
-        _require_documents(loader.documents, project_name, config)  # else an index is left behind
+        chunker, loader = self._reader(project_name, config)
         with open_catalog(
             self._index_root / project_name,
             rebuild=config.rebuild,
             pinned=partial(self._pinned, project_name),
         ) as store:
             stager = Stager(store, self._embedder, progress=self._progress)
-            task = Ingest(
-                project_name,
-                store,
-                loader,
-                config=config,
-                stager=stager,
-                chunker=chunker,
-                index_fp=index_fingerprint(
-                    self._embedder.fingerprint, chunker.version, config.parsers
-                ),
-                embed_fp=self._embedder.fingerprint,
-                progress=self._progress,
-                gate=self._gate,
-            )
+            task = self._task(project_name, config, stager, chunker, loader)
             with kept_engines():
                 stats = task.run(self._clock())
         return replace(
@@ -352,17 +340,59 @@ class IngestionManager:
             device=str(getattr(self._embedder, "device", "")),
         )
 
+    def coming_texts(
+        self, project_name: str, config: IngestionConfig, give: GiveTexts, *, batch_texts: int
+    ) -> None:
+        """Hand over the texts that an ingest would embed now; writes nothing, takes no lock.
 
-def _throttled(progress: PhaseProgress | None) -> PhaseProgress:
-    """Call ``progress`` a few times a second at most, and for every new phase."""
-    last_phase, last_time = "", 0.0
+        Args:
+            project_name: Name of its folder below ``doc_root``.
+            config: Settings, as for `run`.
+            give: Called with hash → text, each text once.
+            batch_texts: How many at a time; the last time it may be fewer.
 
-    def report(phase: str, done: int, total: int) -> None:
-        nonlocal last_phase, last_time
-        now = time.monotonic()
-        due = phase != last_phase or done == total or now - last_time >= _PROGRESS_EVERY_S
-        if progress is not None and due:
-            last_phase, last_time = phase, now
-            progress(phase, done, total)
+        Raises:
+            RagstreamError: As `run`, before it embeds.
+        """
+        chunker, loader = self._reader(project_name, config)
+        with read_store(self._index_root / project_name) as store, kept_engines():
+            stager = ComingTexts(
+                store, self._embedder, give, progress=self._progress, batch_texts=batch_texts
+            )
+            self._task(project_name, config, stager, chunker, loader).survey(store.latest())
+            stager.finish()
 
-    return report
+    def _reader(self, project_name: str, config: IngestionConfig) -> tuple[Chunker, DocumentLoader]:
+        chunker = self._chunkers(config.profile)
+        loader = DocumentLoader(
+            self._doc_root,
+            "" if config.flat else project_name,
+            rules=config.rules,
+            reading=reading_of(config),
+            documents=config.documents,
+            clock=self._clock,
+        )
+        _require_documents(loader.documents, project_name, config)  # else an index is left behind
+        return chunker, loader
+
+    def _task(
+        self,
+        project_name: str,
+        config: IngestionConfig,
+        stager: Stager,
+        chunker: Chunker,
+        loader: DocumentLoader,
+    ) -> Ingest:
+        fingerprint = self._embedder.fingerprint
+        return Ingest(
+            project_name,
+            stager.store,
+            loader,
+            config=config,
+            stager=stager,
+            chunker=chunker,
+            index_fp=index_fingerprint(fingerprint, chunker.version, config.parsers),
+            embed_fp=fingerprint,
+            progress=self._progress,
+            gate=self._gate,
+        )

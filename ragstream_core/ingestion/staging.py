@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ragstream_core.text.chunker import Chunker
 
 BATCH_TEXTS = 256
+_PROGRESS_EVERY_S = 0.25
 
 
 def chunked(document: Document, chunker: Chunker) -> tuple[list[ChunkRow], dict[str, str]]:
@@ -49,12 +50,14 @@ class Stager:
     """Stages the chunks of one ingest and embeds their texts.
 
     Attributes:
+        store: The catalog.
         embedded: Texts given to the model.
         reused: Chunks whose text had a vector already, or comes twice.
         missing: Texts without a vector that were not to be embedded, by hash.
         staged: Chunk rows staged.
         long_inputs: Embedded texts over the model's window.
         seconds: Wall time inside the model.
+        batch_texts: Texts that are embedded and stored at a time.
 
     Args:
         store: The catalog.
@@ -77,11 +80,12 @@ class Stager:
         source: str = "files",
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._store = store
+        self.store = store
         self._embedder = embedder
         self._progress = progress
         self._checked = checked
         self._source = source
+        self.batch_texts = BATCH_TEXTS
         self._clock = clock
         self._asked: dict[str, str] = {}
         self._others: set[str] = set()
@@ -115,7 +119,7 @@ class Stager:
             EmbeddingFailed: The model returned something unusable; the batch is not stored.
             OperationFailed: Disk full; the batch is not stored.
         """
-        self._store.stage(rows)
+        self.store.stage(rows)
         self.staged += len(rows)
         self.reused += len(rows) - len(texts)
         self.add(texts, share=share)
@@ -139,9 +143,9 @@ class Stager:
             self._others.update(texts)
         self.reused += len(texts)
         self._share = share
-        if len(self._asked) + len(self._others) + len(self._waiting) >= BATCH_TEXTS:
+        if len(self._asked) + len(self._others) + len(self._waiting) >= self.batch_texts:
             self._sort()
-        while len(self._waiting) >= BATCH_TEXTS:
+        while len(self._waiting) >= self.batch_texts:
             self._record()
 
     def finish(self, *, last: bool = False) -> None:
@@ -157,7 +161,7 @@ class Stager:
         self._share = 1.0 if self._share else 0.0
         self._sort()
         while self._waiting:
-            self._record(last=last and len(self._waiting) <= BATCH_TEXTS)
+            self._record(last=last and len(self._waiting) <= self.batch_texts)
 
     def verify(self, *, everything: bool) -> int:
         """Check the vectors on disk, embed again what is damaged, and check that.
@@ -174,18 +178,18 @@ class Stager:
             OperationFailed: Disk full.
         """
         fingerprint = self._embedder.fingerprint
-        broken = self._store.broken_texts(fingerprint, everything=everything)
+        broken = self.store.broken_texts(fingerprint, everything=everything)
         self._waiting.update(broken)
         self.finish()
-        if broken and self._store.broken_texts(fingerprint, everything=everything):
+        if broken and self.store.broken_texts(fingerprint, everything=everything):
             raise IntegrityError("vectors are damaged again right after they were written")
-        if self._store.staged_count() != self.staged:
+        if self.store.staged_count() != self.staged:
             raise IntegrityError("staged chunks were lost")
         return len(broken)
 
     def _sort(self) -> None:
         """Ask the store once for many texts; those that it does not know wait for the model."""
-        known = self._store.known(
+        known = self.store.known(
             [*self._asked, *self._others], self._embedder.fingerprint, checked=self._checked
         )
         have = known | self._waiting.keys()
@@ -196,10 +200,13 @@ class Stager:
         self.missing = (self.missing | lacking) - fresh.keys()
         self._asked, self._others = {}, set()
 
+    def _next_batch(self) -> dict[str, str]:
+        return {h: self._waiting[h] for h in list(self._waiting)[: self.batch_texts]}
+
     def _record(self, *, last: bool = False) -> None:
         from ragstream_core.text.terms import term_blob
 
-        batch = {h: self._waiting[h] for h in list(self._waiting)[:BATCH_TEXTS]}
+        batch = self._next_batch()
         total = self.embedded + len(self._waiting)
         total = round(total / max(self._share, 1e-3)) if self._share else 0
         began = self._clock()
@@ -215,9 +222,24 @@ class Stager:
                 hint=("run ", RunCommand("doctor"), f"; the {self._source} stay pending"),
             )
         rows = [TextRow(h, t, self._embedder.count(t), term_blob(t)) for h, t in batch.items()]
-        self._store.record_texts(rows, vectors, embed_fp=self._embedder.fingerprint, last=last)
+        self.store.record_texts(rows, vectors, embed_fp=self._embedder.fingerprint, last=last)
         for text_hash in batch:
             del self._waiting[text_hash]
         self.embedded += len(batch)
         self.long_inputs += sum(row.tokens > self._embedder.window for row in rows)
         self._progress("embed", self.embedded, max(total, self.embedded) if total else 0)
+
+
+def throttled(progress: PhaseProgress | None) -> PhaseProgress:
+    """Return a callback that calls ``progress`` a few times a second, and for every new phase."""
+    last_phase, last_time = "", 0.0
+
+    def report(phase: str, done: int, total: int) -> None:
+        nonlocal last_phase, last_time
+        now = time.monotonic()
+        due = phase != last_phase or done == total or now - last_time >= _PROGRESS_EVERY_S
+        if progress is not None and due:
+            last_phase, last_time = phase, now
+            progress(phase, done, total)
+
+    return report

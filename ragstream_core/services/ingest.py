@@ -15,14 +15,14 @@ from ragstream_core.wiring import (
     models,
     pgvector_graphs,
 )
+from ragstream_core.wiring.ingestion_managers import manager_of
 from ragstream_core.wiring.shared_vectors import sharing
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ingestion_config import IngestionConfig
-    from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.models.embedders.shared_vectors import SharedEmbedder
-    from ragstream_core.ports import Embedder, PhaseProgress
+    from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -98,7 +98,7 @@ def _run(
     workspace.require_project(project)
     embedder = models.embedder(workspace.config)
     with sharing(workspace.config, embedder) as shared:
-        manager = _manager(workspace, project, shared or embedder, progress)
+        manager = manager_of(workspace, project, shared or embedder, progress)
         run = functools.partial(manager.run, project, config)
         if workspace.config.settings.debug.enabled:
             from ragstream_core.wiring.debug_log import logged_ingest
@@ -120,30 +120,4 @@ def _with_shared(stats: IngestionStats, shared: SharedEmbedder) -> IngestionStat
         stats,
         chunks=stats.chunks | {"embedded": embedded, "shared": shared.taken},
         warnings=(*stats.warnings, *warnings),
-    )
-
-
-def _manager(
-    workspace: Workspace, project: str, embedder: Embedder, progress: PhaseProgress | None
-) -> IngestionManager:
-    """Return what ingests a project."""
-    from ragstream_core.ingestion.ingestion_manager import IngestionManager
-    from ragstream_core.prompts.store import pinned
-    from ragstream_core.text.chunker import Chunker
-    from ragstream_core.text.tokenizer import word_offsets
-    from ragstream_core.wiring.quality_gate import gate_of
-
-    offsets = getattr(embedder, "token_offsets", word_offsets)
-    return IngestionManager(
-        workspace.data_dir / "doc_raw",
-        workspace.config.index_dir,
-        embedder=embedder,
-        chunkers=lambda _: Chunker(
-            ingestion.profile_of(workspace),
-            token_offsets=offsets,
-            strip_markdown=workspace.config.settings.chunking.strip_markdown,
-        ),
-        progress=progress,
-        gate=gate_of(workspace, project),
-        pinned=functools.partial(pinned, workspace.store.root),
     )

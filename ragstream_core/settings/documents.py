@@ -114,6 +114,33 @@ class EmbeddingsConfig(Section):
         "`postgresql://USER@HOST:5432/NAME`; a password in it comes from the environment or `.env` "
         "only. Empty: none.",
     )
+    broker: SecretStr = Field(
+        SecretStr(""),
+        description="A Redis through which Celery workers get texts to embed, "
+        "`redis://HOST:6379/0`; needs `embeddings.shared`. Empty: none.",
+    )
+    fan_out_at: int = Field(
+        2_000,
+        ge=0,
+        description="With a broker, an ingest of so many new texts or more has them embedded by "
+        "the workers first; 0: only with `--fan-out`.",
+    )
+    queue: str = Field(
+        "cpu",
+        pattern="^[a-z0-9-]{1,32}$",
+        description="The queue to which an ingest gives its batches, and from which a worker takes "
+        "them: `cpu`, `gpu` or another name.",
+    )
+    batch_texts: int = Field(
+        64, ge=1, le=1_000, description="Texts that a worker embeds at a time."
+    )
+    batch_timeout_s: float = Field(
+        120.0,
+        ge=5,
+        le=86_400,
+        description="Seconds after which a batch that no worker finished is given to another one; "
+        "well above what the slowest worker needs for a batch.",
+    )
 
 
 class IngestionConfig(Section):

@@ -16,6 +16,7 @@ from ragstream_core.settings import SECTIONS, known_keys
 MAX_CONFIG_BYTES = 1_000_000
 WITH_PASSWORD = (
     ("embeddings", "shared"),
+    ("embeddings", "broker"),
     ("vector_store", "url"),
     ("dagster", "storage"),
 )

@@ -26,7 +26,7 @@ COMMANDS = (
     "history append", "history show", "history sessions", "history tag", "history import",
     "history export", "history embed", "history backfill", "history check", "history clear", "mcp",
     "mcp install", "init", "project", "project add", "project list", "project sync",
-    "project remove", "embeddings", "embeddings status", "embeddings clear",
+    "project remove", "worker", "embeddings", "embeddings status", "embeddings clear",
 )  # fmt: skip
 
 

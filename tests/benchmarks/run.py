@@ -22,6 +22,7 @@ from tests.benchmarks import (
     bench_encoder,
     bench_facts,
     bench_faithfulness,
+    bench_fan_out,
     bench_history_commit,
     bench_in_place,
     bench_inverted_lists,
@@ -74,6 +75,7 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     "bench_recording",
     "bench_mcp",
     bench_encoder.report,
+    bench_fan_out.report,
 )
 """In the page's order; a name is a section measured in a process of its own (`apart`)."""
 

@@ -34,7 +34,9 @@ ragstream ingest (all projects)
 
 ragstream ingest handbook --json
 
-ragstream ingest handbook --rebuild (after a change of the embedding model)"""
+ragstream ingest handbook --rebuild (after a change of the embedding model)
+
+ragstream ingest handbook --fan-out (let workers embed, see `ragstream worker`)"""
 LAST_PROMPTS = 5
 REFUSED = 3
 
@@ -74,6 +76,14 @@ def ingest(
             "--sync", metavar="", help="First fetch what is new at the addresses of the projects."
         ),
     ] = False,
+    fan_out: Annotated[
+        bool,
+        typer.Option(
+            "--fan-out",
+            metavar="",
+            help="Have workers embed the new texts first; goes on where an interrupted one was.",
+        ),
+    ] = False,
     no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
@@ -93,7 +103,11 @@ def ingest(
     if sync and not projects:
         raise UsageError("--sync needs the names of projects", hint="ragstream project list")
     workspace = session_of(ctx).workspace()
-    how = _How(workspace, verify=verify, rebuild=rebuild, accept=yes, record=not no_record)
+    how = _How(
+        workspace, verify=verify, rebuild=rebuild, accept=yes, record=not no_record, fan_out=fan_out
+    )
+    if fan_out:
+        _require_workers(how)
     wanted = _wanted(workspace, projects, workspace.own_projects())
     unsynced = _sync_each(how, wanted, as_json=as_json) if sync else 0
     results, worst = _ingest_each(how, wanted, as_json=as_json)
@@ -202,13 +216,21 @@ class _How:
     """How this call ingests one project."""
 
     def __init__(
-        self, workspace: Workspace, *, verify: bool, rebuild: bool, accept: bool, record: bool
+        self,
+        workspace: Workspace,
+        *,
+        verify: bool,
+        rebuild: bool,
+        accept: bool,
+        record: bool,
+        fan_out: bool = False,
     ) -> None:
         self.workspace = workspace
         self.verify = verify
         self.rebuild = rebuild
         self.accept = accept
         self.record = is_recorded(workspace, wanted=record)
+        self.fan_out = fan_out
 
     def ingest(self, project: str) -> tuple[IngestionStats, str]:
         """Return the statistics and the Dagster run, empty where there was nothing to record."""
@@ -241,8 +263,26 @@ class _How:
                 verify=self.verify,
                 rebuild=self.rebuild,
                 accept_missing=self.accept,
+                fan_out=self.fan_out,
                 progress=progress,
             )
+
+
+def _require_workers(how: _How) -> None:
+    """Refuse `--fan-out` where no worker can be asked.
+
+    Raises:
+        UsageError: No run may be recorded.
+        UnknownSetting: A setting that workers need is missing.
+    """
+    if not how.record:
+        raise UsageError(
+            "--fan-out is a recorded run of Dagster",
+            hint="leave out --no-record, and set dagster.record to dagster",
+        )
+    from ragstream_assets.recorder.fan_out import require_workers
+
+    require_workers(how.workspace)
 
 
 def bring_up_to_date(

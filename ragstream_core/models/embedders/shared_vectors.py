@@ -124,6 +124,23 @@ class VectorTable:
                     vectors[key.hex()] = vector
         return FoundVectors(vectors, damaged)
 
+    def lacking(self, hashes: Sequence[str]) -> list[str]:
+        """Return those texts that have no row; whether a row is sound is not looked at.
+
+        Raises:
+            StoreFailed: As `Database.failure`.
+        """
+        keys = [bytes.fromhex(h) for h in hashes]
+        with self._database.errors():
+            rows = self.db.execute(
+                "SELECT text_hash FROM ragstream_vectors"
+                " WHERE embedder = %s AND text_hash = ANY(%s)",
+                (self.embedder_id, keys),
+                binary=True,
+            ).fetchall()
+        there = {row[0] for row in rows}
+        return [h for h, key in zip(hashes, keys, strict=True) if key not in there]
+
     def add(self, vectors: Mapping[str, F32], *, damaged: Collection[str] = ()) -> int:
         """Add vectors; of a text that has one already the table keeps its own.
 
@@ -144,6 +161,28 @@ class VectorTable:
             for start in range(0, len(chosen), _AT_ONCE):
                 self._insert(statement, chosen[start : start + _AT_ONCE], vectors)
         return sum(h in damaged for h in vectors)
+
+    def complete(self, embedder: Embedder, texts: Mapping[str, str]) -> int:
+        """Embed those texts that have no sound vector, and add the vectors.
+
+        Args:
+            embedder: The one whose rows these are.
+            texts: Hash → text.
+
+        Returns:
+            How many texts were embedded.
+
+        Raises:
+            EmbeddingFailed: The embedder returned something unusable.
+            StoreFailed: As `Database.failure`.
+            OperationFailed: The database's disk is full.
+        """
+        found = self.read(list(texts))
+        missing = [h for h in texts if h not in found.vectors]
+        if missing:
+            made = embedder.embed_documents([texts[h] for h in missing])
+            self.add(dict(zip(missing, made, strict=True)), damaged=found.damaged)
+        return len(missing)
 
     def _insert(self, statement: str, hashes: list[str], vectors: Mapping[str, F32]) -> None:
         keys = [bytes.fromhex(h) for h in hashes]

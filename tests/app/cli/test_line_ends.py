@@ -86,7 +86,7 @@ FAILING = {
 
 A command of which nothing is known here is called without arguments.
 """
-ELSEWHERE = {"up", "serve", "chat", "password", "weather", "models pull"}
+ELSEWHERE = {"up", "serve", "worker", "chat", "password", "weather", "models pull"}
 """They wait for a person, a port or a server; their own tests read what they print."""
 
 

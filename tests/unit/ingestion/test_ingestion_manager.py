@@ -373,7 +373,7 @@ def test_texts_that_the_encoder_cut_are_counted_and_kept_with_the_generation(
 
 def test_progress_knows_totals_and_ends_at_them(bench, monkeypatch):
     monkeypatch.setattr(staging, "BATCH_TEXTS", 8)
-    monkeypatch.setattr("ragstream_core.ingestion.ingestion_manager._PROGRESS_EVERY_S", 0.0)
+    monkeypatch.setattr("ragstream_core.ingestion.staging._PROGRESS_EVERY_S", 0.0)
     for n in range(40):
         bench.write(f"{n:02}.md", f"text number {n} " * 30)
     seen = []

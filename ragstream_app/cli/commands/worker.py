@@ -1,0 +1,71 @@
+"""`ragstream worker`: embed texts for the ingests of other machines."""
+
+from __future__ import annotations
+
+import platform
+from typing import Annotated
+
+import typer
+
+from ragstream_app.session import note, session_of
+
+WORKER_EPILOG = """**Examples**
+
+ragstream worker
+
+ragstream worker --queue gpu --processes 2
+
+The settings are those of the machine that ingests: `embeddings.shared`, `embeddings.broker`, and
+the same model. Ctrl-C or SIGTERM lets it finish its batch; the batch of a worker that is killed is
+done by another one."""
+
+
+def worker(
+    ctx: typer.Context,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Take batches from this queue; repeatable; default: `embeddings.queue`.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(min=1, max=64, metavar="N", help="Batches at a time, each with a model."),
+    ] = 1,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Its name; default: that of the machine.")
+    ] = "",
+) -> None:
+    """Embed texts for the ingests of other machines, until it is stopped.
+
+    An ingest puts batches of texts into the database of `embeddings.shared` and says so through the
+    Redis of `embeddings.broker`. The vectors go into the database.
+
+    Raises:
+        UnknownSetting: A setting is missing or is no address.
+        ExtraMissing: Celery is not installed.
+        OperationFailed: The database of shared vectors lets nobody in.
+        WeightsMissing: The model is not on this machine.
+    """
+    from ragstream_assets.instance import dagster_home
+    from ragstream_assets.recorder.fan_out import require_workers
+    from ragstream_core.config import adopt_environment
+    from ragstream_core.services.shared_embeddings import shared_table
+
+    workspace = session_of(ctx).workspace()
+    config = workspace.config
+    require_workers(workspace)
+    table = shared_table(workspace)
+    note(f"vectors go to {table.database}, of model {table.mine[:12]}")
+    adopt_environment(config)
+    dagster_home(config.data_dir, config.settings.dagster)
+    from ragstream_assets.servers.worker import serve
+
+    mine = name or f"ragstream@{platform.node()}"
+    serve(
+        config,
+        queue or [config.settings.embeddings.queue],
+        processes=processes,
+        name=mine if "@" in mine else f"{mine}@{platform.node()}",
+    )

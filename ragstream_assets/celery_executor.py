@@ -1,0 +1,268 @@
+"""Steps on Celery workers: Dagster's own executor with settings that survive whatever ends.
+
+Celery's defaults lose the step of a worker that is killed, and a run waits for it for ever. Here a
+message is acknowledged when its step is through, and a step of which nothing is heard is handed
+out again: a batch that is embedded twice costs time and changes nothing.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import celery.exceptions
+import dagster as dg
+import kombu.exceptions
+import redis.exceptions
+from celery import Celery
+from celery.result import AsyncResult, EagerResult
+from dagster_celery.core_execution_loop import core_celery_execution_loop
+from dagster_celery.make_app import make_app
+from dagster_celery.tasks import create_task
+
+from ragstream_assets import dagster_private
+from ragstream_assets.run_outcomes import outcome
+from ragstream_core.config import AppConfig
+from ragstream_core.errors import OperationFailed, RunCommand
+from ragstream_core.settings.documents import EmbeddingsConfig
+
+BATCH_OP = "embed_batch"
+"""The op that workers take; the others read documents and stay with the run."""
+AWAY = (
+    OSError,
+    kombu.exceptions.KombuError,
+    redis.exceptions.RedisError,
+    celery.exceptions.BackendError,
+)
+"""What is raised while the broker is away."""
+HAND_OUTS = 4
+"""How often a step is handed out; after the last one it has failed."""
+PHASE = "workers"
+ANSWER_S = 2.0
+RESULTS_KEPT_S = 6 * 3600
+
+
+def queue_name(queue: str) -> str:
+    """Return the name that a queue has at the broker."""
+    return f"ragstream-{queue}"
+
+
+def app_args(config: EmbeddingsConfig) -> dict[str, Any]:
+    """Return what a Celery application of ours is made with, for workers and for launchers.
+
+    Args:
+        config: The section of the settings.
+    """
+    url = config.broker.get_secret_value()
+    redis_options = {
+        "socket_keepalive": True,
+        "retry_on_timeout": True,
+        "health_check_interval": 10,
+    }
+    settings = {
+        # a step is done when it is through, not when it is taken
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "worker_prefetch_multiplier": 1,
+        "broker_transport_options": {
+            "visibility_timeout": config.batch_timeout_s, "socket_connect_timeout": 5,
+            "socket_timeout": 30, **redis_options,
+        },
+        "visibility_timeout": config.batch_timeout_s,
+        # the broker and its results may be away for any time
+        "broker_connection_retry": True,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "result_backend_always_retry": True,
+        "result_backend_max_retries": 100,
+        "result_backend_max_sleep_between_retries_ms": 5_000,
+        "result_backend_transport_options": {
+            "visibility_timeout": config.batch_timeout_s, "retry_policy": {"timeout": 5.0},
+        },
+        "redis_socket_connect_timeout": 5,
+        "redis_socket_timeout": 30,
+        "redis_socket_keepalive": True,
+        "redis_retry_on_timeout": True,
+        "redis_backend_health_check_interval": 10,
+        "result_expires": RESULTS_KEPT_S,
+        "task_default_queue": queue_name(config.queue),
+        "worker_enable_remote_control": True,
+        "worker_proc_alive_timeout": 600,  # the model is loaded before a process is ready
+    }  # fmt: skip
+    return {"broker": url, "backend": url, "config_source": settings}
+
+
+def broker_shown(config: EmbeddingsConfig) -> str:
+    """Return the broker's address without user and password."""
+    parts = urlsplit(config.broker.get_secret_value())
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def workers_there(config: EmbeddingsConfig) -> list[str]:
+    """Return the names of the workers that take batches from the queue now, sorted.
+
+    Raises:
+        OperationFailed: The broker does not answer.
+    """
+    app = make_app(app_args(config))
+    try:
+        with app.connection_for_write() as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0.2, timeout=5)
+            inspected = app.control.inspect(timeout=ANSWER_S, connection=connection)
+            queues = inspected.active_queues() or {}
+    except AWAY as error:
+        raise OperationFailed(
+            f"the broker {broker_shown(config)} (embeddings.broker) does not answer: {error}",
+            hint="start Redis there, or correct embeddings.broker",
+        ) from None
+    wanted = queue_name(config.queue)
+    return sorted(
+        name for name, taken in queues.items() if any(each["name"] == wanted for each in taken)
+    )
+
+
+@dataclass
+class Watch:
+    """When something was last heard of a run's steps.
+
+    Attributes:
+        run_id: The run.
+        patience_s: Seconds of silence after which a step is handed out again.
+        heard: When the last result came, on the clock of `time.monotonic`.
+        done: Batches that are through.
+        handed_out: Batches in all, as far as they are known.
+    """
+
+    run_id: str
+    patience_s: float
+    heard: float = field(default_factory=time.monotonic)
+    done: int = 0
+    handed_out: int = 0
+
+    def came(self) -> None:
+        """Take note of a result."""
+        self.heard = time.monotonic()
+        self.done += 1
+        self.tell()
+
+    def tell(self) -> None:
+        """Report how many batches are through; what it raises ends the run."""
+        progress = outcome(self.run_id).progress
+        if progress is not None:
+            progress(PHASE, self.done, self.handed_out)
+
+
+class HandedOut:
+    """A step that workers have been given, once or again; looks like the result of a task.
+
+    Args:
+        task: What a worker is to do.
+        options: Of the message: queue and priority.
+        watch: Of the run.
+        step: Its key, for messages.
+    """
+
+    def __init__(self, task: Any, options: Mapping[str, object], watch: Watch, step: str) -> None:
+        self._task, self._options, self._watch, self._step = task, options, watch, step
+        self._results: list[AsyncResult] = []
+        self._since = time.monotonic()
+        self._done: AsyncResult | None = None
+        watch.handed_out += 1
+        self._hand_out()
+
+    def ready(self) -> bool:
+        """Return whether a worker is through with it; hands it out again if nothing is heard.
+
+        Raises:
+            OperationFailed: It was handed out so often that somebody must look.
+        """
+        self._watch.tell()
+        try:
+            self._done = next((each for each in self._results if each.ready()), None)
+        except AWAY:
+            return False  # the results are still there when the broker is back, or it is done again
+        if self._done is not None:
+            self._watch.came()
+            return True
+        silent = time.monotonic() - max(self._since, self._watch.heard)
+        if not self._results or silent > self._watch.patience_s:
+            self._hand_out()
+        return False
+
+    def get(self) -> list[str]:
+        """Return the events of the step."""
+        assert self._done is not None
+        events: list[str] = self._done.get(disable_sync_subtasks=False)
+        return events
+
+    def revoke(self) -> None:
+        """Tell the workers that nobody waits for it any more."""
+        for each in self._results:
+            try:
+                each.revoke()
+            except AWAY:
+                return
+
+    def _hand_out(self) -> None:
+        if len(self._results) >= HAND_OUTS:
+            raise OperationFailed(
+                f"{self._step} was handed out {HAND_OUTS} times and no worker finished it",
+                hint=("look at the workers and at embeddings.batch_timeout_s; is one running? ",
+                      RunCommand("worker")),
+            )  # fmt: skip
+        try:
+            self._results.append(self._task.apply_async(**self._options))
+        except AWAY:
+            return  # tried again at the next look
+        self._since = time.monotonic()
+
+
+class CeleryWorkersExecutor(dg.Executor):
+    """Runs batches on workers and everything else here; the settings are those of the run."""
+
+    _config: EmbeddingsConfig
+
+    @property
+    def retries(self) -> Any:
+        """A step that fails may be run again, by its own policy."""
+        return dagster_private.retries_enabled()
+
+    def app_args(self) -> dict[str, Any]:
+        """Return what Dagster's loop makes its Celery application with."""
+        return app_args(self._config)
+
+    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
+        """Execute a run's steps.
+
+        Raises:
+            RagstreamError: The settings name no broker.
+        """
+        self._config = _config_of(plan_context.dagster_run.run_config).settings.embeddings
+        watch = Watch(plan_context.dagster_run.run_id, 2 * self._config.batch_timeout_s)
+
+        tasks: list[Any] = []
+
+        def submit(
+            app: Celery, context: Any, step: Any, queue: str, priority: int, state: Any
+        ) -> HandedOut | EagerResult:
+            if not tasks:
+                tasks.append(create_task(app))
+            task = tasks[0].si(**dagster_private.task_arguments(context, step.key, state))
+            if not step.key.startswith(f"{BATCH_OP}["):
+                return task.apply()
+            return HandedOut(task, {"queue": queue, "priority": priority}, watch, step.key)
+
+        events: Iterator[dg.DagsterEvent] = core_celery_execution_loop(
+            plan_context, execution_plan, step_execution_fn=submit
+        )
+        return events
+
+
+def _config_of(run_config: Mapping[str, Any]) -> AppConfig:
+    """Return the settings of the process that the run is in, with those that the run names."""
+    from ragstream_assets.resources import WorkspaceResource
+
+    given = run_config.get("resources", {}).get("workspace", {}).get("config", {})
+    return WorkspaceResource(**given).open().config

@@ -1,0 +1,216 @@
+"""Has the texts of a coming ingest embedded by workers, as a run of `embed_texts`; then it ends.
+
+Nothing that goes wrong here fails an ingest: what workers did not embed is embedded by the ingest.
+Started again, it plans what is still missing, so the same command goes on after anything.
+"""
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragstream_assets import dagster_private, run_outcomes
+from ragstream_assets.instance import drop_instances, instance_for
+from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
+from ragstream_assets.recorder import runs
+from ragstream_assets.recorder.writer import brief
+from ragstream_assets.run_outcomes import RunOutcome
+from ragstream_core.errors import (
+    OperationFailed,
+    RagstreamError,
+    RunCommand,
+    UnknownSetting,
+    quoted,
+)
+from ragstream_core.platform import extras
+from ragstream_core.ports import PhaseProgress
+from ragstream_core.services.fan_out import BROKER, require_shared
+from ragstream_core.wiring import ingestion
+from ragstream_core.wiring.workspace import Workspace
+
+ATTEMPTS = 3
+PAUSE_S = 5.0
+WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class FannedOut:
+    """What workers did for an ingest.
+
+    Attributes:
+        run_id: The last run of `embed_texts`; empty if there was none.
+        warning: Why not all was done by workers; empty if it was.
+        workers: How many took batches from the queue when it began.
+    """
+
+    run_id: str = ""
+    warning: str = ""
+    workers: int = 0
+
+
+def is_due(workspace: Workspace, project: str) -> bool:
+    """Whether an ingest would embed so much that workers are asked by themselves."""
+    settings = workspace.config.settings.embeddings
+    if not (settings.broker.get_secret_value() and settings.fan_out_at):
+        return False
+    return ingestion.status(workspace, project).forecast.chunks >= settings.fan_out_at
+
+
+def require_workers(workspace: Workspace) -> None:
+    """Refuse to begin without the settings and the packages that workers need.
+
+    Raises:
+        UnknownSetting: A setting is missing or is no address.
+        ExtraMissing: Celery is not installed.
+    """
+    url = workspace.config.settings.embeddings.broker.get_secret_value()
+    if not url:
+        raise UnknownSetting(
+            f"there are no workers to ask: {BROKER} is not set",
+            hint=(
+                f"set {BROKER} to redis://HOST:6379/0, and on the other machines ",
+                RunCommand("worker"),
+            ),
+        )
+    if not url.startswith(("redis://", "rediss://")):
+        raise UnknownSetting(
+            f"{BROKER} is no address of a Redis",
+            hint=f"set {BROKER} to redis://HOST:6379/0, or rediss://… for TLS",
+        )
+    require_shared(workspace)
+    extras.require(f"{BROKER} (Celery)", "distributed", "celery", "redis", "dagster_celery")
+
+
+def fan_out(
+    workspace: Workspace,
+    project: str,
+    *,
+    rebuild: bool = False,
+    progress: PhaseProgress | None = None,
+) -> FannedOut:
+    """Have workers embed what the next ingest of a project needs, and wait for them.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        rebuild: As of the ingest.
+        progress: Called with ("read", …) while it is planned, then with ("workers", batches
+            done, batches).
+
+    Raises:
+        UnknownSetting: A setting is missing or is no address.
+        ExtraMissing: Celery is not installed.
+        RagstreamError: The ingest itself would refuse.
+    """
+    require_workers(workspace)
+    from ragstream_assets.celery_executor import broker_shown, workers_there
+
+    settings = workspace.config.settings.embeddings
+    try:
+        there = workers_there(settings)
+    except OperationFailed as error:
+        return FannedOut(warning=f"no workers were asked: {error}")
+    if not there:
+        start = RunCommand("worker", "" if settings.queue == "cpu" else f"--queue {settings.queue}")
+        nobody = OperationFailed(
+            f"no worker takes batches from queue {settings.queue} of {broker_shown(settings)}",
+            hint=start,
+        )
+        return FannedOut(warning=f"the texts were embedded here: {nobody}")
+    problem = run_id = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE_S)
+        run_id = str(uuid.uuid4())
+        problem = _run(workspace, project, run_id, rebuild=rebuild, progress=progress)
+        if not problem:
+            return FannedOut(run_id, workers=len(there))
+    again = OperationFailed(
+        f"workers did not embed all texts, the rest was embedded here: {problem}",
+        hint=RunCommand("ingest", f"{quoted(project)} --fan-out"),
+    )
+    return FannedOut(run_id, str(again), len(there))
+
+
+def _run(
+    workspace: Workspace,
+    project: str,
+    run_id: str,
+    *,
+    rebuild: bool,
+    progress: PhaseProgress | None,
+) -> str:
+    """Make one run; return what is wrong, empty if it is all done.
+
+    Raises:
+        KeyboardInterrupt: A signal to end came.
+        RagstreamError: The ingest itself would refuse.
+    """
+    left = RunOutcome(progress=progress)
+    if not runs.one_run.acquire(timeout=WAIT_S):
+        return f"another run has been busy for {WAIT_S:.0f} s"
+    try:
+        return _execute(workspace, project, run_id, left, _config(workspace, rebuild=rebuild))
+    except RagstreamError:
+        raise
+    except Exception as error:  # Dagster or its storage: the ingest goes on without workers
+        drop_instances()
+        return brief(error)
+    finally:
+        runs.one_run.release()
+
+
+def _config(workspace: Workspace, *, rebuild: bool) -> dict[str, object]:
+    from ragstream_assets.embed_texts_job import PLAN_OP
+    from ragstream_assets.resources import adopt
+
+    return {
+        "execution": {"config": {"celery": {}}},
+        "resources": {"workspace": {"config": adopt(workspace)}},
+        "loggers": runs.SILENT,
+        "ops": {PLAN_OP: {"config": {"rebuild": rebuild}}},
+    }
+
+
+def _execute(
+    workspace: Workspace,
+    project: str,
+    run_id: str,
+    left: RunOutcome,
+    config: Mapping[str, object],
+) -> str:
+    from dagster import DagsterExecutionInterruptedError
+
+    from ragstream_assets.definitions import defs
+    from ragstream_assets.embed_texts_job import JOB
+
+    instance, job = instance_for(workspace.config), defs.resolve_job_def(JOB)
+    tidy(instance, workspace, project)
+    run = dagster_private.create_run(
+        instance,
+        job,
+        run_id=run_id,
+        config=config,
+        tags={
+            "dagster/partition": project,
+            PROJECT_TAG: project,
+            "ragstream/mode": "embed",
+            **process_tags(),
+        },
+    )
+    run_outcomes.start(run_id, left)
+    try:
+        with runs.interrupts() as interrupted:
+            left.progress = runs.stopping(left.progress, interrupted)
+            try:
+                result = dagster_private.execute_for_workers(instance, JOB, run)
+            except DagsterExecutionInterruptedError:
+                raise KeyboardInterrupt from None
+            if interrupted():
+                raise KeyboardInterrupt
+    finally:
+        run_outcomes.forget(run_id)
+    if isinstance(left.error, RagstreamError):
+        raise left.error
+    problem = "; ".join(runs.said(event) for event in result.all_events if event.is_step_failure)
+    return problem if problem or result.success else f"run {run_id} failed; its log says why"

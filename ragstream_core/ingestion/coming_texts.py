@@ -1,0 +1,75 @@
+"""The texts that the next ingest will embed, found as it finds them and handed to others."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.index.catalog import Catalog, open_catalog
+from ragstream_core.index.schema import CATALOG_NAME, reading, recover
+from ragstream_core.ingestion.staging import Stager
+
+if TYPE_CHECKING:
+    from ragstream_core.index.rows import ChunkRow
+    from ragstream_core.ports import Embedder, PhaseProgress
+
+GiveTexts = Callable[[dict[str, str]], None]
+"""Called with hash → text."""
+
+
+class ComingTexts(Stager):
+    """A stager that hands the texts without a vector over instead of embedding them.
+
+    Args:
+        store: The catalog; it is only read.
+        embedder: Says under which fingerprint a text has a vector.
+        give: Called with hash → text, each text once.
+        progress: As of a stager.
+        batch_texts: How many at a time.
+    """
+
+    def __init__(
+        self,
+        store: Catalog,
+        embedder: Embedder,
+        give: GiveTexts,
+        *,
+        progress: PhaseProgress,
+        batch_texts: int,
+    ) -> None:
+        super().__init__(store, embedder, progress=progress)
+        self._give = give
+        self._given: set[bytes] = set()
+        self.batch_texts = batch_texts
+
+    def stage(self, rows: Sequence[ChunkRow], texts: Mapping[str, str], share: float) -> None:
+        """Take the texts of a document."""
+        self.add({h: t for h, t in texts.items() if bytes.fromhex(h) not in self._given})
+
+    def _record(self, *, last: bool = False) -> None:
+        batch = self._next_batch()
+        self._give(batch)
+        self._given.update(map(bytes.fromhex, batch))
+        self.embedded += len(batch)
+        for text_hash in batch:
+            del self._waiting[text_hash]
+
+
+@contextlib.contextmanager
+def read_store(index_dir: Path) -> Iterator[Catalog]:
+    """Yield a project's catalog for reading; an empty one if there is none yet.
+
+    Raises:
+        IntegrityError: The catalog is damaged or of another format.
+        OperationFailed: It cannot be read.
+    """
+    if not (index_dir / CATALOG_NAME).exists():
+        with tempfile.TemporaryDirectory() as folder, open_catalog(Path(folder)) as empty:
+            yield empty
+        return
+    recover(index_dir)
+    with reading(index_dir) as db:
+        yield Catalog(index_dir, db)

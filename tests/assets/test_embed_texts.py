@@ -1,0 +1,245 @@
+"""Job `embed_texts`: at home, on a worker, and each trouble before and during it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import psycopg
+import pytest
+
+from ragstream_app.cli.main import main
+from ragstream_assets.definitions import defs
+from ragstream_assets.instance import instance_of
+from ragstream_assets.recorder.recorder import record_ingest
+from ragstream_core.errors import ModelMismatch, RagstreamError
+from ragstream_core.services import fan_out
+from ragstream_core.wiring.workspace import open_workspace
+from tests.databases import RedisServer
+from tests.processes import until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TEXTS = 4
+WAIT_S = 120
+
+
+def rows(url, table="ragstream_vectors"):
+    with psycopg.connect(url) as db:
+        return db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+@pytest.fixture
+def shared(root, database, monkeypatch):
+    """A data root that shares vectors; batches of two texts."""
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__SHARED", database)
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BATCH_TEXTS", "2")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BATCH_TIMEOUT_S", "5")
+    return open_workspace(root)
+
+
+def run_config(space, **execution):
+    place = {"config": {"data_dir": str(space.data_dir)}}
+    config = {"resources": {"workspace": place, "worker": place}}
+    return config | ({"execution": {"config": execution}} if execution else {})
+
+
+def at_home(space, **execution):
+    instance = instance_of(space.data_dir)
+    instance.add_dynamic_partitions("project", ["demo"])
+    job = defs.resolve_job_def("embed_texts")
+    return job.execute_in_process(
+        run_config=run_config(space, **execution), partition_key="demo", instance=instance,
+        raise_on_error=False,
+    )  # fmt: skip
+
+
+def test_at_home_the_job_embeds_what_the_ingest_then_takes(shared, database):
+    done = at_home(shared)
+    assert done.success
+    steps = sorted(event.step_key for event in done.all_events if event.is_step_success)
+    assert steps == ["embed_batch[batch_0]", "embed_batch[batch_1]", "plan", "settle"]
+    assert (rows(database), rows(database, "ragstream_batches")) == (TEXTS, 0)
+    stats, _ = record_ingest(shared, "demo")
+    assert stats.chunks == {"embedded": 0, "shared": TEXTS, "reused": 0, "live": TEXTS}
+    again = at_home(shared)
+    assert again.success
+    assert sum(event.is_step_success for event in again.all_events) == 2, "plan and settle"
+
+
+def test_each_step_may_be_done_again(shared, database):
+    assert fan_out.plan_batches(shared, "demo", "run") == [2, 2]
+    first = fan_out.embed_batch(shared, "run", 0)
+    assert (first.texts, first.embedded) == (2, 2)
+    assert fan_out.embed_batch(shared, "run", 0).embedded == 0
+    assert fan_out.plan_batches(shared, "demo", "later") == [2], "only what is missing"
+    assert fan_out.embed_batch(shared, "run", 1).texts == 0, "the earlier plan is void"
+    with pytest.raises(RagstreamError, match="2 of 2 texts have no vector"):
+        fan_out.settle(shared, "later")
+    assert fan_out.embed_batch(shared, "later", 0).embedded == 2
+    assert fan_out.settle(shared, "later") == 2
+    assert fan_out.settle(shared, "later") == 0
+    assert (rows(database), rows(database, "ragstream_batches")) == (TEXTS, 0)
+
+
+def test_a_damaged_vector_is_made_again_by_a_batch(shared, database):
+    fan_out.plan_batches(shared, "demo", "run")
+    fan_out.embed_batch(shared, "run", 0)
+    with psycopg.connect(database) as db:
+        db.execute("UPDATE ragstream_vectors SET crc = crc # 1")
+    assert fan_out.embed_batch(shared, "run", 0).embedded == 2
+    assert fan_out.embed_batch(shared, "run", 0).embedded == 0
+
+
+def test_a_worker_with_another_model_or_package_says_what_to_install(shared, database, root):
+    fan_out.plan_batches(shared, "demo", "run")
+    other = open_workspace(
+        root, explicit={"embeddings.backend": "tests.assets.test_embed_texts:Other"}
+    )
+    with pytest.raises(ModelMismatch, match="the batch is for") as error:
+        fan_out.embed_batch(other, "run", 0)
+    assert "start it again" in error.value.hint
+    with psycopg.connect(database) as db:
+        db.execute("UPDATE ragstream_batches SET format = 7, package = '9.9'")
+    with pytest.raises(ModelMismatch, match=r"the batch is of 9\.9") as error:
+        fan_out.embed_batch(shared, "run", 0)
+    assert "install RAGstream 9.9 on the worker" in error.value.hint
+
+
+def test_a_text_that_was_damaged_is_not_embedded(shared, database):
+    fan_out.plan_batches(shared, "demo", "run")
+    with psycopg.connect(database) as db:
+        db.execute("UPDATE ragstream_batches SET texts[1] = 'other words'")
+    with pytest.raises(RagstreamError, match="texts of batch 0 are damaged"):
+        fan_out.embed_batch(shared, "run", 0)
+    assert rows(database) == 0
+
+
+class Other:
+    """Another model."""
+
+    name, fingerprint, dimension, window, truncated_inputs = "other", "e" * 64, 3, 9, 0
+
+    def count(self, text):
+        return 1
+
+    def embed_documents(self, texts, *, progress=None):
+        raise AssertionError
+
+    embed_queries = token_vectors = embed_documents
+
+
+@pytest.fixture
+def redis(tmp_path):
+    server = RedisServer(tmp_path)
+    yield server
+    server.stop()
+
+
+def call(root, *words):
+    return main(["--data", str(root), *words])
+
+
+def test_a_broker_without_the_settings_is_refused(root, monkeypatch, capfd, redis):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
+    for words in (("ingest", "demo", "--fan-out"), ("worker",)):
+        assert call(root, *words) == 2
+        assert "embeddings.broker is not set" in capfd.readouterr().err
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
+    for words in (("ingest", "demo", "--fan-out"), ("worker",)):
+        assert call(root, *words) == 2
+        assert "embeddings.shared is not set" in capfd.readouterr().err
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", "amqp://me:s3cret-word@host")
+    assert call(root, "ingest", "demo", "--fan-out") == 2
+    said = capfd.readouterr().err
+    assert "no address of a Redis" in said and "s3cret" not in said
+    assert not (root / "index").exists()
+
+
+def test_fan_out_needs_recorded_runs(shared, root, redis, monkeypatch, capfd):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
+    assert call(root, "ingest", "demo", "--fan-out", "--no-record") == 2
+    assert "leave out --no-record" in capfd.readouterr().err
+
+
+def test_a_broker_that_is_away_costs_a_warning_and_no_ingest(shared, root, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", "redis://:s3cret-word@127.0.0.1:1/0")
+    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    assert stats.committed and stats.chunks["embedded"] == TEXTS
+    (warning,) = stats.warnings
+    assert "does not answer" in warning and "start Redis" in warning and "s3cret" not in warning
+
+
+def test_without_a_worker_the_ingest_embeds_and_names_the_command(shared, root, redis, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "2")
+    stats, _ = record_ingest(open_workspace(root), "demo")  # asked by itself: there are more
+    assert stats.committed and stats.chunks["embedded"] == TEXTS
+    (warning,) = stats.warnings
+    assert "no worker takes batches from queue cpu" in warning and "ragstream worker" in warning
+
+
+def test_a_small_ingest_asks_nobody(shared, root, redis, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
+    stats, _ = record_ingest(open_workspace(root), "demo")
+    assert stats.committed and stats.warnings == ()
+
+
+def test_what_celery_loses_by_default_is_set():
+    from dagster_celery.make_app import make_app
+
+    from ragstream_assets.celery_executor import app_args
+    from ragstream_core.settings.documents import EmbeddingsConfig
+
+    app = make_app(app_args(EmbeddingsConfig(broker="redis://host/0", batch_timeout_s=77)))
+    conf = app.conf
+    assert conf.task_acks_late and conf.task_reject_on_worker_lost
+    assert conf.worker_prefetch_multiplier == 1
+    assert conf.broker_transport_options["visibility_timeout"] == 77
+    assert conf.broker_connection_retry_on_startup and conf.broker_connection_max_retries is None
+    assert conf.result_backend_always_retry and conf.redis_retry_on_timeout
+    assert list(conf.accept_content) == ["json"] and conf.task_serializer == "json"
+    assert conf.result_backend == conf.broker_url == "redis://host/0"
+
+
+@pytest.fixture
+def worker(shared, root, redis, monkeypatch, tmp_path):
+    """A worker process of this machine, with a data root of its own."""
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
+    log = tmp_path / "worker.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(tmp_path / "worker"),
+             "worker", "--queue", "gpu"],
+            stdout=out, stderr=out, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            start_new_session=True,
+        )  # fmt: skip
+    assert until(lambda: b"takes batches from gpu" in log.read_bytes(), WAIT_S), log.read_text()
+    yield process
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        process.wait(WAIT_S)
+    assert b"s3cret" not in log.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_worker_embeds_what_an_ingest_hands_out(worker, root, database, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "gpu")
+    told = []
+    space = open_workspace(root)
+    stats, _ = record_ingest(space, "demo", fan_out=True, progress=lambda *at: told.append(at))
+    assert stats.warnings == () and stats.chunks["shared"] == TEXTS
+    assert ("workers", 2, 2) in told
+    assert rows(database, "ragstream_batches") == 0
+    runs = instance_of(space.data_dir).get_runs(dg.RunsFilter(job_name="embed_texts"))
+    assert [run.status for run in runs] == [dg.DagsterRunStatus.SUCCESS]
+    assert runs[0].tags["dagster/partition"] == "demo"
+    assert database not in str(runs[0].run_config) and "redis" not in str(runs[0].run_config)
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "cpu")
+    (root / "doc_raw" / "demo" / "new.md").write_text("words that are new")
+    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    assert "no worker takes batches from queue cpu" in stats.warnings[0]
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(WAIT_S) == 0

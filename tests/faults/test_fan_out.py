@@ -1,0 +1,108 @@
+"""Two workers on hosts of their own, and whatever may end while they embed: each text once."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from ragstream_core.index.view import forget_views, open_view
+from tests.lengths import by_length
+from tests.processes import until
+from tests.worker_hosts import Team, require_hosts
+
+pytestmark = [pytest.mark.slow, pytest.mark.sweep, pytest.mark.timeout(1800)]
+TEXTS = by_length(2_000, 2_000, 20_000)
+TIMES = by_length(1, 1, 10)
+KILLS = by_length(3, 5, 50)
+CUT_S = 30
+
+
+@pytest.fixture
+def team(tmp_path):
+    require_hosts()
+    made = Team(tmp_path)
+    try:
+        for host in (1, 2):
+            made.start_worker(host)
+        made.workers_ready()
+        yield made
+    finally:
+        made.close()
+
+
+def kill_a_worker(team):
+    team.kill_worker(1)
+
+
+def restart_the_broker(team):
+    team.redis.restart(signal.SIGKILL)
+
+
+def restart_the_database(team):
+    team.postgres.restart(signal.SIGINT)
+
+
+def cut_the_network(team):
+    for host in (1, 2):
+        team.cut(host)
+    time.sleep(CUT_S)  # the trouble itself, not a wait for something
+    for host in (1, 2):
+        team.join(host)
+
+
+def kill_the_launcher(team):
+    os.kill(team.launcher.pid, signal.SIGKILL)
+    team.launcher.wait()
+    team.launch()  # the one command that is named: the same again
+
+
+TROUBLES = (
+    kill_a_worker, restart_the_broker, restart_the_database, kill_the_launcher, cut_the_network
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("turn", range(TIMES))
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+def test_every_text_is_there_once_with_the_bits_of_one_machine(team, trouble, turn):
+    team.write(TEXTS)
+    team.launch()
+    begun = TEXTS * (1 + turn) // (2 * TIMES + 8)
+    assert until(lambda: team.vectors() >= begun or team.launcher.poll() is not None, 300)
+    assert team.launcher.poll() is None, (team.folder / "launcher.err").read_text()
+    assert team.vectors() < TEXTS, "it was through before the trouble came"
+    trouble(team)
+    stats = team.finish()
+    assert stats["committed"] and stats["chunks"]["live"] == TEXTS
+    team.require_exact(TEXTS)
+    assert stats["chunks"]["embedded"] + stats["chunks"]["shared"] == TEXTS
+    assert team.runs()[-1] == "SUCCESS" or "--fan-out" in str(stats["warnings"])
+
+
+def test_the_index_is_the_old_or_the_new_one_whenever_the_committer_is_killed(team, make_bench):
+    chance = random.Random(16)
+    expected = {0: ""}
+
+    def digest():
+        forget_views()
+        try:
+            return open_view(team.data / "index" / "demo", project="demo").digest
+        except Exception:  # there is none yet
+            return ""
+
+    for turn in range(1, KILLS + 1):
+        team.write(40, f"words {turn}")
+        bench = make_bench()
+        for path in team.docs.iterdir():
+            bench.write(path.name, path.read_bytes())
+        bench.run()
+        expected[turn] = bench.fresh_view().digest
+        team.launch()
+        time.sleep(chance.uniform(0, 8))  # any moment: nothing is waited for
+        team.launcher.kill()
+        team.launcher.wait()
+        assert digest() in {*expected.values()}, turn
+    team.launch()
+    team.finish()
+    assert digest() == expected[KILLS]
