@@ -11,7 +11,7 @@ from ragstream_core.records.chat import ChatMessage
 
 KEY = "sk-canary-0123456789"
 ASKED = [ChatMessage("system", "Be brief."), ChatMessage("user", "What is the capital?")]
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 USAGE = {"prompt_tokens": 20, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 8}}
 
 

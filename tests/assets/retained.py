@@ -66,7 +66,7 @@ class Archive:
 
     @contextlib.contextmanager
     def _rows(self):
-        db = sqlite3.connect(self.root / "history" / "runs.db", timeout=10)
+        db = sqlite3.connect(self.root / "history" / "runs.db", timeout=60)
         with contextlib.closing(db), db:
             yield db
 

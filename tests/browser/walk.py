@@ -62,16 +62,33 @@ class Walk:
         """
         return self._clicks(opener, inside, "attached")
 
+    def tells(self, button: Locator, text: str) -> Locator:
+        """Click until the page shows a text; return where."""
+        return self._clicks(button, self._told(text), "attached")
+
+    def opens_by_key(self, opener: Locator, inside: Locator) -> Locator:
+        """Press Enter on a button until something opens; return what is inside."""
+        return self._clicks(opener, inside, "attached", "Enter")
+
     def closes(self, closer: Locator, inside: Locator) -> None:
         """Click until something is gone."""
         self._clicks(closer, inside, "hidden")
 
     def _clicks(
-        self, button: Locator, seen: Locator, state: Literal["attached", "hidden"]
+        self,
+        button: Locator,
+        seen: Locator,
+        state: Literal["attached", "hidden"],
+        key: str = "",
     ) -> Locator:
         for _ in range(6):
             self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
-            button.click()
+            with contextlib.suppress(TimeoutError):  # what it opens may be there by now, it not
+                if key:
+                    button.focus(timeout=15_000)
+                    self.tab.keyboard.press(key)
+                else:
+                    button.click(timeout=15_000)
             with contextlib.suppress(TimeoutError):
                 seen.wait_for(state=state, timeout=15_000)
                 self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
@@ -120,9 +137,12 @@ class Walk:
 
     def sees(self, text: str) -> Locator:
         """Wait until the page shows a text; return where."""
-        found = self.tab.get_by_text(text).filter(visible=True).first
+        found = self._told(text)
         found.wait_for(timeout=SLOW_MS)
         return found
+
+    def _told(self, text: str) -> Locator:
+        return self.tab.get_by_text(text).filter(visible=True).first
 
     def ask(self, text: str) -> str:
         """Write a prompt and press Run all; return the Super-Prompt."""

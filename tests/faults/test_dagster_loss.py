@@ -108,7 +108,7 @@ def test_locked_storage_delays_no_commit(space, held_s):
     held = [sqlite3.connect(p, check_same_thread=False, isolation_level=None)
             for p in databases(space)]  # fmt: skip
     for db in held:
-        db.execute("PRAGMA busy_timeout=5000")
+        db.execute("PRAGMA busy_timeout=60000")
         db.execute("BEGIN EXCLUSIVE")
     release = threading.Timer(held_s, lambda: [db.rollback() for db in held])
     release.start()

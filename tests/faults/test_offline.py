@@ -151,7 +151,7 @@ def _visit(dagster: int, page: int) -> None:
     from websockets.sync.client import connect
 
     for port in (dagster, page):
-        urllib.request.urlopen(f"http://{HOST}:{port}/", timeout=30).read()
+        urllib.request.urlopen(f"http://{HOST}:{port}/", timeout=60).read()
     stream = f"ws://{HOST}:{page}/_stcore/stream"
     drawn = BackMsg()
     drawn.rerun_script.query_string = ""
@@ -171,7 +171,7 @@ def _runs(port: int) -> list[dict]:
         json.dumps({"query": query}).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)["data"]["runsOrError"]["results"]
 
 

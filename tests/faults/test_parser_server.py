@@ -28,6 +28,7 @@ from tests.faults.hostile_pdfs import (
     written,
 )
 from tests.lengths import FULL
+from tests.processes import PATIENCE_S
 
 pytest.importorskip("pypdfium2")
 pytest.importorskip("pdfplumber")
@@ -48,7 +49,7 @@ def read(data, kind="pdf", limits=QUICK):
     return parse(data, file_type=kind, limits=limits)
 
 
-def ended(pid, timeout=20.0):
+def ended(pid, timeout=PATIENCE_S):
     """Wait for a process to end; say whether it did."""
     try:
         file = os.pidfd_open(pid)

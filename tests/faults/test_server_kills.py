@@ -159,7 +159,7 @@ def _nothing_is_left(up: Up) -> None:
         return {run["status"] for run in up.ask(closed)["runsOrError"]["results"]}
 
     assert until(lambda: statuses() <= {"SUCCESS", "FAILURE"}, TICKS_S), statuses()
-    assert until(lambda: not up.pids()[RUN], 30), "the process of a run ends with it"
+    assert until(lambda: not up.pids()[RUN]), "the process of a run ends with it"
     forget_views()
     space = open_workspace(up.data, explicit={"embeddings.backend": "hashed"})
     assert ingest_project(space, "demo").chunks.get("embedded", 0) == 0, (

@@ -117,7 +117,7 @@ def head_of(alone, path, *lines):
 
 def test_a_body_that_is_too_long_is_not_even_asked_for(alone):
     head, address = head_of(alone, CHAT, f"Content-Length: {100 << 20}")
-    with socket.create_connection(address, timeout=30) as client:
+    with socket.create_connection(address, timeout=PATIENCE_S) as client:
         client.sendall(head)
         said = b""
         while b"too_large" not in said and (more := client.recv(4096)):  # head and body come apart
@@ -138,7 +138,7 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(alone):
 def test_one_that_leaves_while_it_sends_is_forgotten(alone):
     for path in (CHAT, EMBED):
         head, address = head_of(alone, path, "Content-Length: 1000")
-        with socket.create_connection(address, timeout=30) as client:
+        with socket.create_connection(address, timeout=PATIENCE_S) as client:
             client.sendall(head + b"{")
 
 

@@ -18,6 +18,7 @@ from ragstream_core.library import History
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.ingest import ingest_project
 from tests.app.mcp.mcp_clients import text_of
+from tests.processes import PATIENCE_S, until
 from tests.workspaces import (
     QUESTION,
     ask_and_keep,
@@ -119,25 +120,21 @@ def test_a_cancelled_ingest_stops_and_the_next_one_goes_on(space, monkeypatch):
     real = Call.progress
 
     def progress(self, *given):
+        seen.set()
         try:
-            if seen.is_set():
-                cancelled.wait(20)
-            real(self, *given)
+            assert until(lambda: real(self, *given)), "it was never told to stop"
         except Stopped:
             stopped.set()
             raise
-        seen.set()
 
-    cancelled = threading.Event()
     monkeypatch.setattr(Call, "progress", progress)
 
     async def use(client):
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "ingest", {})
-            assert await anyio.to_thread.run_sync(seen.wait, 20)
+            assert await anyio.to_thread.run_sync(seen.wait, PATIENCE_S)
             group.cancel_scope.cancel()
-        cancelled.set()
-        assert await anyio.to_thread.run_sync(stopped.wait, 20)
+        assert await anyio.to_thread.run_sync(stopped.wait, PATIENCE_S)
         return await client.call_tool("list_projects", {})
 
     before = asked(space, use).structured_content["projects"][0]

@@ -20,6 +20,7 @@ from ragstream_core.wiring.history_embedding import (
 )
 from ragstream_core.wiring.journal import append_records, history_index_dir, snapshot_path
 from ragstream_core.wiring.workspace import open_workspace
+from tests.processes import PATIENCE_S
 
 NOW = dt.datetime(2026, 10, 5, 12, 0, tzinfo=dt.UTC)
 
@@ -40,17 +41,17 @@ def test_whoever_writes_the_history_is_waited_for(space, monkeypatch):
     def hold():
         with project_lock(history_index_dir(space)):
             held.set()
-            free.wait(20)
+            free.wait(PATIENCE_S)
 
     other = threading.Thread(target=hold)
     other.start()
     try:
-        assert held.wait(20)
+        assert held.wait(PATIENCE_S)
         monkeypatch.setattr(history_update, "WAIT_S", 0.0)
         for run in (history_update.catch_up, lambda s: history_update.backfill(s, ["2026-10"])):
             with pytest.raises(ProjectLocked):
                 run(space)
-        monkeypatch.setattr(history_update, "WAIT_S", 20.0)
+        monkeypatch.setattr(history_update, "WAIT_S", PATIENCE_S)
         threading.Timer(0.3, free.set).start()
         assert history_update.catch_up(space).stats.embedded == 1
     finally:

@@ -18,6 +18,7 @@ from ragstream_core.weather.open_meteo import HOSTS, OpenMeteo
 from ragstream_core.weather.records import WeatherAnalysis
 from ragstream_core.weather.tool import TIMEOUT_S, WeatherTool
 from tests.model_server import Server, raw, status
+from tests.processes import PATIENCE_S
 from tests.weather_api import BERLIN, NEW_HAMPSHIRE, NORTHERN, body, forecast, places, tool
 
 OPENSSL = shutil.which("openssl")
@@ -41,7 +42,7 @@ def plain_listener():
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         yield plain.getsockname()[1], heard
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 def asked(server):

@@ -35,7 +35,7 @@ from tests.model_server import (
     said,
     status,
 )
-from tests.processes import free_port, until
+from tests.processes import PATIENCE_S, free_port, until
 
 
 class City(BaseModel):
@@ -480,7 +480,7 @@ def test_a_stream_that_nobody_reads_on_ends_the_request(chat, server):
         next(stream)
     for thread in threading.enumerate():
         if thread.name == "endpoint":
-            thread.join(30)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive()
 
 
