@@ -27,11 +27,15 @@ from ragstream_core.platform import extras
 if TYPE_CHECKING:
     import psycopg
 
-    Connection = psycopg.Connection[tuple[object, ...]]
+    from ragstream_core.platform.pg_connection import LimitedConnection
+
+    Connection = LimitedConnection
 
 SCHEMES = ("postgresql", "postgres")
 CONNECT_S = 5
 STATEMENT_S = 30
+LATE_S = 10.0
+"""Seconds after the server should have ended a statement; then it hangs and is given up."""
 _CUT_S = 20  # bytes that are not acknowledged for so long end a connection
 _SETUP_LOCK = 0x5241_4753  # "RAGS": one process at a time makes tables
 _SECRET = re.compile(r"(?i)(password=)[^\s&]+")
@@ -46,7 +50,7 @@ class Database:
         url: As psycopg takes it. Never shown: it may hold a password.
         shown: The same for people: user, host, port and database.
         connect_s: Seconds a connection may take.
-        statement_s: Seconds a statement may take.
+        statement_s: Seconds a statement may take; 0: as long as it needs.
     """
 
     setting: str
@@ -63,10 +67,17 @@ class Database:
             StoreFailed: Nobody answers there, or the database does not let us in.
         """
         extras.require(f"{self.setting} (PostgreSQL)", "distributed", "psycopg")
-        import psycopg
-
         try:
-            return psycopg.connect(
+            import psycopg
+
+            from ragstream_core.platform.pg_connection import LimitedConnection
+        except ImportError as error:  # psycopg without libpq
+            raise ExtraMissing(
+                f"{self.setting}: psycopg cannot be loaded: {str(error).splitlines()[0]}",
+                hint=extras.install("distributed"),
+            ) from None
+        try:
+            made = LimitedConnection.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=self.connect_s,
@@ -75,13 +86,10 @@ class Database:
                 keepalives_idle=_CUT_S,
                 application_name="ragstream",
             )
+            made.limit_s = self.statement_s + LATE_S if self.statement_s else None
+            return made
         except psycopg.Error as error:
             raise self.failure(error) from None
-        except ImportError as error:  # psycopg without libpq
-            raise ExtraMissing(
-                f"{self.setting}: psycopg cannot be loaded: {str(error).splitlines()[0]}",
-                hint=extras.install("distributed"),
-            ) from None
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
@@ -270,6 +278,7 @@ _BY_WORDS: tuple[tuple[str, str, Hint], ...] = (
         "it has no connection left",
         "raise max_connections, or run fewer workers",
     ),
+    ("wait timeout", "it does not answer any more", _WAIT),
     ("timeout", "nobody answers there", "check host, port and firewall; is PostgreSQL running?"),
     ("refused", "nobody answers there", "check host, port and firewall; is PostgreSQL running?"),
     ("resolve", "its host name is not known", "check the host in the setting"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RunCommand, UnknownSetting, UsageError
@@ -138,7 +138,6 @@ def clear_shared(
             found = counted.fetchone()
             return ClearedVectors(int(str(found[0])) if found else 0, dry_run=True)
         with db.transaction():
-            db.execute("SET LOCAL statement_timeout = 0")  # as long as it takes
             removed = db.execute(f"DELETE FROM ragstream_vectors WHERE {which}", given).rowcount
             db.execute(
                 "DELETE FROM ragstream_embedders e WHERE id = ANY(%s) AND NOT EXISTS"
@@ -151,7 +150,7 @@ def clear_shared(
 def _connected(database: Database) -> Connection:
     from ragstream_core.models.embedders.shared_vectors import TABLES
 
-    db = database.connect()
+    db = replace(database, statement_s=0).connect()  # millions of rows are counted
     try:
         TABLES.ensure(db, database)
     except BaseException:

@@ -165,7 +165,7 @@ def build(db: Connection, source: Source) -> Graph:
     name = _table_name(source.project, source.generation)
     row = Graph(name, source.generation, source.digest, len(source.names), source.maker)
     memory = min(2_048, 64 + row.rows * (2 * dimension + 10 * M) // 500_000)
-    with db.transaction():
+    with db.unlimited(), db.transaction():
         set_local(db, {**_BUILD, "maintenance_work_mem": f"{memory}MB"})
         db.execute(
             f"CREATE TABLE {name} (name bigint NOT NULL, near halfvec({dimension}) NOT NULL)"

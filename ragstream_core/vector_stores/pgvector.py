@@ -121,7 +121,7 @@ class PgvectorStore:
 
             into = f"COPY {self._table} (id, exact) FROM STDIN".encode()
             try:
-                with db.transaction():
+                with db.unlimited(), db.transaction():
                     set_local(db, {"statement_timeout": "0"})
                     first = len(ids) >= MANY and self._is_empty(db)
                     if first:

@@ -1,6 +1,9 @@
 """`Database` and `Tables`: addresses, errors that say what to do, tables of one version."""
 
+import os
 import signal
+import socket
+import sys
 import threading
 
 import psycopg
@@ -10,6 +13,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.errors import ExtraMissing, OperationFailed, RagstreamError, UnknownSetting
 from ragstream_core.platform import extras
+from ragstream_core.platform import postgres as postgres_module
+from ragstream_core.platform.pg_sessions import Sessions
 from ragstream_core.platform.postgres import Database, Tables, database_at
 
 SETTING = "embeddings.shared"
@@ -75,6 +80,31 @@ def test_a_statement_has_a_limit(database):
         place.errors(),
     ):
         db.execute("SELECT pg_sleep(30)")
+
+
+def test_a_server_that_hangs_is_given_up_and_another_one_asked(database, monkeypatch):
+    monkeypatch.setattr(postgres_module, "LATE_S", 0.2)
+    place = at(database, statement_s=1)
+    open_ones = Sessions(place)
+    pid = open_ones.ask(lambda db: db.info.backend_pid)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(OperationFailed, match="does not answer any more") as error:
+            open_ones.ask(lambda db: db.execute("SELECT 1").fetchone())
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "wait until it is back" in error.value.hint
+    assert open_ones.ask(lambda db: db.execute("SELECT 2").fetchone()) == (2,)
+    with place.connect() as db, db.unlimited():
+        db.execute("SET statement_timeout = 0")
+        assert db.execute("SELECT 3 FROM pg_sleep(1.5)").fetchone() == (3,)
+
+
+def test_who_accepts_and_never_answers_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = at(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/name", connect_s=2)
+        with pytest.raises(OperationFailed, match="nobody answers there"):
+            place.connect()
 
 
 def test_a_connection_that_ended_says_to_wait(postgres, database):
@@ -156,3 +186,10 @@ def test_a_database_that_is_killed_is_found_again(postgres, database):
             db.execute("SELECT 1")
     with place.connect() as db:
         CARS.ensure(db, place)
+
+
+def test_psycopg_without_its_library_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ExtraMissing, match="psycopg cannot be loaded") as error:
+        at("postgresql://host/name").connect()
+    assert "ragstream[distributed]" in error.value.hint
