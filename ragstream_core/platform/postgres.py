@@ -119,8 +119,10 @@ class Database:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         text = lines[0] if lines else type(error).__name__
         text = text.rpartition("FATAL:")[2].strip() if "FATAL:" in text else text
-        secret = unquote(urlsplit(self.url).password or "")
-        return _SECRET.sub(r"\1***", text.replace(secret, "***") if secret else text)
+        written = urlsplit(self.url).password
+        for secret in (written, unquote(written)) if written else ():
+            text = text.replace(secret, "***")
+        return _SECRET.sub(r"\1***", text)
 
     def _look(self) -> Hint:
         return (f"look at the database's log and at {self.setting}, then ", TryAgain())

@@ -8,7 +8,7 @@ import threading
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import ExtraMissing, OperationFailed, RagstreamError, UnknownSetting
@@ -45,6 +45,7 @@ def test_what_is_no_address_is_refused_without_its_words(url, why):
     assert "cret" not in str(error.value)
 
 
+@example("%aa", "")
 @given(st.text("abc%+!$'()*,;=~-_.", min_size=3), st.sampled_from(["", ":5432"]))
 def test_a_password_is_never_shown(password, port):
     secret = f"Q{password}Q"
@@ -189,7 +190,7 @@ def test_a_database_that_is_killed_is_found_again(postgres, database):
 
 
 def test_psycopg_without_its_library_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setitem(sys.modules, "ragstream_core.platform.pg_connection", None)
     with pytest.raises(ExtraMissing, match="psycopg cannot be loaded") as error:
         at("postgresql://host/name").connect()
     assert "ragstream[distributed]" in error.value.hint
