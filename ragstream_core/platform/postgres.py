@@ -77,11 +77,12 @@ class Database:
                 hint=extras.install("distributed"),
             ) from None
         try:
+            given = str(psycopg.conninfo.conninfo_to_dict(self.url).get("options", ""))
             made = LimitedConnection.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=self.connect_s,
-                options=f"-c statement_timeout={self.statement_s * 1000}",
+                options=f"{given} -c statement_timeout={self.statement_s * 1000}".strip(),
                 tcp_user_timeout=_CUT_S * 1000,
                 keepalives_idle=_CUT_S,
                 application_name="ragstream",

@@ -83,6 +83,14 @@ def test_a_statement_has_a_limit(database):
         db.execute("SELECT pg_sleep(30)")
 
 
+def test_parameters_in_the_address_are_kept(database):
+    with at(f"{database}?options=-csearch_path%3Dmine", statement_s=7).connect() as db:
+        assert db.execute("SHOW search_path").fetchone() == ("mine",)
+        assert db.execute("SHOW statement_timeout").fetchone() == ("7s",)
+    with pytest.raises(OperationFailed, match="no_such_word"):
+        at(f"{database}?no_such_word=1").connect()
+
+
 def test_a_server_that_hangs_is_given_up_and_another_one_asked(database, monkeypatch):
     monkeypatch.setattr(postgres_module, "LATE_S", 0.2)
     place = at(database, statement_s=1)
