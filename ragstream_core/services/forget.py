@@ -17,7 +17,7 @@ from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import sync_dir
 from ragstream_core.text.fingerprints import TextFingerprints
-from ragstream_core.wiring import erasure, pgvector_graphs, project_files, projects
+from ragstream_core.wiring import erasure, graph_removal, project_files, projects
 from ragstream_core.wiring.debug_log import vars_files
 from ragstream_core.wiring.ingestion import inspection
 from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
@@ -196,7 +196,7 @@ class FileSubject:
 
     def erase_known(self, hidden: Tombstone, sought: TextFingerprints) -> None:
         """Remove what does not show the text it was made from: vectors, stores, cut texts."""
-        pgvector_graphs.drop(self.workspace, self.project)
+        graph_removal.drop_graphs(self.workspace, self.project)
         for path in (
             *token_vectors([self.index_dir], hidden.hashes),
             *(path for path in self.index_dir.glob("stores/**/*") if path.is_file()),

@@ -22,7 +22,7 @@ from ragstream_core.platform.files import (
 from ragstream_core.platform.locks import serialized
 from ragstream_core.prompts.store import pinned
 from ragstream_core.records.identity import Json
-from ragstream_core.wiring import pgvector_graphs, project_files, projects
+from ragstream_core.wiring import graph_removal, project_files, projects
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -126,7 +126,7 @@ def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -
     """Take the index away, then the file; killed anywhere, the next call goes on."""
     index_dir, file = workspace.index_dir(name), project_files.path_of(workspace.data_dir, name)
     if not keep_index:
-        pgvector_graphs.drop(workspace, name)
+        graph_removal.drop_graphs(workspace, name)
     remove_path(aside)
     if index_dir.is_dir() and not keep_index:
         with project_lock(index_dir):

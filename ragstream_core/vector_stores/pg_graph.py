@@ -143,12 +143,13 @@ def require_extension(db: Connection) -> None:
         ) from error
 
 
-def build(db: Connection, source: Source) -> Graph:
+def build(db: Connection, source: Source, name: str) -> Graph:
     """Build a graph; it is there as a whole or not at all.
 
     Args:
         db: A connection that does nothing else.
         source: What it is made of, at least one vector.
+        name: Of its table, see `table_name`.
 
     Returns:
         The graph.
@@ -162,7 +163,6 @@ def build(db: Connection, source: Source) -> Graph:
         raise StoreFailed(
             f"pgvector's graphs take up to {MOST_DIMENSIONS:,} dimensions, these have {dimension:,}"
         )
-    name = _table_name(source.project, source.generation)
     row = Graph(name, source.generation, source.digest, len(source.names), source.maker)
     memory = min(2_048, 64 + row.rows * (2 * dimension + 10 * M) // 500_000)
     with db.unlimited(), db.transaction():
@@ -330,7 +330,8 @@ def _half(vectors: F32) -> npt.NDArray[np.uint16]:
 _TABLE = re.compile(r"graph_[a-z0-9_]{1,60}")
 
 
-def _table_name(project: str, generation: int) -> str:
+def table_name(project: str, generation: int) -> str:
+    """Return a name for the table of a new graph; each call another one."""
     slug = re.sub(r"[^a-z0-9]+", "_", project.lower())[:24].strip("_")
     return f"graph_{slug}_g{generation}_{secrets.token_hex(6)}".replace("__", "_")
 

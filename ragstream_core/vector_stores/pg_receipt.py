@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ragstream_core.platform.files import replace_text
 
 GRAPHS = Path("stores", "pgvector")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
-_RECEIPT, _MEASURED = "graph.json", "recall.json"
+_RECEIPT, _MEASURED, _MADE = "graph.json", "recall.json", "made.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,31 @@ def write(index_dir: Path, receipt: Receipt) -> None:
         OSError: Disk full; the old one stays.
     """
     replace_text(index_dir / GRAPHS / _RECEIPT, json.dumps(asdict(receipt)))
+
+
+def note_made(index_dir: Path, names: Iterable[str]) -> None:
+    """Note tables that are made or removed now, so that a kill leaves none that is not known.
+
+    Raises:
+        OSError: Disk full; the old note stays.
+    """
+    replace_text(index_dir / GRAPHS / _MADE, json.dumps(sorted(names)))
+
+
+def made_here(index_dir: Path, receipt: Receipt | None = None) -> set[str]:
+    """Return the names of the tables that this machine made of an index, by its notes.
+
+    Args:
+        index_dir: Of the project.
+        receipt: That of the index; default: it is read.
+    """
+    found = receipt or read(index_dir)
+    names = {*found.former, *([found.name] if found.mine else [])} if found else set()
+    try:
+        noted = json.loads((index_dir / GRAPHS / _MADE).read_text(encoding="utf-8"))
+        return names | {name for name in noted if isinstance(name, str)}
+    except (OSError, ValueError, TypeError):
+        return names
 
 
 def note_recall(index_dir: Path, receipt: Receipt, share: float, *, depth: int, ef: int) -> None:

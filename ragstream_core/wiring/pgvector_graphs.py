@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import (
     GenerationGone,
-    OperationFailed,
     ProjectLocked,
     RagstreamError,
     SetVariable,
-    StoreFailed,
     UnknownSetting,
     worded,
 )
@@ -267,19 +265,31 @@ class _Keeper:
         before = pg_receipt.read(self._index_dir)
         found, reason = self._serving(db, before, verify=verify)
         made = "unchanged" if before and found and found.name == before.name else "found"
+        ours = pg_receipt.made_here(self._index_dir, before)
         if found is None or rebuild:
             reason = "asked for" if rebuild and found else reason
-            built = pg_graph.build(db, self._source())
-            found, made = self._compared(db, built), "built"
-        former = {*(before.former if before else ())}
-        if before and before.mine and before.name != found.name:
-            former.add(before.name)
-        pg_receipt.write(self._index_dir, replace(found, former=tuple(sorted(former))))
+            source = self._source()
+            name = pg_graph.table_name(source.project, source.generation)
+            ours.add(name)
+            pg_receipt.note_made(self._index_dir, ours)  # a kill must not leave a table unknown
+            found, made = self._compared(db, pg_graph.build(db, source, name)), "built"
+        former = sorted(ours - {found.name})
+        pg_receipt.write(self._index_dir, replace(found, former=tuple(former)))
         if former:
-            pg_graph.drop(db, sorted(former))
+            pg_graph.drop(db, former)
             pg_receipt.write(self._index_dir, found)
+        pg_receipt.note_made(self._index_dir, ())
         self._measure(db, found)
-        return GraphOutcome(made, reason if made == "built" else "")
+        return GraphOutcome(made, reason if made == "built" else "", self._elsewhere(before))
+
+    def _elsewhere(self, before: Receipt | None) -> str:
+        """Return what is left in the database that was named before; empty if it is this one."""
+        if before is None or not before.mine or before.place == self._database.shown:
+            return ""
+        return (
+            f"{SETTING} names another database now: the vectors of {self._view.project} are still "
+            f"in {before.place}\n  next: DROP TABLE {before.name} there"
+        )
 
     def _serving(
         self, db: Connection, before: Receipt | None, *, verify: bool
@@ -305,11 +315,12 @@ class _Keeper:
         from ragstream_core.vector_stores.pg_search import ViewRows
 
         view, held = self._view, pg_graph.names_in(db, graph.name)
-        rows = ViewRows.of(view)
+        rows, ours = ViewRows.of(view), pg_receipt.made_here(self._index_dir)
         return Receipt(
             graph.name, self._database.shown, view.embed_fp, view.digest, view.generation,
             graph.generation, len(held), int(rows.later(held).sum()),
-            len(held) - rows.shared(held), graph.maker == _maker(self._index_dir),
+            len(held) - rows.shared(held),
+            graph.name in ours or graph.maker == _maker(self._index_dir),  # hosts change names
         )  # fmt: skip
 
     def _unfit(self, db: Connection, found: Receipt, *, verify: bool) -> str:
@@ -372,30 +383,3 @@ def state(workspace: Workspace, project: str, newest: Generation | None) -> Grap
     return GraphState(
         True, found.generation, found.built_of, found.rows, found.later, chosen.ef_search, recall
     )
-
-
-def drop(workspace: Workspace, project: str) -> None:
-    """Remove the graphs that this machine made of a project: their vectors are those of its texts.
-
-    Raises:
-        StoreFailed: The database cannot be asked, so they are still there.
-        UnknownSetting: Its address is no longer set.
-    """
-    found = pg_receipt.read(workspace.index_dir(project))
-    names = {*found.former, *([found.name] if found.mine else [])} if found else set()
-    if found is None or not names:
-        return
-    from ragstream_core.platform.pg_sessions import sessions
-    from ragstream_core.vector_stores import pg_graph
-
-    tables = ", ".join(sorted(names))
-    try:
-        database = database_of(workspace)
-        sessions(database).ask(lambda db: pg_graph.drop(db, names))
-    except (OperationFailed, UnknownSetting) as error:
-        raise StoreFailed(
-            f"the vectors of {project} are still in {found.place} (tables {tables}): "
-            f"{error.message}",
-            hint=(*error.advice, ", or drop the tables there and remove ", str(GRAPHS), " in ",
-                  str(workspace.index_dir(project))),
-        ) from error  # fmt: skip

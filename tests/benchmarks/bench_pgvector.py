@@ -43,7 +43,7 @@ def measured(db: "Connection", held: "F32", questions: "F32", title: str) -> lis
         "bench", 1, "0" * 64, "0" * 64, "", names[order], held, order.astype(np.int64)
     )
     began = time.perf_counter()
-    graph = pg_graph.build(db, source)
+    graph = pg_graph.build(db, source, pg_graph.table_name(source.project, source.generation))
     built_s = time.perf_counter() - began
     row = db.execute("SELECT pg_total_relation_size(%s)", (graph.name,)).fetchone()
     size = int(str(row[0])) / 1e6 if row else 0.0

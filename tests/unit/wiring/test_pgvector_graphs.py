@@ -245,6 +245,62 @@ def test_forgetting_a_file_takes_the_vectors_out_of_the_database(root, database,
     assert search(large, QUESTION, ["demo"], k=3)
 
 
+def test_forgetting_takes_graphs_whose_making_was_killed(root, database, postgres, monkeypatch):
+    large = space(root, database)
+    ingest_project(large, "demo")
+    with monkeypatch.context() as killed:
+        killed.setattr(pg_receipt, "write", None)
+        with pytest.raises(TypeError):
+            pgvector_graphs.keep_up(large, "demo", rebuild=True)
+    assert len(graphs(postgres, database)) == 2
+    forget(large, "demo", "f003.md", delete=True)
+    assert graphs(postgres, database) == []
+
+
+def test_a_graph_whose_making_was_killed_goes_with_the_next_one(
+    root, database, postgres, monkeypatch
+):
+    large = space(root, database)
+    ingest_project(large, "demo")
+    with monkeypatch.context() as killed:
+        killed.setattr(pg_receipt, "write", None)
+        for _ in range(2):
+            with pytest.raises(TypeError):
+                pgvector_graphs.keep_up(large, "demo", rebuild=True)
+    assert not pgvector_graphs.keep_up(large, "demo", again=True).warning
+    assert graphs(postgres, database) == [receipt(root).name]
+
+
+def test_a_machine_with_a_new_name_still_forgets(root, database, postgres, monkeypatch):
+    large = space(root, database)
+    ingest_project(large, "demo")
+    monkeypatch.setattr(pgvector_graphs, "_maker", lambda _: "another")
+    write(root, 3, random.Random(9))
+    ingest_project(large, "demo")
+    assert receipt(root).mine
+    forget(large, "demo", "f003.md", delete=True)
+    assert graphs(postgres, database) == []
+
+
+def test_vectors_in_the_database_of_before_are_named(root, database, postgres):
+    ingest_project(space(root, database), "demo")
+    second = postgres.create(f"{database.rpartition('/')[2]}_b")
+    try:
+        name, other = receipt(root).name, space(root, second)
+        with database_at(second, setting="vector_store.url").connect() as db:
+            pg_graph.TABLES.ensure(db, database_at(second, setting="vector_store.url"))
+            pg_graph.require_extension(db)
+        with pytest.raises(OperationFailed, match="they are not there") as caught:
+            forget(other, "demo", "f003.md", delete=True)
+        assert database.rpartition("@")[2] in caught.value.message and name in caught.value.message
+        write(root, 4, random.Random(9))
+        (warning,) = ingest_project(other, "demo").warnings
+        assert database.rpartition("@")[2] in warning and f"DROP TABLE {name}" in warning
+        assert graphs(postgres, database) == [name]
+    finally:
+        postgres.drop(second.rpartition("/")[2])
+
+
 def test_a_password_is_in_no_message_and_no_file_of_ours(root, database, postgres):
     secret = "hunter" + "2secret"
     url = database.replace("ragstream@", f"ragstream:{secret}@")
@@ -293,6 +349,7 @@ def test_a_builder_that_is_killed_leaves_the_old_graph_or_the_new_one(root, data
         assert text_of(prompt) == wanted
     done = pgvector_graphs.keep_up(large, "demo", verify=True, again=True)
     assert not done.warning
+    assert graphs(postgres, database) == [receipt(root).name]
     assert not warnings_of(ask(large))
     view = open_view(root / "index" / "demo")
     with database_at(database, setting="vector_store.url").connect() as db:
