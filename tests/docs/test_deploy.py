@@ -51,7 +51,7 @@ def test_the_compose_file_runs_the_plain_commands_with_their_environment():
         assert set(service["environment"]) == {"PGPASSWORD"}
         assert service["volumes"] == ["data:/data"] and service["network_mode"] == "host"
         assert set(service["depends_on"]) == {"postgres", "redis"}
-        assert "test" in service["healthcheck"]
+        assert "test" in service["healthcheck"] or name == "worker"
     assert set(compose()["volumes"]) == {"data", "postgres", "redis"}
     for name in ("postgres", "redis"):  # nothing of it is open to the network
         assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
@@ -98,12 +98,13 @@ def test_the_image_runs_as_nobody_special_and_copies_what_is_here():
 
 
 @pytest.mark.slow
-def test_the_plain_commands_run_side_by_side(database, tmp_path):
+def test_the_plain_commands_run_side_by_side(database, redis_server, tmp_path):
     ports = {name: free_port() for name in ("web", "page", "api")}
     env = {
         **os.environ,
         **{name: database for name in shared_environment() if "STORAGE" in name or "URL" in name},
         "RAGSTREAM_EMBEDDINGS__SHARED": database,
+        "RAGSTREAM_EMBEDDINGS__BROKER": redis_server.url(5),
         "RAGSTREAM_DAGSTER__MAX_RUNS": "4",
         "RAGSTREAM_EMBEDDINGS__BACKEND": "hashed",
         "RAGSTREAM_DATA_DIR": str(tmp_path / "data"),
@@ -123,6 +124,8 @@ def test_the_plain_commands_run_side_by_side(database, tmp_path):
         for name, path in (("web", "server_info"), ("page", "_stcore/health"), ("api", "health")):
             address = f"http://127.0.0.1:{ports[name]}/{path}"
             assert until(lambda a=address: answers(a), WAIT_S), said(tmp_path, name)
+        log = tmp_path / "worker.log"
+        assert until(lambda: b"takes batches from" in log.read_bytes(), WAIT_S), log.read_text()
         assert until(lambda: alive(tmp_path, env, database), WAIT_S), said(tmp_path, "daemon")
         assert {name for name, one in running.items() if one.poll() is not None} == set()
     finally:
