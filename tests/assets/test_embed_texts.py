@@ -1,5 +1,6 @@
 """Job `embed_texts`: at home, on a worker, and each trouble before and during it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -172,13 +173,16 @@ def test_a_broker_that_is_away_costs_a_warning_and_no_ingest(shared, root, monke
     assert "does not answer" in warning and "start Redis" in warning and "s3cret" not in warning
 
 
-def test_without_a_worker_the_ingest_embeds_and_names_the_command(shared, root, redis, monkeypatch):
+def test_without_a_worker_the_ingest_names_the_command(shared, root, redis, monkeypatch, capfd):
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "2")
     stats, _ = record_ingest(open_workspace(root), "demo")  # asked by itself: there are more
     assert stats.committed and stats.chunks["embedded"] == TEXTS
     (warning,) = stats.warnings
     assert "no worker takes batches from queue cpu" in warning and "ragstream worker" in warning
+    capfd.readouterr()
+    assert call(root, "embeddings", "status", "--json") == 0
+    assert json.loads(capfd.readouterr().out)["workers"] == []
 
 
 def test_a_small_ingest_asks_nobody(shared, root, redis, monkeypatch):
@@ -225,9 +229,12 @@ def worker(shared, root, redis, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_embeds_what_an_ingest_hands_out(worker, root, database, monkeypatch):
+def test_a_worker_embeds_what_an_ingest_hands_out(worker, root, database, monkeypatch, capfd):
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "gpu")
     told = []
+    capfd.readouterr()
+    assert call(root, "embeddings", "status") == 0
+    assert "workers of queue gpu: ragstream@" in capfd.readouterr().out
     space = open_workspace(root)
     stats, _ = record_ingest(space, "demo", fan_out=True, progress=lambda *at: told.append(at))
     assert stats.warnings == () and stats.chunks["shared"] == TEXTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from ragstream_app.cli import options
 from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import AddOption, Refused
+
+if TYPE_CHECKING:
+    from ragstream_core.settings.documents import EmbeddingsConfig
 
 CLEAR_EPILOG = """**Examples**
 
@@ -21,7 +24,7 @@ ragstream embeddings clear --yes (all of them)"""
 
 
 def status(ctx: typer.Context, as_json: options.Json = False) -> None:
-    """Show what the database of `embeddings.shared` holds, model by model.
+    """Show what the database of `embeddings.shared` holds, and the workers of the broker.
 
     Raises:
         UnknownSetting: No database is set.
@@ -30,9 +33,11 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
     """
     from ragstream_core.services.shared_embeddings import shared_table
 
+    config = session_of(ctx).workspace().config.settings.embeddings
     table = shared_table(session_of(ctx).workspace())
+    there = _workers(config)
     if as_json:
-        emit_json(table.to_json())
+        emit_json({**table.to_json(), "workers": there})
         return
     typer.echo(f"{table.database}: reached, {size(table.bytes)} on its disk")
     for model in table.models:
@@ -44,6 +49,22 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
         )
     if all(model.fingerprint != table.mine for model in table.models):
         typer.echo(f"  none of the model that is configured here ({table.mine[:12]})")
+    if there is not None:
+        names = ", ".join(there) or "none; start one with `ragstream worker`"
+        typer.echo(f"workers of queue {config.queue}: {names}")
+
+
+def _workers(config: EmbeddingsConfig) -> list[str] | None:
+    """Return the workers that take batches; None without a broker.
+
+    Raises:
+        OperationFailed: The broker does not answer.
+    """
+    if not config.broker.get_secret_value():
+        return None
+    from ragstream_assets.celery_executor import workers_there
+
+    return workers_there(config)
 
 
 def clear(
