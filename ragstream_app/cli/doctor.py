@@ -145,8 +145,9 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         how = f"by torch on {resolve_device(settings.device)}"
         yield Check("embedding model", "ok", f"{verified}, {how}")
         return
-    yield Check("embedding model", "ok", f"{verified}, by onnxruntime on cpu")
-    made = config.data_dir / "models" / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+    yield Check("embedding model", "ok", f"{verified}, by onnxruntime on cpu, {settings.precision}")
+    runtime = fingerprints.ONNX_RUNTIMES[settings.precision]
+    made = config.data_dir / "models" / fingerprints.default_fingerprint(runtime)
     if onnx_export.is_intact(made):
         yield Check("ONNX model", "ok", str(made))
     else:

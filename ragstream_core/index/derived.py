@@ -6,6 +6,7 @@ tools, its times are mtimes in seconds since the epoch; the catalog holds the tr
 
 from __future__ import annotations
 
+import filecmp
 import json
 import sqlite3
 import zlib
@@ -19,7 +20,7 @@ from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.rows import FileEntry, Generation
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, transaction
 from ragstream_core.platform import array_file
-from ragstream_core.platform.files import replace_bytes
+from ragstream_core.platform.files import rename_file, replace_bytes, sync_dir
 
 if TYPE_CHECKING:
     from ragstream_core.text.bm25 import LexicalArrays
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 MANIFEST_NAME = "file_manifest.json"
 MANIFEST_VERSION = 1
 LEXICAL_FILE = Path("lexical-latest", "arrays.bin")
-_ARRAYS = {
-    "term_ids": "<i8", "offsets": "<i8", "rows": "<i4", "counts": "<i4", "lengths": "<i4",
-}  # fmt: skip
 _TERMS = (
     "SELECT c.heading_terms, c.heading_crc, t.terms, t.terms_crc FROM chunks c "
     f"LEFT JOIN texts t ON t.text_hash = c.text_hash WHERE {LIVE} ORDER BY c.chunk_id"
@@ -58,7 +56,7 @@ def publish(
         OSError: Disk full; the old file is untouched.
     """
     if not array_file.says(index_dir / LEXICAL_FILE, _lexical_stamp(newest)):
-        replace_bytes(index_dir / LEXICAL_FILE, _lexical_file(db, index_dir, newest))
+        _write_lexical(db, index_dir, newest)
     if rewrite_manifest or not _is_manifest_of(index_dir, newest):
         entries = live_files(db, newest.n).values()
         replace_bytes(index_dir / MANIFEST_NAME, manifest(newest, entries, refused))
@@ -72,13 +70,13 @@ def publish_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -
         OSError: Disk full; the old file is untouched.
     """
     entries = live_files(db, newest.n).values()
-    wanted = {
-        str(LEXICAL_FILE): _lexical_file(db, index_dir, newest),
-        MANIFEST_NAME: manifest(newest, entries, _refused(index_dir / MANIFEST_NAME)),
-    }
-    written = [name for name, data in wanted.items() if _bytes_of(index_dir / name) != data]
-    for name in written:
-        replace_bytes(index_dir / name, wanted[name])
+    again = manifest(newest, entries, _refused(index_dir / MANIFEST_NAME))
+    written = []
+    if _lexical_again(db, index_dir, newest):
+        written.append(str(LEXICAL_FILE))
+    if _bytes_of(index_dir / MANIFEST_NAME) != again:
+        replace_bytes(index_dir / MANIFEST_NAME, again)
+        written.append(MANIFEST_NAME)
     return written
 
 
@@ -152,22 +150,33 @@ def load_lexical(db: sqlite3.Connection, index_dir: Path, wanted: Generation) ->
     Raises:
         IntegrityError: The catalog's terms are damaged.
     """
-    from ragstream_core.text.bm25 import LexicalArrays, build_lexical
+    from ragstream_core.index import lexical_file
+    from ragstream_core.text.bm25 import build_lexical
 
     try:
-        data = (index_dir / LEXICAL_FILE).read_bytes()
-        _, arrays = array_file.decode(data, _ARRAYS, _lexical_stamp(wanted))
-        return LexicalArrays(**arrays)
+        return lexical_file.mapped(index_dir / LEXICAL_FILE, _lexical_stamp(wanted))
     except (OSError, ValueError):  # derived: missing or damaged arrays are built again
         return build_lexical(_terms(db, index_dir, wanted.n))
 
 
-def _lexical_file(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> bytes:
-    from ragstream_core.text.bm25 import build_lexical
+def _write_lexical(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
+    from ragstream_core.index import lexical_file
 
-    arrays = build_lexical(_terms(db, index_dir, newest.n))
-    named = {name: getattr(arrays, name) for name in _ARRAYS}
-    return array_file.encode(_lexical_stamp(newest), named)
+    blobs = _terms(db, index_dir, newest.n)
+    lexical_file.write(index_dir / LEXICAL_FILE, _lexical_stamp(newest), blobs)
+
+
+def _lexical_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> bool:
+    """Write the term arrays where the file holds others; say whether it did."""
+    from ragstream_core.index import lexical_file
+
+    path, blobs = index_dir / LEXICAL_FILE, _terms(db, index_dir, newest.n)
+    with lexical_file.written(path, _lexical_stamp(newest), blobs) as made:
+        same = path.is_file() and filecmp.cmp(made, path, shallow=False)
+        if not same:
+            rename_file(made, path)
+            sync_dir(path.parent)
+    return not same
 
 
 def _lexical_stamp(made_for: Generation) -> dict[str, str]:

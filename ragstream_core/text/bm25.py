@@ -91,10 +91,11 @@ def build_lexical(blobs: Iterable[Sequence[bytes]]) -> LexicalArrays:
     """
     source = iter(blobs)
     blocks = iter(lambda: list(itertools.islice(source, BLOCK_ROWS)), [])
-    return _merged([_block(block) for block in blocks])
+    return _merged([block_arrays(block) for block in blocks])
 
 
-def _block(blobs: Sequence[Sequence[bytes]]) -> LexicalArrays:
+def block_arrays(blobs: Sequence[Sequence[bytes]]) -> LexicalArrays:
+    """Build the term arrays of some rows at once; as `build_lexical`."""
     joined = [b"".join(parts) for parts in blobs]
     pairs = np.frombuffer(b"".join(joined), dtype="<i8").reshape(-1, 2)
     sizes = np.fromiter((len(j) // 16 for j in joined), dtype=np.int64, count=len(joined))
@@ -102,11 +103,11 @@ def _block(blobs: Sequence[Sequence[bytes]]) -> LexicalArrays:
     order = np.argsort(pairs[:, 0], kind="stable")  # the owners ascend already
     ids, rows, counts = pairs[order, 0], owner[order], pairs[order, 1]
     # a term in both heading and text appears twice in a row: add the two up
-    starts = _changes(ids, rows)
+    starts = begins_of_runs(ids, rows)
     counts = np.add.reduceat(counts, starts) if len(starts) else counts
     ids, rows = ids[starts], rows[starts]
     lengths = np.bincount(rows, weights=counts, minlength=len(joined))
-    firsts = _changes(ids)
+    firsts = begins_of_runs(ids)
     return LexicalArrays(
         ids[firsts].astype("<i8"),
         np.append(firsts, len(ids)).astype("<i8"),
@@ -116,8 +117,8 @@ def _block(blobs: Sequence[Sequence[bytes]]) -> LexicalArrays:
     )
 
 
-def _changes(*columns: npt.NDArray[np.generic]) -> I64:
-    """Return the positions where any of the aligned columns differs from the row before."""
+def begins_of_runs(*columns: npt.NDArray[np.generic]) -> I64:
+    """Return the positions where any of the aligned columns differs from the one before."""
     fresh = np.zeros(len(columns[0]), dtype=bool)
     fresh[:1] = True
     for column in columns:
@@ -128,7 +129,7 @@ def _changes(*columns: npt.NDArray[np.generic]) -> I64:
 def _merged(parts: Sequence[LexicalArrays]) -> LexicalArrays:
     """Return the arrays of the rows of several, one after the other."""
     if len(parts) < 2:
-        return parts[0] if parts else _block([])
+        return parts[0] if parts else block_arrays([])
     bases = np.cumsum([0, *(len(p.lengths) for p in parts)])
     at = np.cumsum([0, *(len(p.rows) for p in parts)])
     pairs = list(zip(parts, bases, strict=False))
@@ -147,7 +148,7 @@ def _merged(parts: Sequence[LexicalArrays]) -> LexicalArrays:
         shift = np.repeat(begins[part] - (ends[part] - sizes[part]), sizes[part])
         source = shift + np.arange(first, last)
         merged_rows[first:last], merged_counts[first:last] = rows[source], counts[source]
-    firsts = _changes(terms_of)
+    firsts = begins_of_runs(terms_of)
     return LexicalArrays(
         terms_of[firsts].astype("<i8"),
         np.append((ends - sizes)[firsts], len(rows)).astype("<i8"),

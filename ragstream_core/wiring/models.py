@@ -14,6 +14,7 @@ from ragstream_core.prompts.chain import OPS
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.models.chat.endpoint_chat import ChatOptions
+    from ragstream_core.models.embedders.fingerprints import Precision
     from ragstream_core.models.rerankers.cross_encoder import NliModel
     from ragstream_core.platform.endpoint_address import Endpoint
     from ragstream_core.ports import ChatModel, Embedder, Reranker
@@ -49,13 +50,9 @@ def embedder(config: AppConfig) -> Embedder:
     """
     chosen = config.settings.embeddings
     return _embedder(
-        chosen.backend,
-        chosen.model,
-        models_dir(config),
-        device=chosen.device,
-        workers=chosen.workers,
-        endpoint=endpoint(config),
-    )
+        chosen.backend, chosen.model, models_dir(config), device=chosen.device,
+        workers=chosen.workers, endpoint=endpoint(config), precision=chosen.precision,
+    )  # fmt: skip
 
 
 def fingerprint(config: AppConfig) -> str:
@@ -68,8 +65,9 @@ def fingerprint(config: AppConfig) -> str:
 
     chosen = config.settings.embeddings
     return embed_fingerprint(
-        chosen.backend, chosen.model, models_dir=models_dir(config), endpoint=endpoint(config)
-    )
+        chosen.backend, chosen.model, models_dir=models_dir(config), endpoint=endpoint(config),
+        precision=chosen.precision,
+    )  # fmt: skip
 
 
 def endpoint(config: AppConfig) -> Endpoint | None:
@@ -191,11 +189,14 @@ def _embedder(
     device: str,
     workers: int,
     endpoint: Endpoint | None,
+    precision: Precision,
 ) -> Embedder:
-    from ragstream_core.models.embedders.registry import EMBEDDERS, EmbeddingOptions
+    from ragstream_core.models.embedders.registry import create_embeddings
 
-    options = EmbeddingOptions(model, directory, device, workers, endpoint=endpoint)
-    return EMBEDDERS.create(backend, options)
+    return create_embeddings(
+        backend, model=model, models_dir=directory, device=device, workers=workers,
+        endpoint=endpoint, precision=precision,
+    )  # fmt: skip
 
 
 def reranker_name(config: AppConfig, settings: RerankConfig) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import weights
@@ -21,7 +21,11 @@ from ragstream_core.platform.files import file_sha256, replace_text
 from ragstream_core.records.identity import digest_of
 
 ONNX_RUNTIME = "onnxruntime-fp32"
+ONNX_INT8_RUNTIME = "onnxruntime-int8-rows"
 TORCH_RUNTIME = "torch-fp32"
+Precision = Literal["float32", "int8"]
+"""Of the products of the default model."""
+ONNX_RUNTIMES: dict[Precision, str] = {"float32": ONNX_RUNTIME, "int8": ONNX_INT8_RUNTIME}
 LONG_TEXTS = "even-windows-mean"
 
 WINDOW_WITH_SPECIALS = 256
@@ -82,8 +86,8 @@ def default_fingerprint(runtime: str) -> str:
     """Return ``embed_fp`` of all-MiniLM-L6-v2 from constants alone: no file, no import.
 
     Args:
-        runtime: `ONNX_RUNTIME` or `TORCH_RUNTIME`: another kind of runtime has other last bits,
-            hence another fingerprint.
+        runtime: `ONNX_RUNTIME`, `ONNX_INT8_RUNTIME` or `TORCH_RUNTIME`: another kind of runtime
+            has other last bits, hence another fingerprint.
     """
     return digest_of(
         {

@@ -42,9 +42,9 @@ def onnx_bytes(weights: Path) -> bytes:
     try:
         made = _filled(zlib.decompress(packed), weights.read_bytes())
     except (zlib.error, ValueError, KeyError) as error:
-        raise _damaged(str(error)) from None
+        raise damaged(GRAPH_FILE, str(error)) from None
     if sha256_hex(made) != ONNX_SHA256:
-        raise _damaged("other bytes")
+        raise damaged(GRAPH_FILE, "other bytes")
     return made
 
 
@@ -80,8 +80,14 @@ def _filled(graph: bytes, weights: bytes) -> bytes:
     return b"".join([*parts, rest[at:]])
 
 
-def _damaged(problem: str) -> WeightsMismatch:
+def damaged(name: str, problem: str) -> WeightsMismatch:
+    """Return the error of a graph that is not what was installed.
+
+    Args:
+        name: Its file.
+        problem: What is wrong with it.
+    """
     return WeightsMismatch(
-        f"{GRAPH_FILE} of this installation is damaged: {problem}",
+        f"{name} of this installation is damaged: {problem}",
         hint=RunProgram("pip install --force-reinstall --no-deps ragstream"),
     )

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragstream_core.errors import EmbeddingFailed
-from ragstream_core.models.embedders import fingerprints, onnx_export, weights
+from ragstream_core.models.embedders import fingerprints, minilm_int8, onnx_export, weights
 from ragstream_core.models.embedders.base import Ids, WindowedEncoder
-from ragstream_core.models.embedders.fingerprints import NotExportable, Recipe, recipe_of
+from ragstream_core.models.embedders.fingerprints import NotExportable, Precision, Recipe, recipe_of
 from ragstream_core.platform import files
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.tokenizer import ModelTokenizer
@@ -85,24 +85,34 @@ def known_export(model: str, models_dir: Path) -> Export:
 
 
 def open_default(
-    models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
+    models_dir: Path,
+    *,
+    precision: Precision = "float32",
+    workers: int = 0,
+    notice: onnx_export.Notice | None = None,
 ) -> OnnxEmbedder:
     """Return all-MiniLM-L6-v2, writing it as ONNX first if that was never done.
 
     Args:
         models_dir: ``<data>/models``.
+        precision: Of its products; each has vectors of its own.
         workers: Texts encoded at the same time; 0 = one for each core.
         notice: Told one line before it is written as ONNX.
 
     Raises:
         WeightsMissing: No weights here.
         WeightsMismatch: A source file is not the expected one.
+        UnknownSetting: This processor's products of 8 bits are others.
         OperationFailed: Another process holds the export lock for too long.
     """
-    folder = onnx_export.ensure_onnx(models_dir, notice=notice)
+    folder = onnx_export.ensure_onnx(models_dir, precision=precision, notice=notice)
     recipe, name = fingerprints.DEFAULT_RECIPE, weights.DEFAULT_MODEL
-    digest = fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
-    return OnnxEmbedder(folder, recipe, name=name, fingerprint=digest, workers=workers)
+    digest = fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
+    opened = OnnxEmbedder(folder, recipe, name=name, fingerprint=digest, workers=workers)
+    if precision == "int8":
+        checked = opened.embed_documents([minilm_int8.CHECKED_TEXT])[0]
+        minilm_int8.require_same_products(checked)
+    return opened
 
 
 def open_model(

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import OperationFailed, TryAgain
-from ragstream_core.models.embedders import fingerprints, minilm_graph, weights
-from ragstream_core.models.embedders.fingerprints import NotExportable
+from ragstream_core.models.embedders import fingerprints, minilm_graph, minilm_int8, weights
+from ragstream_core.models.embedders.fingerprints import NotExportable, Precision
 from ragstream_core.platform import extras, files
 from ragstream_core.records.identity import canonical_json
 
@@ -41,11 +41,14 @@ Notice = Callable[[str], None]
 """Told one line when something slow begins."""
 
 
-def ensure_onnx(models_dir: Path, *, notice: Notice | None = None) -> Path:
+def ensure_onnx(
+    models_dir: Path, *, precision: Precision = "float32", notice: Notice | None = None
+) -> Path:
     """Return the folder of the verified ONNX model, making it first if needed.
 
     Args:
         models_dir: ``<data>/models``.
+        precision: Of its products.
         notice: Told one line before an export begins.
 
     Raises:
@@ -53,12 +56,12 @@ def ensure_onnx(models_dir: Path, *, notice: Notice | None = None) -> Path:
         WeightsMismatch: A source file is not the expected one.
         OperationFailed: Another process holds the export lock for too long.
     """
-    folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+    folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
     if not is_intact(folder):
         weights.find_default(models_dir)  # before anything is written
         with export_lock(folder):
             if not is_intact(folder):  # another process may have made it while we waited
-                _export_into(folder, notice=notice)
+                _export_into(folder, precision, notice=notice)
     return folder
 
 
@@ -95,15 +98,16 @@ def is_intact(folder: Path) -> bool:
         return False
 
 
-def _export_into(folder: Path, *, notice: Notice | None) -> None:
+def _export_into(folder: Path, precision: Precision, *, notice: Notice | None) -> None:
     source = weights.find_default(folder.parent)
     weights.verify_files(source, SOURCE_FILES)
     if notice is not None:
         notice(f"writing {weights.DEFAULT_MODEL} as ONNX, once ({folder})")
-    data = minilm_graph.onnx_bytes(source / "model.safetensors")
+    graph = minilm_int8 if precision == "int8" else minilm_graph
+    data = graph.onnx_bytes(source / "model.safetensors")
     files.replace_bytes(folder / MODEL_FILE, data)
     files.replace_bytes(folder / TOKENIZER_FILE, (source / TOKENIZER_FILE).read_bytes())
-    files.replace_text(folder / STAMP_FILE, canonical_json(_stamp()) + "\n")
+    files.replace_text(folder / STAMP_FILE, canonical_json(_stamp(graph.ONNX_SHA256)) + "\n")
 
 
 def require_packages(model: str) -> None:
@@ -160,9 +164,9 @@ def _loaded(source: Path) -> Any:
     ).eval()
 
 
-def _stamp() -> dict[str, Any]:
+def _stamp(sha256: str) -> dict[str, Any]:
     return {
-        "sha256": minilm_graph.ONNX_SHA256,
+        "sha256": sha256,
         "weights": weights.SHA256["model.safetensors"],
         "tokenizer": weights.SHA256[TOKENIZER_FILE],
     }

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.errors import SetSetting, UnknownSetting
 from ragstream_core.models.embedders import fingerprints, weights
+from ragstream_core.models.embedders.fingerprints import Precision
 from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.registry import Port, Registry
 
@@ -33,6 +34,7 @@ class EmbeddingOptions:
         workers: Texts encoded at the same time; 0 = one for each core.
         notice: Told one line when something slow begins.
         endpoint: Where a model behind HTTP is; None if none is configured.
+        precision: Of the products of the default model under `onnx`.
     """
 
     model: str
@@ -41,16 +43,24 @@ class EmbeddingOptions:
     workers: int = 0
     notice: Notice | None = None
     endpoint: Endpoint | None = None
+    precision: Precision = "float32"
 
 
 def _onnx(
-    model: str, models_dir: Path, workers: int, notice: Notice | None, device: str
+    model: str,
+    models_dir: Path,
+    workers: int,
+    notice: Notice | None,
+    device: str,
+    precision: Precision,
 ) -> Embedder:
     """Return a model through onnxruntime; torch runs one that cannot be exported."""
     from ragstream_core.models.embedders import onnx_encoder
 
     if weights.is_default(model):
-        return onnx_encoder.open_default(models_dir, workers=workers, notice=notice)
+        return onnx_encoder.open_default(
+            models_dir, precision=precision, workers=workers, notice=notice
+        )
     try:
         return onnx_encoder.open_model(model, models_dir, workers=workers, notice=notice)
     except fingerprints.NotExportable as error:
@@ -115,6 +125,15 @@ register_embedding_backend = EMBEDDERS.register
 """The seed's name of it."""
 
 
+def _require_precision(backend: str, model: str, precision: Precision) -> None:
+    if precision != "float32" and not (backend == "onnx" and weights.is_default(model)):
+        raise UnknownSetting(
+            f"{precision} is there for {weights.DEFAULT_MODEL} under onnx, not for {model} "
+            f"under {backend}",
+            hint=SetSetting("embeddings.precision", "float32", lasting=True),
+        )
+
+
 def create_embeddings(
     backend: str,
     *,
@@ -124,6 +143,7 @@ def create_embeddings(
     workers: int = 0,
     notice: Notice | None = None,
     endpoint: Endpoint | None = None,
+    precision: Precision = "float32",
 ) -> Embedder:
     """Return an embedder; the model is loaded, and exported first if it must be.
 
@@ -136,14 +156,17 @@ def create_embeddings(
         workers: Texts encoded at the same time; 0 = one for each core.
         notice: Told one line when something slow begins.
         endpoint: Where a model behind HTTP is.
+        precision: Of its products; ``int8`` for the default model under `onnx` alone.
 
     Raises:
-        UnknownSetting: No such backend, or a model that the backend does not know.
+        UnknownSetting: No such backend, a model that the backend does not know, or a precision
+            that the model or this processor does not have.
         UsageError: What the factory returned is no `ragstream_core.ports.Embedder`.
         WeightsMissing: The model is not on this machine.
         WeightsMismatch: A model file is not the expected one.
     """
-    options = EmbeddingOptions(model, models_dir, device, workers, notice, endpoint)
+    _require_precision(backend, model, precision)
+    options = EmbeddingOptions(model, models_dir, device, workers, notice, endpoint, precision)
     return EMBEDDERS.create(backend, options)
 
 
@@ -153,6 +176,7 @@ def embed_fingerprint(
     *,
     models_dir: Path,
     endpoint: Endpoint | None = None,
+    precision: Precision = "float32",
 ) -> str:
     """Return ``embed_fp`` of a configuration; for the built-in backends without loading anything.
 
@@ -161,15 +185,18 @@ def embed_fingerprint(
         model: Model name or folder.
         models_dir: ``<data>/models``.
         endpoint: Where a model behind HTTP is.
+        precision: As for `create_embeddings`.
 
     Raises:
-        UnknownSetting: No such backend, or a model that the backend does not know.
+        UnknownSetting: No such backend, a model that the backend does not know, or a precision
+            that the model does not have.
         EmbeddingFailed: An endpoint that was never asked before cannot be reached.
         UsageError: A foreign backend is no `ragstream_core.ports.Embedder`.
         WeightsMissing: The model is neither the default one nor on this machine.
     """
+    _require_precision(backend, model, precision)
     if backend == "onnx" and weights.is_default(model):
-        return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+        return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
     if backend == "onnx":
         from ragstream_core.models.embedders.onnx_encoder import known_export
 

@@ -21,7 +21,7 @@ def test_a_damaged_export_is_made_again(onnx_embedder, models_dir, tmp_path, mon
     (folder / onnx_export.MODEL_FILE).write_bytes(b"damaged")
     made, notices = [], []
 
-    def export(target, *, notice):
+    def export(target, precision, *, notice):
         made.append(target)
         notice("exporting")
         shutil.copy(good / onnx_export.MODEL_FILE, target)
