@@ -35,6 +35,10 @@ class TokenCounter(Protocol):
         """Which counter this is; part of a prompt's key."""
         ...
 
+    def __hash__(self) -> int:
+        """Return the same for counters that count alike: what they counted is kept by them."""
+        ...
+
     def count(self, text: str) -> int:
         """Return the number of tokens, ≥ 0."""
         ...

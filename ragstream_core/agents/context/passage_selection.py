@@ -61,10 +61,18 @@ def framed_tokens(
         also: Paths of the passages that it is shown for as well.
         parts: The parts that are shown, in place of ``end``.
     """
-    text = shown_of(chunk.snippet, parts) if parts else chunk.snippet[:end]
+    return _framed(chunk.snippet, chunk.source, chunk.span, counter, end, tuple(also), tuple(parts))
+
+
+@functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
+def _framed(
+    snippet: str, path: str, span: Span, counter: TokenCounter, end: int | None,
+    also: tuple[str, ...], parts: tuple[Span, ...],
+) -> int:  # fmt: skip
+    text = shown_of(snippet, parts) if parts else snippet[:end]
     cut = "" if end is None and not parts else "CUT"
-    same = tuple(("0" * 8, path) for path in also)
-    source = Source("0" * 8, chunk.source, chunk.span, "0" * 12, cut, same)
+    same = tuple(("0" * 8, other) for other in also)
+    source = Source("0" * 8, path, span, "0" * 12, cut, same)
     lines = frame(10, _NONCE, source=source, text=text)
     lines += [also_line(source)] if also else []
     return counter.count("\n".join(lines) + "\n\n")
