@@ -20,6 +20,7 @@ from ragstream_core.text.fingerprints import TextFingerprints
 from ragstream_core.wiring import erasure, graph_removal, project_files, projects
 from ragstream_core.wiring.debug_log import vars_files
 from ragstream_core.wiring.ingestion import inspection
+from ragstream_core.wiring.shared_vectors import forget_shared
 from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ class FileSubject:
     def erase_known(self, hidden: Tombstone, sought: TextFingerprints) -> None:
         """Remove what does not show the text it was made from: vectors, stores, cut texts."""
         graph_removal.drop_graphs(self.workspace, self.project)
+        forget_shared(self.workspace.config, erase.buried_texts(self.db, hidden))
         for path in (
             *token_vectors([self.index_dir], hidden.hashes),
             *(path for path in self.index_dir.glob("stores/**/*") if path.is_file()),

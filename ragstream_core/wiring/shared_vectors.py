@@ -7,8 +7,11 @@ questions.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+from ragstream_core.errors import OperationFailed, StoreFailed
+from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from ragstream_core.ports import Embedder
 
 SETTING = "embeddings.shared"
+_BY_HASH = (
+    ("ragstream_vectors", "text_hash = ANY(%s::bytea[])"),
+    ("ragstream_batches", "hashes && %s::bytea[]"),
+)
 
 
 def shared_database(config: AppConfig) -> Database | None:
@@ -51,3 +58,29 @@ def sharing(config: AppConfig, embedder: Embedder) -> Iterator[SharedEmbedder | 
         yield shared
     finally:
         shared.close()
+
+
+def forget_shared(config: AppConfig, texts: Iterable[str]) -> None:
+    """Remove the vectors of erased texts from the shared table, and batches that hold such a text.
+
+    Another machine that has one of the texts too makes its vector again.
+
+    Raises:
+        StoreFailed: The database cannot be asked: they are still there.
+        UnknownSetting: The setting is no address of a database.
+    """
+    database = shared_database(config)
+    hashes = [bytes.fromhex(sha256_hex(text)) for text in texts]
+    if database is None or not hashes:
+        return
+    try:
+        with database.connect() as db, database.errors(), db.transaction():
+            for table, wanted in _BY_HASH:
+                found = db.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
+                if found and found[0]:
+                    db.execute(f"DELETE FROM {table} WHERE {wanted}".encode(), (hashes,))
+    except OperationFailed as error:
+        raise StoreFailed(
+            f"the vectors of these texts may still be shared: {error.message}",
+            hint=(*error.advice, ", or take ", SETTING, " away if that database is gone"),
+        ) from error

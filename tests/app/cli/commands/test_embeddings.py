@@ -7,6 +7,8 @@ import psycopg
 import pytest
 
 from ragstream_app.cli.main import main
+from ragstream_core.models.embedders.text_batches import BatchTable
+from ragstream_core.platform.postgres import database_at
 from tests.workspaces import write_docs
 
 
@@ -150,3 +152,27 @@ def test_clear_removes_what_is_chosen(run, shared, tmp_path, database):
 def test_without_the_setting_the_commands_name_it(run, tmp_path):
     code, _, err = run("one", "embeddings", "status")
     assert code == 2 and "embeddings.shared is not set" in err
+
+
+def test_forgetting_a_file_takes_its_vectors_and_waiting_texts_away(
+    run, shared, tmp_path, database, monkeypatch
+):
+    folder = tmp_path / "one" / "doc_raw" / "demo"
+    before = ingested(run, tmp_path, "one")["chunks"]["embedded"]
+    (folder / "secret.md").write_text("# Salaries\n\nThe canary of Zebulon is worth doubloons.\n")
+    write_docs(tmp_path / "one")
+    assert run("one", "ingest", "demo")[0] == 0
+    place = database_at(database, setting="embeddings.shared")
+    with psycopg.connect(database, autocommit=True) as db, place.connect() as mine:
+        held = db.execute("SELECT text_hash FROM ragstream_vectors").fetchall()
+        assert len(held) > before
+        batches = BatchTable(mine, place, "1")
+        for run_id, (key,) in zip(("first", "last"), (held[0], held[-1]), strict=True):
+            batches.write(run_id, 0, {key.hex(): "text"}, owner="me", embed_fp="fp")
+        monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__SHARED", "postgresql://me@127.0.0.1:1/none")
+        code, _, err = run("one", "forget", "secret.md", "-p", "demo", "--delete")
+        assert code != 0 and "may still be shared" in err and "127.0.0.1:1" in err
+        monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__SHARED", shared)
+        assert run("one", "forget", "secret.md", "-p", "demo")[0] == 0
+        assert db.execute("SELECT count(*) FROM ragstream_vectors").fetchone() == (before,)
+        assert db.execute("SELECT run FROM ragstream_batches").fetchall() == [("first",)]
