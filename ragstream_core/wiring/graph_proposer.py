@@ -42,15 +42,16 @@ def pinned(workspace: Workspace, pins: Sequence[Pin]) -> dict[str, str]:
     from ragstream_core.vector_stores import pg_graph
 
     ask = sessions(database_of(workspace)).ask
-    seals, notes = [], []
+    seals, notes, away = [], list[str](), False
     for pin in pins:
         found = pg_receipt.read(workspace.index_dir(pin.project))
         seal, reason = "", MISSING
         if found is not None and found.embed_fp == pin.embed_fp:
-            try:
-                seal = ask(functools.partial(pg_graph.seal, name=found.name))
-            except OperationFailed:  # the same words each time: a prompt's key holds them
-                reason = UNREACHABLE
+            try:  # one question costs the time to connect: a second one would too
+                seal = "" if away else ask(functools.partial(pg_graph.seal, name=found.name))
+            except OperationFailed:
+                away = True
+            reason = UNREACHABLE if away else MISSING  # the same words: a key holds them
         seals.append(seal or NONE)
         if not seal:
             again = worded((RunCommand("index check", pin.project),))

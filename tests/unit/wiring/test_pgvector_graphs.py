@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from ragstream_core.errors import OperationFailed, UnknownSetting
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion import scan
-from ragstream_core.platform.postgres import database_at
+from ragstream_core.platform.postgres import Database, database_at
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import verify
 from ragstream_core.services.forget import forget
@@ -21,7 +22,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.search import search
 from ragstream_core.vector_stores import pg_graph, pg_receipt
-from ragstream_core.wiring import ingestion, pgvector_graphs
+from ragstream_core.wiring import graph_proposer, ingestion, pgvector_graphs
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -179,6 +180,21 @@ def test_a_database_that_is_away_is_named_and_every_row_is_scored(root, database
     (finding,) = report.findings
     assert finding.run == "ragstream index check demo" and "127.0.0.1:1" in finding.message
     assert replay_prompt(large, key).verdict == "identical"
+
+
+def test_a_database_that_is_away_is_asked_once_for_all_projects(root, database, monkeypatch):
+    shutil.copytree(root / "doc_raw" / "demo", root / "doc_raw" / "other")
+    large = space(root, database)
+    for project in ("demo", "other"):
+        ingest_project(large, project)
+    asked = []
+    connect = Database.connect
+    monkeypatch.setattr(Database, "connect", lambda self: asked.append(1) or connect(self))
+    pins = pin_inputs(large, PromptRequest(QUESTION, ("demo", "other"))).pins
+    asked.clear()
+    told = graph_proposer.pinned(space(root, NOWHERE), pins)
+    assert told["store_note"].count(graph_proposer.UNREACHABLE) == 2 and "store" not in told
+    assert asked == [1]
 
 
 def test_an_ingest_while_it_is_away_warns_and_the_next_check_makes_it_good(root, database):
