@@ -18,13 +18,7 @@ import numpy as np
 
 from ragstream_core.platform import array_file
 from ragstream_core.platform.files import make_private_dir, rename_file, sync_dir, write_blocks
-from ragstream_core.text.bm25 import (
-    BLOCK_LISTS,
-    BLOCK_ROWS,
-    LexicalArrays,
-    begins_of_runs,
-    block_arrays,
-)
+from ragstream_core.text.bm25 import BLOCK_LISTS, LexicalArrays, begins_of_runs, block_arrays
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,6 +29,8 @@ ARRAYS = {
     "term_ids": "<i8", "offsets": "<i8", "rows": "<i4", "counts": "<i4", "lengths": "<i4",
 }  # fmt: skip
 """Name and type of every array."""
+BLOCK_ROWS = 16_384
+"""Rows of a block: what is kept of its lists grows more slowly than the block."""
 _POSTINGS = 1 << 20
 """So many are in memory at once, and those of one term in one block."""
 _ITEM = np.dtype("<i4").itemsize
@@ -136,13 +132,18 @@ def _spilled(blobs: Iterable[Sequence[bytes]], rows: BinaryIO, counts: BinaryIO)
         none = np.zeros(0, dtype=np.int64)
         return _Lists(none, none, none, np.zeros(0, dtype="<i4"))
     every = np.concatenate(terms)
+    terms.clear()
     order = np.argsort(every, kind="stable")  # earlier blocks first: rows ascend within a term
     return _Lists(
-        every[order],
-        np.concatenate(begins)[order],
-        np.concatenate(sizes)[order],
-        np.concatenate(lengths),
+        every[order], _taken(begins, order), _taken(sizes, order), np.concatenate(lengths)
     )
+
+
+def _taken(parts: list[I64], order: I64) -> I64:
+    """Put the parts together in an order; they are given back as soon as they are."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole[order]
 
 
 def _arrays(
