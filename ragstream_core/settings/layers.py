@@ -21,7 +21,7 @@ WITH_PASSWORD = (
     ("dagster", "storage"),
 )
 """Settings that are addresses of servers; a password in one comes from the environment alone."""
-_PASSWORD = re.compile(r"[^/]*//[^/@]*:[^/@]+@")
+_PASSWORD = re.compile(r"(?i)[^/]*//[^/@]*:[^/@]+@|.*[?&](ssl)?password=.")
 
 Layer = dict[str, dict[str, Any]]
 """Section → key → value."""

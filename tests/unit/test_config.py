@@ -8,6 +8,7 @@ from ragstream_core import config
 from ragstream_core.config import AppConfig, nested, overlay, parse_assignments
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import SECTIONS, ChainSettings, known_keys
+from ragstream_core.settings.layers import file_layer
 
 
 @pytest.fixture
@@ -158,3 +159,23 @@ def test_every_network_switch_is_set_for_this_process_and_its_children(clean, mo
     assert wanted.items() <= child_environment(AppConfig.load()).items()
     quiet_environment()
     assert wanted.items() <= os.environ.items()
+
+
+@pytest.mark.parametrize(
+    ("key", "address"),
+    [
+        ("embeddings.shared", "postgresql://me:pa55@host/name"),
+        ("vector_store.url", "postgresql://host/name?user=me&password=pa55"),
+        ("dagster.storage", "postgresql://me@host/name?sslpassword=pa55"),
+        ("embeddings.broker", "redis://:pa55@host/0"),
+    ],
+)
+def test_a_file_holds_no_password_of_a_server(tmp_path, key, address):
+    section, _, name = key.partition(".")
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{section}:\n  {name}: {address}\n")
+    with pytest.raises(UnknownSetting, match=f"{key} holds a password") as error:
+        file_layer(path)
+    assert "pa55" not in str(error.value)
+    path.write_text(f"{section}:\n  {name}: {address.replace('pa55', '').replace(':@', '@')}\n")
+    assert file_layer(path)[section][name]
