@@ -8,6 +8,7 @@ graph holds half-precision vectors. A project is searched by a graph that never 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -59,6 +60,7 @@ class PgvectorStore:
 
     Raises:
         ExtraMissing: The extra ``distributed`` is not installed.
+        ValueError: The name has other characters.
         UnknownSetting: The address is none.
         ModelMismatch: The store holds vectors of another model.
         StoreFailed: The database is away, or has no pgvector.
@@ -68,6 +70,8 @@ class PgvectorStore:
         self, url: str, dimension: int, *, name: str, embed_fp: str = "", model: str = ""
     ) -> None:
         extras.require("the vector store pgvector", "distributed", "psycopg", "pgvector")
+        if not re.fullmatch("[a-z0-9]{1,40}", name):
+            raise ValueError(f"{name!r} is no name of a table: lower-case letters and digits")
         self._database = database_at(url, setting="vector_store.url")
         self._stamp = ModelStamp(embed_fp, model, dimension)
         self._name, self._table = name, f"store_{name}"
