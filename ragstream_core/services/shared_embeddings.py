@@ -107,6 +107,8 @@ def clear_shared(
 ) -> ClearedVectors:
     """Remove vectors from the table; an ingest that needs one later makes it again.
 
+    Unless one embedder is named, texts go too that were to wait for workers and were left there.
+
     Args:
         workspace: The data root.
         model: Only those of this embedder: its name, or the beginning of its fingerprint.
@@ -144,7 +146,19 @@ def clear_shared(
                 " (SELECT FROM ragstream_vectors v WHERE v.embedder = e.id)",
                 (chosen,),
             )
+            if not model:
+                _clear_batches(db, older_than_days)
     return ClearedVectors(removed, dry_run=False)
+
+
+def _clear_batches(db: Connection, older_than_days: int) -> None:
+    """Remove texts that still wait for workers, of runs that nobody settled."""
+    found = db.execute("SELECT to_regclass('ragstream_batches') IS NOT NULL").fetchone()
+    if found and found[0]:
+        db.execute(
+            "DELETE FROM ragstream_batches WHERE made <= now() - make_interval(days => %s)",
+            (older_than_days,),
+        )
 
 
 def _connected(database: Database) -> Connection:

@@ -176,3 +176,13 @@ def test_forgetting_a_file_takes_its_vectors_and_waiting_texts_away(
         assert run("one", "forget", "secret.md", "-p", "demo")[0] == 0
         assert db.execute("SELECT count(*) FROM ragstream_vectors").fetchone() == (before,)
         assert db.execute("SELECT run FROM ragstream_batches").fetchall() == [("first",)]
+
+
+def test_clearing_takes_texts_away_that_still_wait_for_workers(run, shared, tmp_path, database):
+    ingested(run, tmp_path, "one")
+    place = database_at(database, setting="embeddings.shared")
+    with place.connect() as db:
+        BatchTable(db, place, "1").write("r", 0, {"ab" * 32: "text"}, owner="me", embed_fp="fp")
+        for words, left in ((("--older-than", "1"), 1), (("--dry-run",), 1), (("--yes",), 0)):
+            assert run("one", "embeddings", "clear", *words)[0] == 0
+            assert db.execute("SELECT count(*) FROM ragstream_batches").fetchone() == (left,)
