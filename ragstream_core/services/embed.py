@@ -55,7 +55,7 @@ def embed(
         raise ModelMismatch(
             f"project {project!r} was embedded by model {stored[:12]}, the settings name "
             f"{mine[:12]}",
-            hint="set embeddings.backend/model to what it is made with, elsewhere"
+            hint="set embeddings.* to what it is made with, elsewhere"
             if is_pulled(workspace.index_dir(project))
             else RunCommand("ingest", f"{project} --rebuild"),
         )

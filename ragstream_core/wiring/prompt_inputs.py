@@ -154,7 +154,7 @@ def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str
     gate = models.gate_name(config, settings.gate)
     waiting = models.unmeasured_gate(config, settings.gate)
     return {
-        "embedder": f"{config.settings.embeddings.backend}:{config.settings.embeddings.model}",
+        "embedder": _embedder_name(config),
         "reranker": reranker,
         "reranker_weights": models.reranker_weights(config, reranker),
         "gate": gate,
@@ -162,6 +162,12 @@ def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str
         **({"gate_unmeasured": waiting} if waiting else {}),
         **_counted_with(config, settings),
     }
+
+
+def _embedder_name(config: AppConfig) -> str:
+    chosen = config.settings.embeddings
+    precise = "" if chosen.precision == "float32" else f" in {chosen.precision}"
+    return f"{chosen.backend}:{chosen.model}{precise}"
 
 
 def _counted_with(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
@@ -230,17 +236,16 @@ def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> P
             hint=RunCommand("index generations", project),
         )
     found = open_view(index_dir, generation=as_of)
-    embeddings = config.settings.embeddings
     mine = models.fingerprint(config)
     if found.embed_fp != mine:
         raise ModelMismatch(
             f"project {project!r} was embedded by model {found.embed_fp[:12]}; the settings ask "
-            f"for {embeddings.backend}/{embeddings.model}, {mine[:12]}",
-            hint="set embeddings.backend/model to what it is made with, elsewhere"
+            f"for {_embedder_name(config)}, {mine[:12]}",
+            hint="set embeddings.* to what it is made with, elsewhere"
             if is_pulled(index_dir)
             else (
                 RunCommand("ingest", f"{project} --rebuild"),
-                ", or set embeddings.backend/model back",
+                ", or set embeddings.* back",
             ),
         )
     return Pin(project, found.generation, found.digest, found.embed_fp)

@@ -23,7 +23,7 @@ from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.search import search
 from ragstream_core.wiring import ingestion, prompt_inputs
 from ragstream_core.wiring.file_sources import injectable
-from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES, pin_inputs
+from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES, pin_inputs, resolved_models
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.workspaces import ask, hashed_workspace, ingested_workspace, write_docs
@@ -219,6 +219,18 @@ def test_another_model_is_refused_and_rebuilt_on_request(space, tmp_path, reques
     assert rebuilt.chunks["embedded"] == rebuilt.chunks["live"]
     with pytest.raises(ModelMismatch):
         ask(space)
+
+
+def test_another_precision_is_another_model_and_is_named(space, tmp_path):
+    chosen = {"embeddings.backend": "onnx", "embeddings.precision": "int8"}
+    other = open_workspace(tmp_path, explicit=chosen)
+    with pytest.raises(ModelMismatch, match="MiniLM-L6-v2 in int8") as caught:
+        ask(other)
+    assert "embeddings.*" in caught.value.hint
+    exact = open_workspace(tmp_path, explicit={**chosen, "embeddings.precision": "float32"})
+    named = [resolved_models(s.config, s.config.chain())["embedder"] for s in (exact, other)]
+    assert named[0] == f"onnx:{exact.config.settings.embeddings.model}"
+    assert named[1] == f"{named[0]} in int8"
 
 
 def test_a_damaged_catalog_names_the_command_and_rebuilds(space, tmp_path):
