@@ -314,8 +314,10 @@ def _lacking(lack: Lack) -> str:
     if lack.measure == TOKENS:
         return f"it lacks {lack.distance:,} tokens of budget, those left out before it included"
     if lack.measure == EVIDENCE:
-        behind = f"it stands {lack.distance:.2%} of the evidence behind where that ends"
-        return f"{behind}; retrieval.evidence=full shows what the budget allows"
+        more = (
+            f"the passages before it hold {lack.distance:.2%} more of the evidence than is needed"
+        )
+        return f"{more}; retrieval.evidence=full shows what the budget allows"
     return f"it lacks {lack.distance:.6f} ({lack.measure})"
 
 
