@@ -7,6 +7,7 @@ used), Redis from the machine. Without them the tests that need one are skipped,
 
 import importlib.util
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -26,7 +27,7 @@ WAIT_S = 120
 ROOT = os.name == "posix" and os.geteuid() == 0
 # PostgreSQL refuses to run as root
 UNPRIVILEGED: dict[str, Any] = (
-    {"user": "nobody", "group": "nogroup", "extra_groups": []} if ROOT else {}
+    {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if ROOT else {}
 )
 # nothing here outlives the machine: a commit that waits for a disk only costs time
 UNSYNCED = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
@@ -54,7 +55,7 @@ class PostgresServer:
         self._data = self.folder / "postgres"
         self._data.mkdir()
         if ROOT:
-            shutil.chown(self._data, "nobody", "nogroup")
+            shutil.chown(self._data, UNPRIVILEGED["user"], UNPRIVILEGED["group"])
         self._run("initdb", "-D", self._data, "-U", "ragstream", "-E", "UTF8", "--no-sync",
                   "--locale=C", "--auth=trust")  # fmt: skip
         if host != "127.0.0.1":

@@ -195,8 +195,8 @@ class Tables:
                 f"{found}, this RAGstream reads version {self.version}",
                 hint="install the newer RAGstream here too, or name another database"
                 if newer
-                else f"name another database in {database.setting}, or drop these tables there: "
-                "what they hold is made again",
+                else f"name another database in {database.setting}, or drop these tables and "
+                "their row of ragstream_schema there: what they hold is made again",
             )
 
     def _version(self, db: Connection) -> int | None:
