@@ -107,17 +107,6 @@ _SUBORDINATE = {
         "es": "cuando|si|porque",
     }.items()
 }
-_MAIN = {
-    language: re.compile(rf"\b(?:{verbs})\b.*?(?=\b{strong}\b)", re.IGNORECASE)
-    for language, verbs, strong in (
-        ("en", r"is|are|has|have|does|exists?|present|given|set|needed|possible|\w{2,}ed",
-         r"(?:must|shall)"),
-        ("fr", r"est|sont|a|ont|existe|existent|présente?s?", r"(?:doit|doivent)"),
-        ("es", r"es|son|está|están|hay|tiene|tienen|existe|existen", r"deben?"),
-    )
-}  # fmt: skip
-"""What stands between a conjunction of condition and the demand of the main clause: a verb."""
-_CONDITIONS = frozenset({"if", "when", "quand", "lorsque", "si", "cuando"})
 _STRONG = re.compile(r"\b(?:must|shall|muss|müssen|doit|doivent|deben?)\b", re.IGNORECASE)
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
@@ -162,8 +151,7 @@ def language_of(text: str) -> str:
 def _without_clauses(text: str, language: str) -> str:
     """Leave out what stands behind *if* or *because*, up to a comma or the end.
 
-    If that is all of the sentence, no comma says where the clause ends: a strong demand stays. So
-    does one that comes behind the verb of a condition: "a file if it is large must be split".
+    If that is all of the sentence, no comma says where the clause ends: a strong demand stays.
     """
     pattern = _SUBORDINATE.get(language)
     if pattern is None:
@@ -171,11 +159,7 @@ def _without_clauses(text: str, language: str) -> str:
 
     def left(clause: re.Match[str]) -> str:
         is_all = not text[: clause.start()].strip() and not text[clause.end() :].strip(" .")
-        if is_all and _STRONG.search(clause[0]):
-            return clause[0]
-        main = _MAIN.get(language) if clause[1].lower() in _CONDITIONS else None
-        verb = main.search(clause[0]) if main else None
-        return f"{clause[1]} {clause[0][verb.end() :]}" if verb else clause[1]
+        return clause[0] if is_all and _STRONG.search(clause[0]) else clause[1]
 
     return pattern.sub(left, text)
 
