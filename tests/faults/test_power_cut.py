@@ -102,6 +102,8 @@ class Disk:
             if b"O_TRUNC" in data:
                 self.files[self.seen[path]][0].clear()
             self.at[handle] = 0
+        elif name in ("write", "pwrite64", "ftruncate") and path not in self.seen:
+            pass  # a scratch file that has no name: after a power cut it is gone in any case
         elif name == "write":
             self._write(path, data, self.at.get(handle, 0))
             self.at[handle] = self.at.get(handle, 0) + len(data)

@@ -317,7 +317,10 @@ def test_a_second_signal_while_they_end_changes_nothing(tmp_path, number):
 
 def test_everything_is_told_to_listen_on_loopback(data):
     config = AppConfig.load(explicit={"dagster.port": 3999, "page.port": 8999})
-    servers = [*up._dagster(config, read_only=True), up._page(page_access(config))]
+    servers = [
+        *up._dagster(config, read_only=True, with_daemon=True),
+        up._page(page_access(config)),
+    ]
     web, daemon, page = servers
     assert DAGSTER_HOST == HOST and "--read-only" in web.command
     assert (web.url, page.url) == (f"http://{HOST}:3999", f"http://{HOST}:8999")
@@ -335,7 +338,7 @@ def test_the_servers_read_the_ports_and_the_settings_of_the_call(data, tmp_path)
 
 
 def test_dagster_finds_the_definitions_from_any_directory(data):
-    up._dagster(AppConfig.load(), read_only=False)
+    up._dagster(AppConfig.load(), read_only=False, with_daemon=True)
     written = yaml.safe_load((data / "dagster_home" / "workspace.yaml").read_text())
     assert written == yaml.safe_load((ROOT / "workspace.yaml").read_text())
 
