@@ -53,6 +53,9 @@ def embed_batch(context: dg.OpExecutionContext, worker: WorkerResource) -> None:
     batch = int((context.get_mapping_key() or "").removeprefix("batch_"))
     with short_errors(again=True):  # perhaps by another worker, or when the database is back
         done = fan_out.embed_batch(worker.open(), _batches_of(context), batch)
+    if not done.texts:
+        context.log.info(f"batch {batch} is gone: its run has ended or was planned anew")
+        return
     context.log.info(
         f"{done.embedded} of {done.texts} texts embedded on {done.host} in {done.seconds:.1f} s"
     )

@@ -24,7 +24,7 @@ from ragstream_core.errors import (
 )
 from ragstream_core.platform import extras
 from ragstream_core.ports import PhaseProgress
-from ragstream_core.services.fan_out import BROKER, require_shared
+from ragstream_core.services.fan_out import BROKER, forget_batches, require_shared
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import Workspace
 
@@ -118,13 +118,16 @@ def fan_out(
         )
         return FannedOut(warning=f"the texts were embedded here: {nobody}")
     problem = run_id = ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(PAUSE_S)
-        run_id = str(uuid.uuid4())
-        problem = _run(workspace, project, run_id, rebuild=rebuild, progress=progress)
-        if not problem:
-            return FannedOut(run_id, workers=len(there))
+    try:
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(PAUSE_S)
+            run_id = str(uuid.uuid4())
+            problem = _run(workspace, project, run_id, rebuild=rebuild, progress=progress)
+            if not problem:
+                return FannedOut(run_id, workers=len(there))
+    finally:
+        forget_batches(workspace, project)  # plain texts do not wait for the next fan-out
     again = OperationFailed(
         f"workers did not embed all texts, the rest was embedded here: {problem}",
         hint=RunCommand("ingest", f"{quoted(project)} --fan-out"),

@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import ModelMismatch, RunCommand, StoreFailed, UnknownSetting
+from ragstream_core.errors import (
+    ModelMismatch,
+    RagstreamError,
+    RunCommand,
+    StoreFailed,
+    UnknownSetting,
+)
 from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring import ingestion, models
 from ragstream_core.wiring.shared_vectors import SETTING, shared_database
@@ -34,7 +40,7 @@ class EmbeddedBatch:
     """What became of one batch.
 
     Attributes:
-        texts: How many it has; 0 if its run is settled.
+        texts: How many it has; 0 if it is gone: its run has ended, or was planned anew.
         embedded: How many of them were embedded now.
         seconds: Wall time, the model's loading included.
         host: The machine.
@@ -88,7 +94,7 @@ def plan_batches(
     workspace.require_project(project)
     embedder = models.embedder(workspace.config)
     config = replace(ingestion.ingestion_config(workspace, project), rebuild=rebuild)
-    owner = digest_of([platform.node(), str(workspace.data_dir), project])
+    owner = _owner(workspace, project)
     size = workspace.config.settings.embeddings.batch_texts
     sizes: list[int] = []
     waiting: dict[str, str] = {}
@@ -167,12 +173,31 @@ def settle(workspace: Workspace, run: str) -> int:
     return texts
 
 
+def forget_batches(workspace: Workspace, project: str) -> None:
+    """Remove the texts of a project that still wait for workers; a database that is away keeps them.
+
+    A worker that comes to such a batch finds nothing to do. What stays is removed by the next plan
+    for the project, or by `ragstream embeddings clear`.
+    """
+    with contextlib.suppress(RagstreamError):
+        database = require_shared(workspace)
+        with contextlib.closing(database.connect()) as db:
+            from ragstream_core.models.embedders.text_batches import BatchTable
+
+            BatchTable(db, database, package()).forget(_owner(workspace, project))
+
+
 def package() -> str:
     """Return the version of this RAGstream."""
     try:
         return metadata.version("ragstream")
     except metadata.PackageNotFoundError:
         return "of a source tree"
+
+
+def _owner(workspace: Workspace, project: str) -> str:
+    """Return whose batches a plan writes: one project of one data root of one machine."""
+    return digest_of([platform.node(), str(workspace.data_dir), project])
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import pytest
 from ragstream_app.cli.main import main
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import instance_of
+from ragstream_assets.recorder import fan_out as launcher
 from ragstream_assets.recorder.recorder import record_ingest
 from ragstream_core.errors import ModelMismatch, RagstreamError
 from ragstream_core.services import fan_out
@@ -189,6 +190,54 @@ def test_a_small_ingest_asks_nobody(shared, root, redis, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
     stats, _ = record_ingest(open_workspace(root), "demo")
     assert stats.committed and stats.warnings == ()
+
+
+@pytest.fixture
+def planned_only(shared, root, redis, monkeypatch):
+    """A broker with one worker of which nothing is heard: texts are planned, and no more."""
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
+    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda config: ["one"])
+    monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
+
+    def plan(workspace, project, run_id, **more):
+        fan_out.plan_batches(workspace, project, run_id)
+        return "nothing was heard of it"
+
+    monkeypatch.setattr(launcher, "_run", plan)
+    return open_workspace(root)
+
+
+def test_no_text_stays_in_the_database_when_workers_did_not_embed(planned_only, database):
+    done = launcher.fan_out(planned_only, "demo")
+    assert "nothing was heard of it" in done.warning
+    assert rows(database, "ragstream_batches") == 0
+
+
+def test_a_database_that_is_away_at_the_end_is_no_failure(planned_only, monkeypatch, postgres):
+    def away(*args, **more):
+        postgres.stop()
+        return ""
+
+    monkeypatch.setattr(launcher, "_run", away)
+    try:
+        assert launcher.fan_out(planned_only, "demo").warning == ""
+    finally:
+        postgres.start()
+
+
+def test_a_worker_that_finds_its_batch_gone_says_so_and_fails_nothing(shared, monkeypatch):
+    real = fan_out.plan_batches
+
+    def plan(workspace, project, run, **more):
+        sizes = real(workspace, project, run, **more)
+        fan_out.forget_batches(workspace, project)
+        return sizes
+
+    monkeypatch.setattr(fan_out, "plan_batches", plan)
+    done = at_home(shared)
+    assert done.success
+    said = [entry.user_message for entry in instance_of(shared.data_dir).all_logs(done.run_id)]
+    assert "batch 0 is gone: its run has ended or was planned anew" in said
 
 
 def test_what_celery_loses_by_default_is_set():
