@@ -4,25 +4,29 @@ Nothing that goes wrong here fails an ingest: what workers did not embed is embe
 Started again, it plans what is still missing, so the same command goes on after anything.
 """
 
+import contextlib
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ragstream_assets import dagster_private, run_outcomes
-from ragstream_assets.instance import drop_instances, instance_for
+from ragstream_assets.instance import dagster_home, drop_instances, instance_for
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
 from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.writer import brief
 from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.errors import (
     OperationFailed,
+    ProjectLocked,
     RagstreamError,
     RunCommand,
+    TryAgain,
     UnknownSetting,
     quoted,
 )
 from ragstream_core.platform import extras
+from ragstream_core.platform.locks import FolderLock, holder_name
 from ragstream_core.ports import PhaseProgress
 from ragstream_core.services.fan_out import BROKER, forget_batches, require_shared
 from ragstream_core.wiring import ingestion
@@ -31,6 +35,8 @@ from ragstream_core.wiring.workspace import Workspace
 ATTEMPTS = 3
 PAUSE_S = 5.0
 WAIT_S = 60.0
+LOCKS = "fan_outs"
+"""Folder in Dagster's home: one folder a project, for the lock of its fan-out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ def fan_out(
     Raises:
         UnknownSetting: A setting is missing or is no address.
         ExtraMissing: Celery is not installed.
+        ProjectLocked: Another process has workers embed the same project.
         RagstreamError: The ingest itself would refuse.
     """
     require_workers(workspace)
@@ -117,6 +124,47 @@ def fan_out(
             hint=start,
         )
         return FannedOut(warning=f"the texts were embedded here: {nobody}")
+    workspace.require_project(project)
+    try:
+        with _alone(workspace, project):
+            run_id, problem = _attempts(workspace, project, rebuild=rebuild, progress=progress)
+    except OSError as error:  # of the lock: disk full, permission denied
+        return FannedOut(warning=f"no workers were asked: {brief(error)}")
+    if not problem:
+        return FannedOut(run_id, workers=len(there))
+    again = OperationFailed(
+        f"workers did not embed all texts, the rest was embedded here: {problem}",
+        hint=RunCommand("ingest", f"{quoted(project)} --fan-out"),
+    )
+    return FannedOut(run_id, str(again), len(there))
+
+
+@contextlib.contextmanager
+def _alone(workspace: Workspace, project: str) -> Iterator[None]:
+    """Hold the lock of a project's fan-out: a plan removes the batches of the one before it.
+
+    Raises:
+        ProjectLocked: Another process holds it; the message says which one since when.
+    """
+    home = dagster_home(workspace.data_dir, workspace.config.settings.dagster)
+    folder = home / LOCKS / project
+    lock = FolderLock(folder, f"project {project}")
+    with contextlib.ExitStack() as stack:
+        stack.callback(lock.close)
+        try:
+            stack.enter_context(lock.held())
+        except ProjectLocked:
+            raise ProjectLocked(
+                f"workers embed the texts of project {project} already, for {holder_name(folder)}",
+                hint=("wait for it to finish, then ", TryAgain()),
+            ) from None
+        yield
+
+
+def _attempts(
+    workspace: Workspace, project: str, *, rebuild: bool, progress: PhaseProgress | None
+) -> tuple[str, str]:
+    """Make runs until one has done all; return the last one and what is wrong, empty if nothing."""
     problem = run_id = ""
     try:
         for attempt in range(ATTEMPTS):
@@ -125,14 +173,10 @@ def fan_out(
             run_id = str(uuid.uuid4())
             problem = _run(workspace, project, run_id, rebuild=rebuild, progress=progress)
             if not problem:
-                return FannedOut(run_id, workers=len(there))
+                break
     finally:
         forget_batches(workspace, project)  # plain texts do not wait for the next fan-out
-    again = OperationFailed(
-        f"workers did not embed all texts, the rest was embedded here: {problem}",
-        hint=RunCommand("ingest", f"{quoted(project)} --fan-out"),
-    )
-    return FannedOut(run_id, str(again), len(there))
+    return run_id, problem
 
 
 def _run(

@@ -16,7 +16,7 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.instance import instance_of
 from ragstream_assets.recorder import fan_out as launcher
 from ragstream_assets.recorder.recorder import record_ingest
-from ragstream_core.errors import ModelMismatch, RagstreamError
+from ragstream_core.errors import ModelMismatch, ProjectLocked, RagstreamError
 from ragstream_core.services import fan_out
 from ragstream_core.wiring.workspace import open_workspace
 from tests.databases import RedisServer
@@ -223,6 +223,23 @@ def test_a_database_that_is_away_at_the_end_is_no_failure(planned_only, monkeypa
         assert launcher.fan_out(planned_only, "demo").warning == ""
     finally:
         postgres.start()
+
+
+def test_a_second_fan_out_of_a_project_is_told_who_does_it(planned_only, monkeypatch, database):
+    told = []
+
+    def twice(workspace, project, run_id, **more):
+        assert fan_out.plan_batches(workspace, project, run_id) == [2, 2]
+        with pytest.raises(ProjectLocked, match=f"process {os.getpid()} on ") as error:
+            launcher.fan_out(workspace, project)
+        told.append(str(error.value.hint))
+        assert rows(database, "ragstream_batches") == 2, "those of the first stay"
+        return ""
+
+    monkeypatch.setattr(launcher, "_run", twice)
+    assert launcher.fan_out(planned_only, "demo").warning == ""
+    assert told == ["wait for it to finish, then run the command again"]
+    assert launcher.fan_out(planned_only, "demo").warning == "", "it is free afterwards"
 
 
 def test_a_worker_that_finds_its_batch_gone_says_so_and_fails_nothing(shared, monkeypatch):
