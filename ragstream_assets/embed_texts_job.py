@@ -20,6 +20,8 @@ from ragstream_core.services import fan_out
 
 JOB = "embed_texts"
 PLAN_OP = "plan"
+PLANNED_TAG = "ragstream/texts"
+"""How many texts a run planned; with it, one that settles fewer is found out."""
 _AGAIN = dg.RetryPolicy(max_retries=5, delay=1, backoff=dg.Backoff.EXPONENTIAL)
 
 
@@ -42,6 +44,7 @@ def plan(
             rebuild=config.rebuild,
             progress=reporter(context.log.info, outcome(context.run_id).progress),
         )
+    context.instance.add_run_tags(context.run_id, {PLANNED_TAG: str(sum(sizes))})
     context.log.info(f"{sum(sizes)} texts in {len(sizes)} batches")
     for batch in range(len(sizes)):
         yield dg.DynamicOutput(None, mapping_key=f"batch_{batch}")
@@ -67,6 +70,14 @@ def settle(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None
     with short_errors():
         texts = fan_out.settle(workspace.open(), _batches_of(context))
     context.log.info(f"{texts} texts have their vectors")
+    gone = _planned(context) - texts
+    if gone > 0:
+        said = f"{gone} of {texts + gone} planned texts were removed before they were settled"
+        outcome(context.run_id).unsettled = said
+        context.log.warning(
+            f"{said}: by another run of the project, by `ragstream forget` or by "
+            "`ragstream embeddings clear`; an ingest embeds those that have no vector"
+        )
 
 
 @dg.graph
@@ -81,6 +92,12 @@ embed_texts = embed.to_job(
     partitions_def=projects,
     executor_def=here_or_workers,
 )
+
+
+def _planned(context: dg.OpExecutionContext) -> int:
+    """Return how many texts a run, or the one that it goes on with, planned; 0 if none says so."""
+    runs = (context.instance.get_run_by_id(key) for key in (context.run_id, _batches_of(context)))
+    return next((int(r.tags[PLANNED_TAG]) for r in runs if r and PLANNED_TAG in r.tags), 0)
 
 
 def _batches_of(context: dg.OpExecutionContext) -> str:

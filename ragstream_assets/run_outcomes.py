@@ -39,6 +39,7 @@ class RunOutcome:
         ingested_at: When it was through, on the clock of `time.perf_counter`.
         synced: What was fetched, if it was a sync.
         record: The record of the finished prompt.
+        unsettled: What workers were given and is gone without being settled; empty if nothing.
         error: What a stage raised.
     """
 
@@ -52,6 +53,7 @@ class RunOutcome:
     ingested_at: float = 0.0
     synced: "ProjectSync | None" = None
     record: "PromptRecord | None" = None
+    unsettled: str = ""
     error: Exception | None = None
 
     def add(self, step: str, prompt: "SuperPrompt", seconds: float) -> None:

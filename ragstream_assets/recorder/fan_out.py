@@ -260,4 +260,6 @@ def _execute(
     if isinstance(left.error, RagstreamError):
         raise left.error
     problem = "; ".join(runs.said(event) for event in result.all_events if event.is_step_failure)
-    return problem if problem or result.success else f"run {run_id} failed; its log says why"
+    if problem or result.success:
+        return problem or left.unsettled
+    return f"run {run_id} failed; its log says why"

@@ -255,6 +255,26 @@ def test_a_worker_that_finds_its_batch_gone_says_so_and_fails_nothing(shared, mo
     assert done.success
     said = [entry.user_message for entry in instance_of(shared.data_dir).all_logs(done.run_id)]
     assert "batch 0 is gone: its run has ended or was planned anew" in said
+    (warning,) = (line for line in said if "planned texts were removed" in line)
+    assert warning.startswith(f"{TEXTS} of {TEXTS} ") and "embeddings clear" in warning
+
+
+@pytest.mark.slow
+def test_texts_that_are_removed_meanwhile_are_planned_again(worker, root, database, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "gpu")
+    monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
+    real, plans = fan_out.plan_batches, []
+
+    def plan(workspace, project, run, **more):
+        plans.append(real(workspace, project, run, **more))
+        if len(plans) == 1:
+            fan_out.forget_batches(workspace, project)
+        return plans[-1]
+
+    monkeypatch.setattr(fan_out, "plan_batches", plan)
+    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    assert plans == [[2, 2], [2, 2]]
+    assert stats.warnings == () and stats.chunks["shared"] == TEXTS
 
 
 def test_what_celery_loses_by_default_is_set():
