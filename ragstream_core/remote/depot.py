@@ -56,7 +56,7 @@ class Depot(Protocol):
             before: Its bytes as they were read; None: it was not there.
 
         Returns:
-            Whether it was put there.
+            Whether it is there now: also if another machine put the same bytes there meanwhile.
 
         Raises:
             Refused, OperationFailed: As `write`.
@@ -133,10 +133,10 @@ class FolderDepot:
         with self._named():
             self._root.mkdir(parents=True, exist_ok=True)
             with serialized(self._root):  # on a file server too: its locks are those of all hosts
-                if self.read(name, most=_SMALL) != before:
-                    return False
-                self.write(name, data)
-                return True
+                found = self.read(name, most=_SMALL)
+                if found == before:
+                    self.write(name, data)
+                return found in (before, data)
 
     def names(self, folder: str) -> set[str]:
         """Return the names below a folder; see `Depot`."""
@@ -206,15 +206,16 @@ class BucketDepot:
         """Put an object under its name if it is still what it was; see `Depot`."""
         if self._address.kind != "s3":
             with self._locked(f"{name}.lock"):
-                if self.read(name, most=_SMALL) != before:
-                    return False
-                self.write(name, data)
-                return True
+                found = self.read(name, most=_SMALL)
+                if found == before:
+                    self.write(name, data)
+                return found in (before, data)
         path = f"{self._base}/{name}"
         with self._named():
             held = {"mode": "create"} if before is None else {"IfMatch": self._tag(path)}
-        if self.read(name, most=_SMALL) != before:
-            return False
+        found = self.read(name, most=_SMALL)
+        if found != before:
+            return found == data
         with self._named():
             try:
                 self._fs.pipe_file(path, data, **held)

@@ -54,6 +54,8 @@ def test_an_object_is_exchanged_only_if_it_is_what_it_was(depot):
     assert depot.exchange("newest", b"one", None)
     assert not depot.exchange("newest", b"two", None)
     assert not depot.exchange("newest", b"two", b"none of these")
+    assert depot.exchange("newest", b"one", None), "another machine put the same there"
+    assert depot.exchange("newest", b"one", b"none of these")
     assert depot.read("newest", most=9) == b"one"
     assert depot.exchange("newest", b"two", b"one")
     assert not depot.exchange("newest", b"three", b"one")
