@@ -174,7 +174,7 @@ def settle(workspace: Workspace, run: str) -> int:
 
 
 def forget_batches(workspace: Workspace, project: str) -> None:
-    """Remove the texts of a project that still wait for workers; a database that is away keeps them.
+    """Remove the texts of a project that still wait for workers, unless the database is away.
 
     A worker that comes to such a batch finds nothing to do. What stays is removed by the next plan
     for the project, or by `ragstream embeddings clear`.

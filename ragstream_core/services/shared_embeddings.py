@@ -6,13 +6,17 @@ import datetime as dt
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import RunCommand, UnknownSetting, UsageError
+from ragstream_core.errors import AddOption, Refused, RunCommand, UnknownSetting, UsageError
 from ragstream_core.wiring.shared_vectors import SETTING, shared_database
 
 if TYPE_CHECKING:
     from ragstream_core.platform.postgres import Connection, Database
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
+
+
+LEAST_DIGITS = 8
+"""Of the beginning of a fingerprint: fewer may be meant as something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,12 @@ def shared_table(workspace: Workspace) -> SharedTable:
 
 
 def clear_shared(
-    workspace: Workspace, *, model: str = "", older_than_days: int = 0, dry_run: bool = False
+    workspace: Workspace,
+    *,
+    model: str = "",
+    older_than_days: int = 0,
+    dry_run: bool = False,
+    several: bool = False,
 ) -> ClearedVectors:
     """Remove vectors from the table; an ingest that needs one later makes it again.
 
@@ -111,28 +120,22 @@ def clear_shared(
 
     Args:
         workspace: The data root.
-        model: Only those of this embedder: its name, or the beginning of its fingerprint.
+        model: Only those of this embedder: its name, or at least the first `LEAST_DIGITS` digits
+            of its fingerprint.
         older_than_days: Only those that were added before so many days; 0: all.
         dry_run: Only count them.
+        several: Whether `model` may fit several embedders.
 
     Raises:
         UsageError: The table has no such embedder.
+        Refused: It has several of them; nothing was removed.
         UnknownSetting: No database is set, or the setting is no address.
         StoreFailed: The database is away or lets nobody in; nothing was removed.
         Refused: The table has another version.
     """
     database = _database(workspace)
     with _connected(database) as db, database.errors():
-        chosen = [
-            row[0]
-            for row in db.execute("SELECT id, model, embed_fp FROM ragstream_embedders").fetchall()
-            if not model or row[1] == model or str(row[2]).startswith(model)
-        ]
-        if model and not chosen:
-            raise UsageError(
-                f"{database.shown} holds no vectors of {model!r}",
-                hint=RunCommand("embeddings status"),
-            )
+        chosen = _chosen(db, database, model, several=several or dry_run)
         which = "embedder = ANY(%s) AND made <= now() - make_interval(days => %s)"
         given = (chosen, older_than_days)
         if dry_run:
@@ -149,6 +152,36 @@ def clear_shared(
             if not model:
                 _clear_batches(db, older_than_days)
     return ClearedVectors(removed, dry_run=False)
+
+
+def _chosen(db: Connection, database: Database, model: str, *, several: bool) -> list[int]:
+    """Return the embedders that a person named; all of them if nothing was named.
+
+    Raises:
+        UsageError: There is none, or the beginning of a fingerprint is too short.
+        Refused: There are several.
+    """
+    rows = db.execute("SELECT id, model, embed_fp FROM ragstream_embedders ORDER BY id").fetchall()
+    there = [(int(str(n)), str(name), str(fp)) for n, name, fp in rows]
+    found = [row for row in there if model in ("", row[1]) or row[2].startswith(model)]
+    fits = [row for row in found if model in ("", row[1]) or len(model) >= LEAST_DIGITS]
+    if found and not fits:
+        raise UsageError(
+            f"{model!r} is no model's name, and too short for the beginning of a digest",
+            hint=(f"give {LEAST_DIGITS} digits or more, as shown by ",
+                  RunCommand("embeddings status")),
+        )  # fmt: skip
+    if model and not fits:
+        raise UsageError(
+            f"{database.shown} holds no vectors of {model!r}", hint=RunCommand("embeddings status")
+        )
+    if model and len(fits) > 1 and not several:
+        named = ", ".join(f"{name} ({fp[:12]})" for _, name, fp in fits)
+        raise Refused(
+            f"{model!r} fits {len(fits)} models of {database.shown}: {named}",
+            hint=("name one by its digest, or add ", AddOption("--yes"), " for all of them"),
+        )
+    return [row[0] for row in fits]
 
 
 def _clear_batches(db: Connection, older_than_days: int) -> None:

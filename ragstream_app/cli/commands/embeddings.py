@@ -72,7 +72,7 @@ def clear(
     model: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Only of this model: its name, or the beginning of its digest."
+            metavar="NAME", help="Only of this model: its name, or 8 digits of its digest or more."
         ),
     ] = "",
     older_than: Annotated[
@@ -89,7 +89,7 @@ def clear(
     """Remove shared vectors; indexes keep theirs, and an ingest makes again what it needs.
 
     Raises:
-        Refused: All of them, and no `--yes`.
+        Refused: All of them, or those of several models, and no `--yes`.
         UsageError: The table has no such model.
         UnknownSetting: No database is set.
         OperationFailed: It does not answer; nothing was removed.
@@ -102,7 +102,9 @@ def clear(
             "this would remove the shared vectors of all models, for every machine",
             hint=(AddOption("--yes"), ", or choose with --model or --older-than"),
         )
-    done = clear_shared(workspace, model=model, older_than_days=older_than, dry_run=dry_run)
+    done = clear_shared(
+        workspace, model=model, older_than_days=older_than, dry_run=dry_run, several=yes
+    )
     if as_json:
         emit_json(done.to_json())
     elif done.dry_run:

@@ -149,6 +149,28 @@ def test_clear_removes_what_is_chosen(run, shared, tmp_path, database):
     assert json.loads(run("one", "embeddings", "status", "--json")[1])["models"] == []
 
 
+def test_clear_takes_one_model_unless_several_are_meant(run, shared, tmp_path, database):
+    texts = ingested(run, tmp_path, "one")["chunks"]["embedded"]
+    with psycopg.connect(database, autocommit=True) as db:
+        ((name, fp),) = db.execute("SELECT model, embed_fp FROM ragstream_embedders")
+        db.execute(
+            "INSERT INTO ragstream_embedders (embed_fp, model, dimension) VALUES (%s, %s, 3)",
+            (other := fp[:10] + "g" * 54, name),
+        )
+        for short in (fp[0], fp[:7]):
+            code, _, err = run("one", "embeddings", "clear", "--model", short, "--yes")
+            assert code == 2 and "too short" in err and "8 digits" in err
+        for both in (fp[:8], name):
+            code, _, err = run("one", "embeddings", "clear", "--model", both)
+            assert code == 3 and fp[:12] in err and other[:12] in err and "--yes" in err
+            assert run("one", "embeddings", "clear", "--model", both, "--dry-run")[0] == 0
+        assert db.execute("SELECT count(*) FROM ragstream_vectors").fetchone() == (texts,)
+        assert run("one", "embeddings", "clear", "--model", fp[:11])[0] == 0
+        assert db.execute("SELECT embed_fp FROM ragstream_embedders").fetchall() == [(other,)]
+        ingested(run, tmp_path, "two")
+        assert f"{texts} vectors" in run("one", "embeddings", "clear", "--model", name, "--yes")[1]
+
+
 def test_without_the_setting_the_commands_name_it(run, tmp_path):
     code, _, err = run("one", "embeddings", "status")
     assert code == 2 and "embeddings.shared is not set" in err
