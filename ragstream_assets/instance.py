@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.config import AppConfig, set_dagster_database, set_dagster_home
-from ragstream_core.errors import OperationFailed, TryAgain
+from ragstream_core.errors import OperationFailed, TryAgain, quoted
 from ragstream_core.platform import extras
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.platform.locks import FolderLock
-from ragstream_core.platform.postgres import database_at
+from ragstream_core.platform.postgres import Database, database_at
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.settings.services import DagsterConfig
 
@@ -96,7 +96,7 @@ def instance_of(data_dir: Path, chosen: DagsterConfig | None = None) -> "Dagster
     Raises:
         OSError: The folder cannot be written.
         ProjectLocked: Another process has been opening it for a minute.
-        OperationFailed: The database cannot be asked.
+        OperationFailed: The database cannot be asked, or its tables are of another Dagster.
         Exception: Whatever Dagster raises when its storage is damaged.
     """
     storage = chosen.storage.get_secret_value() if chosen else ""
@@ -115,16 +115,56 @@ def _open(home: Path, storage: str) -> "DagsterInstance":
     # two processes that make its tables at a time get in each other's way
     with FolderLock(home, "Dagster's storage").held(wait_s=OPENING_S):
         if not storage:
-            return DagsterInstance.from_config(str(home))
+            return _readable(DagsterInstance.from_config(str(home)), home)
         database = database_at(storage, setting=SETTING)
         database.connect().close()  # its error says what to do, Dagster's retries for long
         try:
-            return DagsterInstance.from_config(str(home))
+            return _readable(DagsterInstance.from_config(str(home)), home)
+        except OperationFailed:
+            raise
         except Exception as error:  # of three libraries, some with the address in their words
-            raise OperationFailed(
-                f"{database.shown} ({SETTING}): Dagster cannot open it: {type(error).__name__}",
-                hint=TryAgain(),
-            ) from None
+            raise _failure(database, error) from None
+
+
+def _readable(instance: "DagsterInstance", home: Path) -> "DagsterInstance":
+    """Return an instance whose runs can be read.
+
+    An older Dagster's tables are no hindrance as long as nothing that is new in them is needed.
+
+    Raises:
+        OperationFailed: They are of another version, and cannot be read.
+        Exception: Whatever Dagster raises when its storage is damaged.
+    """
+    try:
+        instance.get_run_records(limit=1)
+    except Exception:
+        found, newest = instance.run_storage.alembic_version() or (None, None)
+        if found is None or found == newest:
+            raise
+        raise OperationFailed(
+            f"Dagster's tables are of another version, run `DAGSTER_HOME={quoted(home)} dagster "
+            "instance migrate`",
+            hint=(
+                f"stop Dagster's servers before; if {SETTING} is set, put its address as "
+                "postgresql+psycopg2://… into DAGSTER_POSTGRES_URL; then ",
+                TryAgain(),
+                "; if a newer Dagster made them, install it here instead",
+            ),
+        ) from None
+    return instance
+
+
+def _failure(database: Database, error: Exception) -> OperationFailed:
+    """Return what Dagster raised over a database as ours, in the words of the database."""
+    import psycopg
+
+    cause: BaseException = error
+    while cause.__cause__ is not None:  # the driver's own, below SQLAlchemy's and Dagster's
+        cause = cause.__cause__
+    kind: type[psycopg.Error] = psycopg.Error
+    with contextlib.suppress(KeyError):
+        kind = psycopg.errors.lookup(getattr(cause, "pgcode", None) or "")
+    return database.failure(kind(str(cause)))
 
 
 def _ours(text: str) -> bool:

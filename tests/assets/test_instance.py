@@ -1,9 +1,14 @@
-"""The Dagster home: ours until somebody edits it."""
+"""The Dagster home: ours until somebody edits it; its storage, readable or with a way out."""
 
 import os
+import shutil
+import sqlite3
 import stat
 
-from ragstream_assets.instance import dagster_home, instance_of
+import pytest
+
+from ragstream_assets.instance import dagster_home, drop_instances, instance_of
+from ragstream_core.errors import OperationFailed
 
 
 def test_settings_hold(space):
@@ -17,6 +22,21 @@ def test_settings_hold(space):
     assert home.run_monitoring_enabled
     assert os.environ["DAGSTER_HOME"] == str(space.data_dir / "dagster_home")
     assert instance_of(space.data_dir) is home
+
+
+def test_tables_of_an_older_dagster_name_the_command_that_brings_them_up(space, fresh_home):
+    home = space.data_dir / "dagster_home"
+    shutil.copytree(fresh_home, home)
+    with sqlite3.connect(home / "history" / "runs.db") as db:
+        db.execute("UPDATE alembic_version SET version_num = 'f495c27d5019'")
+    instance_of(space.data_dir)  # what is new is not needed
+    drop_instances()
+    with sqlite3.connect(home / "history" / "runs.db") as db:
+        db.execute("DROP INDEX idx_run_range")
+        db.execute("ALTER TABLE runs DROP COLUMN update_timestamp")
+    with pytest.raises(OperationFailed) as error:
+        instance_of(space.data_dir)
+    assert f"DAGSTER_HOME={home} dagster instance migrate" in error.value.message
 
 
 def test_the_folder_is_private(space):

@@ -8,13 +8,14 @@ import sys
 import urllib.request
 
 import dagster as dg
+import psycopg
 import pytest
 
 from ragstream_assets import instance
 from ragstream_assets.reconcile import mark_stale_runs
 from ragstream_assets.recorder import recorder
 from ragstream_core.config import child_environment
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.errors import OperationFailed, UnknownSetting
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
 from ragstream_core.services.replay import replay_prompt
 from tests.processes import free_port, until
@@ -70,6 +71,22 @@ def test_the_file_holds_no_address_and_a_wrong_one_is_named(open_root, root, dat
     assert secret not in str(stats.warnings)
     with pytest.raises(UnknownSetting, match="no address of a database"):
         instance.ready_home(open_root(root, **{"dagster.storage": "mysql://x/y"}).config)
+
+
+def test_tables_that_cannot_be_read_or_made_say_why(shared, database):
+    instance.instance_for(shared.config)
+    instance.drop_instances()
+    with psycopg.connect(database, autocommit=True) as db:
+        db.execute("ALTER TABLE runs RENAME COLUMN update_timestamp TO other")
+        with pytest.raises(OperationFailed, match=r"column runs\.update_timestamp does not exist"):
+            instance.instance_for(shared.config)
+        db.execute("UPDATE alembic_version SET version_num = 'f495c27d5019'")
+        with pytest.raises(OperationFailed, match="dagster instance migrate") as error:
+            instance.instance_for(shared.config)
+        assert "DAGSTER_POSTGRES_URL" in error.value.hint
+        db.execute("DROP SCHEMA public CASCADE")
+        with pytest.raises(OperationFailed, match="no schema has been selected") as error:
+            instance.instance_for(shared.config)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
