@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 _PARALLEL = 8
+_REMOVED_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +134,27 @@ def _publish(
         if known is not None and known.files == made.files and known.project == project:
             made = known
         sent = _send(depot, copy, made, known, verify=wanted.verify, progress=progress)
-    name = publication.digest_of(made.data())
-    if name != before or wanted.verify:
-        depot.write(publication.manifest_name(name), made.data())
-        publication.note_publisher(depot, name, _me())
-        if wanted.force:
-            publication.point_to(depot, name)
-        elif not publication.point_on(depot, name, before):
-            raise _overtaken(depot, project)
+        name = publication.digest_of(made.data())
+        if name != before or wanted.verify:
+            _put_manifest(depot, name, made)
+            if wanted.force:
+                publication.point_to(depot, name)
+            elif not publication.point_on(depot, name, before):
+                raise _overtaken(depot, project)
+            # another machine that prunes may have removed some before it saw the pointer change
+            again = _send(depot, copy, made, None, verify=False, progress=progress)
+            sent = sent[0] + again[0], sent[1] + again[1]
+            if depot.read(publication.manifest_name(name), most=1) is None:
+                _put_manifest(depot, name, made)
     removed = 0 if wanted.keep is None else _prune(depot, name, made, wanted.keep)
     size = sum(file.size for file in made.files)
     return Published(project, depot.url, name, made.generation, *sent, size, removed)
+
+
+def _put_manifest(depot: Depot, name: str, made: Manifest) -> None:
+    """Write a manifest, and who publishes it."""
+    depot.write(publication.manifest_name(name), made.data())
+    publication.note_publisher(depot, name, _me())
 
 
 def _me() -> str:
@@ -261,7 +272,11 @@ def _send_block(depot: Depot, copy: Path, row: tuple[str, str, int, int], *, ver
 
 
 def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
-    """Remove what neither the newest publication nor ``keep`` older ones need."""
+    """Remove what neither the newest publication nor ``keep`` older ones need.
+
+    Another machine may be publishing: what it sends is needed by no publication yet. So it looks
+    again for its blocks when it has published, and from then on nothing more is removed here.
+    """
     kept, manifests, at = {name}, [newest], newest
     while len(kept) <= keep and at.previous:
         try:
@@ -279,5 +294,8 @@ def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
     folders = (publication.MANIFESTS, publication.BLOCKS, publication.PUBLISHERS)
     there = {name for folder in folders for name in depot.names(folder)}
     gone = sorted(there - needed)
-    depot.remove(gone)
+    for start in range(0, len(gone), _REMOVED_AT_ONCE):
+        if publication.newest(depot) != name:
+            return start
+        depot.remove(gone[start : start + _REMOVED_AT_ONCE])
     return len(gone)

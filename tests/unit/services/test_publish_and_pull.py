@@ -24,7 +24,7 @@ from ragstream_core.index.lock import project_lock, rebuild_hint, update_hint
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.remote import publication
-from ragstream_core.remote.depot import open_depot
+from ragstream_core.remote.depot import FolderDepot, open_depot
 from ragstream_core.services import publish_index
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
@@ -344,6 +344,52 @@ def test_pruning_ends_at_an_older_manifest_that_was_damaged(writer, reader, plac
     older.write_text("{}")
     assert publish(writer, "demo", place, PublishRequest(keep=3)).removed
     assert not older.exists() and pull(reader, place).generation == 2
+
+
+def test_what_one_machine_prunes_while_another_publishes_is_sent_again(
+    writer, reader, place, tmp_path, monkeypatch
+):
+    publish(writer, "demo", place)
+    shutil.copytree(writer.data_dir, tmp_path / "other")
+    other = hashed_workspace(tmp_path / "other")
+    changed(other)
+    real, pointed = publication.point_on, []
+
+    def point_on(depot, digest, before):
+        publish(writer, "demo", place, PublishRequest(keep=0))  # removes what was just sent
+        assert publication.newest(depot) == before
+        pointed.append(digest)
+        return real(depot, digest, before)
+
+    monkeypatch.setattr(publication, "point_on", point_on)
+    done = publish(other, "demo", place)
+    assert pointed == [done.manifest] and done.generation == 2
+    monkeypatch.undo()
+    assert pull(reader, place).generation == 2
+
+
+def test_pruning_ends_when_another_machine_has_published(
+    writer, reader, place, tmp_path, monkeypatch
+):
+    publish(writer, "demo", place)
+    changed(writer)
+    publish(writer, "demo", place)
+    shutil.copytree(writer.data_dir, tmp_path / "other")
+    other = hashed_workspace(tmp_path / "other")
+    changed(other, "# Other\n\nAnother machine writes this.\n")
+    real, there = FolderDepot.remove, []
+
+    def remove(depot, names):
+        if not there:
+            there.append(publish(other, "demo", place))
+        real(depot, names)
+
+    monkeypatch.setattr(publish_index, "_REMOVED_AT_ONCE", 1)
+    monkeypatch.setattr(FolderDepot, "remove", remove)
+    removed = publish(writer, "demo", place, PublishRequest(keep=0)).removed
+    monkeypatch.undo()
+    assert there[0].generation == 3 and removed == 1
+    assert pull(reader, place).generation == 3
 
 
 def test_damage_of_what_is_here_is_found_named_and_fetched_again(writer, reader, place):
