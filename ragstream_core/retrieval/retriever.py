@@ -114,13 +114,7 @@ class Retriever:
             ModelMismatch: A generation was built by another model.
         """
         views = [*views, past.view] if past else views
-        for view in views:
-            if view.embed_fp != self.embedder.fingerprint:
-                raise ModelMismatch(
-                    f"project {view.project!r} was embedded by model {view.embed_fp[:12]}, "
-                    f"this session uses {self.embedder.fingerprint[:12]} ({self.embedder.name})",
-                    hint=RunCommand("ingest", f"{view.project} --rebuild"),
-                )
+        self._require_model(views)
         rows = rows_of(views)
         pool = rows.eligible(off)
         if past:
@@ -143,6 +137,18 @@ class Retriever:
         share = self.fusion.mix_a, self.fusion.mix_coherence
         weight = weight_of_whole(pieces, queries, *share) if apart else 1.0
         return self._ranked(rows, signals, anchors, weight)
+
+    def _require_model(self, views: Sequence[IndexView]) -> None:
+        other = next((v for v in views if v.embed_fp != self.embedder.fingerprint), None)
+        if other is None:
+            return
+        precision = getattr(self.embedder, "precision", "float32")
+        named = self.embedder.name + (f", {precision}" if precision != "float32" else "")
+        raise ModelMismatch(
+            f"project {other.project!r} was embedded by model {other.embed_fp[:12]}, "
+            f"this session uses {self.embedder.fingerprint[:12]} ({named})",
+            hint=RunCommand("ingest", f"{other.project} --rebuild"),
+        )
 
     def _parts(self, signals: _Signals, candidates: I64) -> dict[str, F64]:
         """Return A and, for several pieces, B of some rows."""

@@ -109,6 +109,7 @@ def open_default(
     recipe, name = fingerprints.DEFAULT_RECIPE, weights.DEFAULT_MODEL
     digest = fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
     opened = OnnxEmbedder(folder, recipe, name=name, fingerprint=digest, workers=workers)
+    opened.precision = precision
     if precision == "int8":
         checked = opened.embed_documents([minilm_int8.CHECKED_TEXT])[0]
         minilm_int8.require_same_products(checked)
@@ -206,9 +207,14 @@ class OnnxEmbedder(WindowedEncoder):
         fingerprint: Digest of the model's files, its prefixes and the runtime kind.
         workers: Texts encoded at the same time; 0 = one for each core.
 
+    Attributes:
+        precision: Of its products, for messages.
+
     Raises:
         NotExportable: The model reads no more tokens than its prefixes have.
     """
+
+    precision: Precision = "float32"
 
     def __init__(
         self, folder: Path, recipe: Recipe, *, name: str, fingerprint: str, workers: int = 0

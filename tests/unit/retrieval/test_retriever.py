@@ -127,6 +127,17 @@ def test_a_store_of_another_model_is_refused_with_the_command():
         search([view], "catalog")
 
 
+def test_a_mismatch_of_models_names_a_precision_that_is_not_the_usual_one():
+    class Coarse(HashedEmbedder):
+        precision = "int8"
+
+    view = View("p", corpus(3), embed_fp="f" * 64)
+    with pytest.raises(ModelMismatch, match=rf"\({EMBEDDER.name}, int8\)"):
+        Retriever(Coarse(), Fusion()).search([view], "catalog", pieces=["catalog"])
+    with pytest.raises(ModelMismatch, match=rf"\({EMBEDDER.name}\)"):
+        search([view], "catalog")
+
+
 def test_an_empty_pool_asks_no_embedder():
     class Silent(HashedEmbedder):
         def embed_queries(self, texts):

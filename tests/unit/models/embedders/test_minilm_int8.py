@@ -282,6 +282,7 @@ def test_vectors_are_close_to_those_of_float32(embedders):
     cosines = np.sum(exact.embed_documents(texts) * int8.embed_documents(texts), axis=1)
     assert cosines.min() > 0.99
     assert int8.fingerprint != exact.fingerprint
+    assert (exact.precision, int8.precision) == ("float32", "int8")
 
 
 @pytest.mark.model
