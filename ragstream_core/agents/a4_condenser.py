@@ -69,6 +69,8 @@ FACT_TOKENS = 50
 MOST_FILLINGS = 4
 Measures = tuple[dict[str, float], dict[str, float]]
 """Chunk id → its reranked score, and how near it comes to the best one."""
+Told = tuple[SCtx, list[Judged]]
+"""S_ctx beside a selection, and whether that answers each piece."""
 
 
 @dataclass(frozen=True)
@@ -137,21 +139,19 @@ class Condenser:
         found = self._found(prompt, reader.within(picked), picked)
         answers = self._answers(reader, kept)
 
-        def judged(selected: Selection) -> list[Judged]:
+        def s_ctx(selected: Selection) -> Told:
             if found is None:
-                return []
-            shown = [] if nothing else reader.within(selected).evidence
-            return answers.of(shown, selected.cuts, found.open_pieces)
+                return SCtx(), []
+            within = reader.within(selected)
+            evidence = [] if nothing else within.evidence
+            judged = answers.of(evidence, selected.cuts, found.open_pieces)
+            shown = reader if nothing else within
+            return self._s_ctx(shown, found, short, nothing, judged), judged
 
-        def s_ctx(selected: Selection) -> SCtx:
-            shown = reader if nothing else reader.within(selected)
-            return self._s_ctx(shown, found, short, nothing, judged(selected))
-
-        picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
+        picked, (told, verdicts) = self._filled(prompt, usable, free, (picked, s_ctx))
         if ends:
             picked = self._in_windows(picked, usable, reader, (found, told), same)
         put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended))
-        verdicts = judged(picked)
         put_decisions(result, ANSWERS, piece_rows(verdicts, pass_number(prompt)))
         missed = found.missed if found else ""
         extras = result.extras
@@ -223,8 +223,8 @@ class Condenser:
         prompt: SuperPrompt,
         kept: list[Chunk],
         free: int,
-        first: tuple[Selection, Callable[[Selection], SCtx]],
-    ) -> tuple[Selection, SCtx]:
+        first: tuple[Selection, Callable[[Selection], Told]],
+    ) -> tuple[Selection, Told]:
         """Give back to the attachments what S_ctx leaves of its reserve; return both.
 
         With more to read S_ctx may find one conflict more or one open issue less, so it is
@@ -234,12 +234,12 @@ class Condenser:
         told = needed = s_ctx(picked)
         full = not (picked.left or picked.cuts) or free - self._reserve(free) >= self._most(kept)
         for _ in range(0 if full else MOST_FILLINGS):
-            aside = free - self._free(prompt, needed)
+            aside = free - self._free(prompt, needed[0])
             wider = self._select(kept, free, aside, _same(prompt))
             if sum(wider.tokens.values()) <= sum(picked.tokens.values()):
                 break
             needed = s_ctx(wider)
-            if free - self._free(prompt, needed) <= aside:
+            if free - self._free(prompt, needed[0]) <= aside:
                 picked, told = wider, needed
         return picked, told
 
@@ -289,11 +289,9 @@ class Condenser:
         return Passages(shown, picked.cuts, reader, self.terms).found(self.ask, self.max_facts)
 
     def _s_ctx(
-        self, reader: Reading, found: ContextParts | None, short: dict[str, str], nothing: bool,
+        self, reader: Reading, found: ContextParts, short: dict[str, str], nothing: bool,
         judged: list[Judged],
     ) -> SCtx:  # fmt: skip
-        if found is None:
-            return SCtx()
         quotes = [quote for quote, _, _ in found.chosen]
         rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in found.chosen]
         issues = unanswered(reader.asked, judged, reader.evidence, reader.files, terms=self.terms)

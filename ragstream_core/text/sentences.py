@@ -8,8 +8,9 @@ block. A line break inside wrapped prose ends none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragstream_core.text.blocks import Line, LineKind, lines_of
 
@@ -39,7 +40,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
         lies in exactly one of them.
     """
     spans: list[tuple[int, int]] = []
-    for start, end, prose in _blocks(text):
+    for start, end, prose in _paragraphs(text, list(lines_of(text))):
         spans.extend(_in_block(text, start, end) if prose else [_trimmed(text, start, end)])
     return spans
 
@@ -49,10 +50,10 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return (match.end() if match else start), end
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+def _paragraphs(text: str, lines: Iterable[Line]) -> Iterator[tuple[int, int, bool]]:
     """Yield (start, end, may hold several sentences): lines, wrapped prose lines joined."""
     start, previous = 0, None
-    for line in lines_of(text):
+    for line in lines:
         if previous is not None and not _continues(text, previous, line):
             yield start, previous.end, previous.kind in (LineKind.PROSE, LineKind.ITEM)
             previous = None
@@ -71,27 +72,26 @@ def _continues(text: str, previous: Line, line: Line) -> bool:
     if text[previous.end - 1] in ":;|>":
         return False
     length = previous.end - previous.start
-    first = _trimmed(text, line.start, line.end)[0]
-    return length >= _WRAPPED_FROM or (length >= _WRAPPED_LOWER_FROM and text[first].islower())
+    first = text[line.start : line.end].lstrip()[0]
+    return length >= _WRAPPED_FROM or (length >= _WRAPPED_LOWER_FROM and first.islower())
 
 
 def _in_block(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     begin = _trimmed(text, start, end)[0]
     for match in _STOP.finditer(text, begin, end):
-        if not _ends_sentence(text, begin, match, end):
-            continue
-        yield begin, match.end()
-        begin = _trimmed(text, match.end(), end)[0]
+        following = _trimmed(text, match.end(), end)[0]
+        if _ends_sentence(text, begin, match, following, end):
+            yield begin, match.end()
+            begin = following
     if begin < end:
         yield begin, end
 
 
-def _ends_sentence(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
+def _ends_sentence(text: str, begin: int, stop: re.Match[str], following: int, end: int) -> bool:
     if stop.start() <= begin:  # dots at the very start belong to what follows
         return False
     if stop.group()[0] != ".":
         return True
-    following = _trimmed(text, stop.end(), end)[0]
     while following < end and text[following] in _OPENERS:
         following += 1
     if following < end and text[following].islower():
@@ -147,83 +147,78 @@ class Block:
     end: int
 
 
-class _Blocks:
-    """Collects blocks line by line."""
+class _Role(NamedTuple):
+    """What a line is to the blocks of its text.
 
-    def __init__(self) -> None:
-        self.done: list[Block] = []
-        self.kind = ""
-        self.start = 0
-        self.end = 0
-        self.lines = 0
+    Attributes:
+        kind: Of the block it begins or goes on with; "" if it is empty.
+        indent: How many of its characters stand before that block.
+        begins: Whether it begins a block.
+        ends: Whether it ends the block.
+    """
 
-    def close(self) -> None:
-        """End the open block."""
-        if self.kind and self.end > self.start:
-            self.done.append(Block(self.kind, self.start, self.end))
-        self.kind = ""
+    kind: str
+    indent: int = 0
+    begins: bool = False
+    ends: bool = False
 
-    def open(self, kind: str, start: int, end: int) -> None:
-        """Begin a block; the one before ends."""
-        self.close()
-        self.kind, self.start, self.end, self.lines = kind, start, end, 1
 
-    def extend(self, end: int) -> None:
-        """Add a line to the open block."""
-        self.end = end
-        self.lines += 1
-
-    def single(self, kind: str, start: int, end: int) -> None:
-        """Add a block of one line."""
-        self.open(kind, start, end)
-        self.close()
-
-    def line(self, line: str, at: int) -> None:
-        """Take the next line, which begins at offset ``at``."""
-        end = at + len(line.rstrip())
-        if _FENCE.match(line):
-            if self.kind == "code":
-                self.extend(end)
-                self.close()
-            else:
-                self.open("code", at, end)
-        elif self.kind == "code":
-            self.extend(end)
-        elif not line.strip():
-            self.close()
-        else:
-            self._text_line(line, at, end)
-
-    def _text_line(self, line: str, at: int, end: int) -> None:
-        if self.kind == "prose" and self.lines == 1 and _UNDERLINE.match(line):
-            self.kind = "heading"
-            self.extend(end)
-            self.close()
-        elif _HEADING.match(line):
-            self.single("heading", at, end)
-        elif _MARKUP.match(line) or _UNDERLINE.match(line):
-            self.single("markup", at, end)
-        elif line.lstrip().startswith("|"):
-            self.single("row", at + len(line) - len(line.lstrip()), end)
-        elif item := _ITEM.match(line):
-            self.open("item", at + item.end(), end)
-        elif self.kind in ("prose", "item"):
-            self.extend(end)
-        elif line.startswith(("    ", "\t")):
-            self.single("code", at, end)
-        else:
-            self.open("prose", at + len(line) - len(line.lstrip()), end)
+_EMPTY = _Role("", ends=True)
+_WITHIN = {kind: _Role(kind) for kind in ("prose", "item", "code")}
+_LINES = {kind: _Role(kind, begins=True, ends=True) for kind in ("heading", "markup", "code")}
 
 
 def blocks(text: str) -> list[Block]:
     """Cut a text into blocks, in order; empty lines belong to none."""
-    collector = _Blocks()
-    at = 0
+    kinds: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    kind, lines, at = "", 0, 0  # of the open block; without a kind none is open
     for line in text.split("\n"):
-        collector.line(line, at)
+        role = _role(line, kind, lines)
+        end = at + len(line.rstrip())
+        if role.begins:
+            kinds.append(role.kind)
+            starts.append(at + role.indent)
+            ends.append(end)
+            lines = 1
+        elif role.kind:
+            kinds[-1], ends[-1] = role.kind, end
+            lines += 1
+        kind = "" if role.ends else role.kind
         at += len(line) + 1
-    collector.close()
-    return collector.done
+    rows = zip(kinds, starts, ends, strict=True)
+    return [Block(*row) for row in rows if row[1] < row[2]]
+
+
+def _role(line: str, kind: str, lines: int) -> _Role:
+    """Return what a line is, behind a number of lines of an open block of some kind."""
+    if _FENCE.match(line):
+        return _Role("code", begins=kind != "code", ends=kind == "code")
+    if kind == "code":
+        return _WITHIN[kind]
+    if not line.strip():
+        return _EMPTY
+    if kind == "prose" and lines == 1 and _UNDERLINE.match(line):
+        return _Role("heading", ends=True)
+    return _text_role(line, kind)
+
+
+def _text_role(line: str, kind: str) -> _Role:
+    indent = len(line) - len(line.lstrip())
+    if _HEADING.match(line):
+        return _LINES["heading"]
+    if _MARKUP.match(line) or _UNDERLINE.match(line):
+        return _LINES["markup"]
+    if line[indent] == "|":
+        return _Role("row", indent, begins=True, ends=True)
+    if item := _ITEM.match(line):
+        return _Role("item", item.end(), begins=True)
+    if kind:
+        return _WITHIN[kind]
+    if line.startswith(("    ", "\t")):
+        return _LINES["code"]
+    return _Role("prose", indent, begins=True)
 
 
 def sentences_in(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:

@@ -72,7 +72,8 @@ def is_stop_word(word: str) -> bool:
 
 def terms(text: str) -> list[str]:
     """Return the stemmed terms of a text in order, stop words removed."""
-    return list(_stemmer().stemWords([w for w in words(text) if w not in _STOP]))
+    forms = [form for word in _found(text) for form in _forms(word) if form not in _STOP]
+    return list(_stemmer().stemWords(forms))
 
 
 def located_terms(text: str) -> list[tuple[int, int, str]]:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import NamedTuple
 
-from ragstream_core.agents.context.answer_signs import DIGITS, Nearness, Passage, Signs, signs_of
-from ragstream_core.agents.context.quotable import Terms
+from ragstream_core.agents.context.answer_signs import DIGITS, Signs
 from ragstream_core.records.identity import digest_of
 
 ANSWERED, PERHAPS, NOT_FOUND = "answered", "perhaps", "not found"
@@ -143,23 +142,12 @@ def scale_of(data: Mapping[str, Mapping[str, Sequence[float]]]) -> Scale:
     return Scale(tuple(sums), limits["not found"][0], limits["perhaps"][0])
 
 
-def estimate(
-    question: str, passages: Sequence[Passage], terms: Terms, nearness: Nearness | None = None,
-    *, beside: Sequence[Passage] = (),
-) -> Estimate | None:  # fmt: skip
-    """Estimate whether some passages answer a question; None if there is nothing to go by.
+def estimate(signs: Signs, scale: Scale) -> Estimate:
+    """Estimate by some signs whether a question is answered.
 
     Args:
-        question: A query piece.
-        passages: The nearest ones.
-        terms: Stems a text.
-        nearness: By token vectors of the table's model; None: by words alone.
-        beside: Passages that are not shown; see `signs_of`.
+        signs: As of `signs_of`.
+        scale: Of `weights_table`: for signs by token vectors, or for signs by words alone.
     """
-    signs = signs_of(question, passages, terms, nearness, beside=beside)
-    if signs is None:
-        return None
-    table = weights_table()
-    scale = table.words if nearness is None else table.meaning
     chance = scale.chance(signs.values)
     return Estimate(scale.word(chance), chance, signs, scale.parts(signs.values))

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from ragstream_core.agents.context.coverage import VAGUE, VAGUE_WEIGHT
 from ragstream_core.agents.context.quotable import Terms
 from ragstream_core.text.instructions import is_saying, what_is_asked
-from ragstream_core.text.memo import remembered
 from ragstream_core.text.sentences import blocks, sentences_in
 
 Span = tuple[int, int]
@@ -124,11 +123,6 @@ def _read(text: str, span: Span, terms: Terms) -> Sentence:
     return Sentence(span, frozenset(terms(said)), names, dates, counts, bool(_NEGATES.search(said)))
 
 
-@remembered
-def _small(word: str) -> bool:
-    return word.lower() in _SMALL
-
-
 def words_of(question: str, terms: Terms) -> list[Word]:
     """Return the words of a question that say something, in order.
 
@@ -139,7 +133,7 @@ def words_of(question: str, terms: Terms) -> list[Word]:
     for match in _WORD.finditer(question):
         text = match.group()
         stems = tuple(terms(text))
-        if stems and text in asked and not _small(text) and not is_saying(text):
+        if stems and text in asked and text.lower() not in _SMALL and not is_saying(text):
             first = not question[: match.start()].strip(" \"'`*([“¿¡")
             inner = any(c.isdigit() or c == "_" for c in text) or any(map(str.isupper, text[1:]))
             found.append(
@@ -148,32 +142,43 @@ def words_of(question: str, terms: Terms) -> list[Word]:
     return found
 
 
-def holds_candidate(question: str, asked: frozenset[str], sentence: Sentence) -> bool:
+class Wanted(NamedTuple):
+    """What a question asks for.
+
+    Attributes:
+        kind: The pattern that says it; None: anything.
+        low: The question in small letters.
+        stems: Its stems.
+    """
+
+    kind: re.Pattern[str] | None
+    low: str
+    stems: frozenset[str]
+
+
+def holds_candidate(wanted: Wanted, sentence: Sentence) -> bool:
     """Return whether a sentence holds something of the kind that is asked for.
 
     A number for "how many", a date for "when", a name for "who" and "where", and for anything else
     a word; in each case one that is not in the question itself.
 
     Args:
-        question: As written.
-        asked: Its stems.
+        wanted: What the question asks for.
         sentence: The sentence.
     """
-    kind, low = _wanted(question)
-    if kind is _ASKS_COUNT:
-        return any(found not in low for found in sentence.counts)
-    if kind is _ASKS_DATE:
-        return any(found.lower() not in low for found in sentence.dates)
-    if kind is _ASKS_NAME:
-        return any(not stems <= asked for stems in sentence.names)
-    return not sentence.stems <= asked
+    if wanted.kind is _ASKS_COUNT:
+        return any(found not in wanted.low for found in sentence.counts)
+    if wanted.kind is _ASKS_DATE:
+        return any(found.lower() not in wanted.low for found in sentence.dates)
+    if wanted.kind is _ASKS_NAME:
+        return any(not stems <= wanted.stems for stems in sentence.names)
+    return not sentence.stems <= wanted.stems
 
 
-@remembered
-def _wanted(question: str) -> tuple[re.Pattern[str] | None, str]:
-    """Return the pattern that says what a question asks for, and the question in small letters."""
+def _wanted(question: str, terms: Terms) -> Wanted:
     kinds = (_ASKS_COUNT, _ASKS_DATE, _ASKS_NAME)
-    return next((kind for kind in kinds if kind.search(question)), None), question.lower()
+    kind = next((kind for kind in kinds if kind.search(question)), None)
+    return Wanted(kind, question.lower(), frozenset(terms(question)))
 
 
 class Passage(NamedTuple):
@@ -181,20 +186,22 @@ class Passage(NamedTuple):
 
     Attributes:
         text: All of it.
+        sentences: All that was read of it, in order; at least one.
         cosine: With the question, in [-1, 1].
         end: How much of the text is shown; None: all of it.
     """
 
     text: str
+    sentences: Sequence[Sentence]
     cosine: float
     end: int | None = None
 
-    def sentences(self, terms: Terms) -> tuple[Sentence, ...]:
-        """Return the sentences that are shown; the first one at least."""
-        found = sentences_of(self.text, terms)
+    @property
+    def shown(self) -> Sequence[Sentence]:
+        """The sentences that are shown; the first one at least."""
         if self.end is None:
-            return found
-        return tuple(s for s in found if s.span[1] <= self.end) or found[:1]
+            return self.sentences
+        return [s for s in self.sentences if s.span[1] <= self.end] or self.sentences[:1]
 
 
 class Signs(NamedTuple):
@@ -230,7 +237,7 @@ def signs_of(
     words = words_of(question, terms)
     if not words or not passages:
         return None
-    shown = [(passage.text, passage.sentences(terms)) for passage in (*passages, *beside)]
+    shown = [(passage.text, passage.shown) for passage in (*passages, *beside)]
     read = [(at, s) for at, (_, sentences) in enumerate(shown) for s in sentences]
     said = [[float(not s.stems.isdisjoint(w.stems)) for w in words] for _, s in read]
     near = said
@@ -239,7 +246,8 @@ def signs_of(
         near = nearness(question, [w.span for w in words], places)
     weights = _weights(words, [s for _, s in read])
     best = max(passage.cosine for passage in passages)
-    return _Read(question, words, weights, read, said, near, len(passages)).signs(best, terms)
+    wanted = _wanted(question, terms)
+    return _Read(question, words, weights, read, said, near, len(passages)).signs(best, wanted)
 
 
 def _weights(words: Sequence[Word], sentences: Sequence[Sentence]) -> list[float]:
@@ -268,7 +276,7 @@ class _Read(NamedTuple):
         """Return the mean of a number a word, by the words' weights."""
         return math.fsum(map(operator.mul, self.weights, row)) / math.fsum(self.weights)
 
-    def signs(self, cosine: float, terms: Terms) -> Signs:
+    def signs(self, cosine: float, wanted: Wanted) -> Signs:
         shares = [round(self.share(row), DIGITS) for row in self.near]
         mine = [i for i, (p, _) in enumerate(self.sentences) if p < self.shown]
         best = max(mine, key=lambda i: (shares[i], -i))
@@ -276,10 +284,7 @@ class _Read(NamedTuple):
         near, said = self.near[best], self.said[best]
         same = [row for (p, _), row in zip(self.sentences, self.near, strict=True) if p == at]
         other = [x for (p, _), x in zip(self.sentences, shares, strict=True) if p != at]
-        asked = frozenset(terms(self.question))
-        fitting = [
-            shares[i] for i in mine if holds_candidate(self.question, asked, self.sentences[i][1])
-        ]
+        fitting = [shares[i] for i in mine if holds_candidate(wanted, self.sentences[i][1])]
         words = range(len(self.words))
         missing = [w * (1 - x) for w, x in zip(self.weights, near, strict=True)]
         names = [1 - x for word, x in zip(self.words, near, strict=True) if word.is_name]

@@ -13,9 +13,17 @@ from ragstream_core.agents.context.answer_estimate import (
     NOT_FOUND,
     PERHAPS,
     Estimate,
+    Scale,
     estimate,
+    weights_table,
 )
-from ragstream_core.agents.context.answer_signs import MOST_PASSAGES, Nearness, Passage
+from ragstream_core.agents.context.answer_signs import (
+    MOST_PASSAGES,
+    Nearness,
+    Passage,
+    sentences_of,
+    signs_of,
+)
 from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.pieces import NO_BLANKS
@@ -178,19 +186,20 @@ class Answers:
     ) -> Estimate | None:  # fmt: skip
         if NO_BLANKS.search(piece.text):
             return None  # its words cannot be told apart
-        passages, others = (
-            [
-                Passage(self.chunks[e.chunk_id].snippet, _cosine(e, at), cuts.get(e.chunk_id))
-                for e in some
-            ]
-            for some in (nearest, beside)
-        )
-        key = (at, len(passages), *passages, *others)
-        if key not in self._known:
-            self._known[key] = estimate(
-                piece.text, passages, self.terms, self.nearness, beside=others
-            )
+        rows = [(e.chunk_id, _cosine(e, at), cuts.get(e.chunk_id)) for e in (*nearest, *beside)]
+        key = (at, len(nearest), *rows)
+        if key in self._known:
+            return self._known[key]
+        texts = [(self.chunks[i].snippet, cosine, end) for i, cosine, end in rows]
+        read = [Passage(t, sentences_of(t, self.terms), cosine, end) for t, cosine, end in texts]
+        shown, others = read[: len(nearest)], read[len(nearest) :]
+        signs = signs_of(piece.text, shown, self.terms, self.nearness, beside=others)
+        self._known[key] = None if signs is None else estimate(signs, self._scale())
         return self._known[key]
+
+    def _scale(self) -> Scale:
+        table = weights_table()
+        return table.words if self.nearness is None else table.meaning
 
 
 def _nearest(evidence: Sequence[Evidence], at: int, most: int) -> list[Evidence]:

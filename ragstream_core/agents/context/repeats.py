@@ -103,10 +103,10 @@ def _as_it_stands(text: str) -> str:
 
 @remembered
 def _said(text: str) -> str:
-    return _joined(_units(text))
+    return _joined(list(_units(text)))
 
 
-def _joined(units: Iterator[str] | list[str]) -> str:
+def _joined(units: list[str]) -> str:
     """Return texts as one in which each stands between line ends; empty ones are left out."""
     kept = [unit.rstrip() for unit in units]
     return "\n" + "".join(f"{unit}\n" for unit in kept if unit)

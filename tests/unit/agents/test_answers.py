@@ -16,7 +16,12 @@ from ragstream_core.agents.context.answer_estimate import (
     estimate,
     weights_table,
 )
-from ragstream_core.agents.context.answer_signs import Passage, signs_of, words_of
+from ragstream_core.agents.context.answer_signs import (
+    Passage,
+    sentences_of,
+    signs_of,
+    words_of,
+)
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.records.super_prompt import ANSWERS
@@ -31,8 +36,12 @@ KNOWN = ("gate", "theta", "index", "vector", "never", "1066", "William")
 WORDS = st.lists(st.sampled_from(KNOWN), min_size=1)
 
 
+def passage(text, cosine=0.5):
+    return Passage(text, sentences_of(text, stemmed_terms), cosine)
+
+
 def signs(question, *texts, **given_):
-    passages = [Passage(text, 0.5) for text in texts]
+    passages = list(map(passage, texts))
     return signs_of(question, passages, stemmed_terms, **given_)
 
 
@@ -48,7 +57,7 @@ def test_what_a_question_and_its_nearest_sentence_share_makes_the_signs():
 def test_a_passage_that_is_not_shown_answers_nothing_and_takes_from_the_lead():
     question, weak = "When did William sail to England?", INDEX
     alone = signs(question, weak, GATE)
-    beside = signs(question, weak, GATE, beside=[Passage(NORMANS, 0.9)])
+    beside = signs(question, weak, GATE, beside=[passage(NORMANS, 0.9)])
     assert (beside.passage, beside.span) == (alone.passage, alone.span)
     for name in ("sentence_words", "anywhere", "fitting_sentence", "weakest_word", "cosine"):
         assert beside.values[name] == alone.values[name] == 0.5 * (name == "cosine")
@@ -79,7 +88,7 @@ def test_there_is_nothing_to_go_by_without_words_or_passages():
 
 
 def test_a_part_that_is_not_shown_answers_nothing():
-    whole = Passage(NORMANS, 0.5)
+    whole = passage(NORMANS)
     cut = whole._replace(end=NORMANS.index(" William"))
     by = [signs_of("Who led them to England?", [p], stemmed_terms) for p in (whole, cut)]
     assert by[0].values["sentence"] > 0.5 > by[1].values["sentence"]
@@ -87,8 +96,9 @@ def test_a_part_that_is_not_shown_answers_nothing():
 
 @given(WORDS, st.floats(0, 1))
 def test_a_chance_is_a_share_and_its_parts_are_numbers(words, cosine):
-    found = estimate(" ".join(words), [Passage(NORMANS, cosine)], stemmed_terms)
-    assert found is not None
+    read = signs_of(" ".join(words), [passage(NORMANS, cosine)], stemmed_terms)
+    assert read is not None
+    found = estimate(read, weights_table().words)
     assert 0 <= found.chance <= 1 and found.word in (ANSWERED, PERHAPS, NOT_FOUND)
     assert all(math.isfinite(value) for value in found.parts.values())
 
