@@ -120,7 +120,18 @@ def run_ops(
 
     def passed(op: str, prompt: SuperPrompt, seconds: float) -> None:
         nonlocal now
-        now = _after(workspace, now, op, prompt, seconds)
+        after = _after(now, op, prompt, seconds)
+        if op == OPS[-1]:
+            kept = save_prompt(
+                workspace,
+                prompt,
+                run_id=after.run_id,
+                resumed=after.resumed,
+                timings_ms=dict(after.timings_ms),
+                passed=after.passed,
+            )
+            after = replace(after, record=kept)
+        now = after
         if observe is not None:
             observe(op, now)
 
@@ -138,29 +149,16 @@ def run_ops(
     return now
 
 
-def _after(
-    workspace: Workspace, now: RecordedPrompt, op: str, prompt: SuperPrompt, seconds: float
-) -> RecordedPrompt:
-    """Return a prompt after one more op; after the last one it is kept."""
+def _after(now: RecordedPrompt, op: str, prompt: SuperPrompt, seconds: float) -> RecordedPrompt:
+    """Return a prompt after one more op."""
     step, took = step_of(op, now.passed), now.timings_ms.get(op, 0.0) + seconds * 1000
-    after = replace(
+    return replace(
         now,
         prompt=prompt,
         passed={**now.passed, step: prompt},
         seconds={**now.seconds, step: seconds},
         timings_ms={**now.timings_ms, op: took},
     )
-    if op != OPS[-1]:
-        return after
-    kept = save_prompt(
-        workspace,
-        prompt,
-        run_id=after.run_id,
-        resumed=after.resumed,
-        timings_ms=dict(after.timings_ms),
-        passed=after.passed,
-    )
-    return replace(after, record=kept)
 
 
 def _write(
