@@ -305,8 +305,9 @@ class ConversationMemory:
             projects=[pin.project for pin in self.inputs.pins],
             now_ns=self._now_ns() if is_timed(self.settings) else 0,
         )
+        hidden = self.since.hidden
         shown = {seq: pair.spans for seq, pair in self._turns_shown.items()}
-        return eligible(self._columns, filters, hidden=self.since.hidden, shown=shown)
+        return eligible(self._columns, filters, hidden=hidden, shown=shown)
 
     @functools.cached_property
     def _columns(self) -> Any:

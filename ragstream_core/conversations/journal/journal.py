@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -144,7 +145,7 @@ class Journal:
     def entries(
         self, start: int = 1, end: int | None = None, *, hint: Position | None = None
     ) -> Iterator[Entry]:
-        """Yield verified records in order; damaged ones are skipped.
+        """Return the verified records in order; damaged ones are skipped.
 
         Args:
             start: First number.
@@ -154,8 +155,7 @@ class Journal:
         Raises:
             IntegrityError: A newer version of the program wrote a line.
         """
-        for entry, _ in self.lines(start, end, hint=hint):
-            yield entry
+        return map(operator.itemgetter(0), self.lines(start, end, hint=hint))
 
     def lines(
         self, start: int = 1, end: int | None = None, *, hint: Position | None = None

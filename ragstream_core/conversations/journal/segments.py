@@ -41,14 +41,19 @@ class Parsed(NamedTuple):
     Attributes:
         seq: Its number.
         prev: Chain hash it names as the one before.
-        chain: Its own chain hash.
+        line: All of it, newline included.
         rec: The record's bytes, JSON.
     """
 
     seq: int
     prev: str
-    chain: str
+    line: bytes
     rec: bytes
+
+    @property
+    def chain(self) -> str:
+        """Its own chain hash."""
+        return chain_of(self.line)
 
 
 class Piece(NamedTuple):
@@ -100,7 +105,7 @@ def parse_line(line: bytes) -> Parsed | None:
             f"the conversation journal has version {int(head[1])}, this program knows {VERSION}",
             hint="use the newer version of RAGstream; nothing was changed",
         )
-    return Parsed(int(head[2]), head[5].decode("ascii"), chain_of(line), line[head.end() : -2])
+    return Parsed(int(head[2]), head[5].decode("ascii"), line, line[head.end() : -2])
 
 
 def chain_of(line: bytes) -> str:
