@@ -44,16 +44,15 @@ def checked(project: str) -> str:
     Raises:
         InvalidName: Other characters, ``..``, too long, or a Windows device name.
     """
-    if (
-        _NAME.fullmatch(project) is None
-        or ".." in project
-        or project.split(".", maxsplit=1)[0].lower() in _DEVICES
-    ):
-        raise InvalidName(
-            f"{project!r} cannot be a project name",
-            hint=RULE,
-        )
+    if not is_valid(project):
+        raise InvalidName(f"{project!r} cannot be a project name", hint=RULE)
     return project
+
+
+def is_valid(name: str) -> bool:
+    """Whether a name can be a project's: see `RULE`."""
+    device = name.split(".", maxsplit=1)[0].lower()
+    return bool(_NAME.fullmatch(name)) and ".." not in name and device not in _DEVICES
 
 
 def names(data_dir: Path) -> list[str]:
@@ -156,15 +155,6 @@ def is_flat(data_dir: Path, project: str) -> bool:
         and not (data_dir / "doc_raw" / FLAT).is_dir()
         and not is_in_place(data_dir, FLAT)
     )
-
-
-def is_valid(name: str) -> bool:
-    """Whether `checked` accepts a name."""
-    try:
-        checked(name)
-    except InvalidName:
-        return False
-    return True
 
 
 def indexed(index_root: Path) -> list[str]:
