@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.records import SuperPrompt
-from ragstream_core.records.canonical import record_digest
+from ragstream_core.records.canonical import canonical_text
+from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.trail_step import TrailStep
 
 Stage = Callable[[SuperPrompt], SuperPrompt]
@@ -210,7 +211,9 @@ def _late_digest(before: SuperPrompt, after: SuperPrompt) -> Callable[[], str]:
     ledger, stage = after.extras.decisions, after.stage
     same = ledger is before.extras.decisions or ledger == before.extras.decisions
     fresh = () if same else ledger
-    return lambda: record_digest([changed, gone, [row for row in fresh if row.stage == stage]])
+    return lambda: sha256_hex(
+        canonical_text([changed, gone, [row for row in fresh if row.stage == stage]])
+    )
 
 
 def _state(prompt: SuperPrompt) -> dict[str, object]:

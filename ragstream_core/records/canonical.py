@@ -13,16 +13,11 @@ from itertools import chain, islice
 from json.encoder import encode_basestring
 from typing import Any
 
-from ragstream_core.records.identity import canonical_json, sha256_hex
+from ragstream_core.records.identity import canonical_json
 from ragstream_core.records.json_form import Json, json_of, names_of
 
 _Write = Callable[[Sequence[Any]], Iterable[str]]
 """Writes some values of one class."""
-
-
-def record_digest(value: Json) -> str:
-    """Return `digest_of` of the JSON form of a value."""
-    return sha256_hex(canonical_text(value))
 
 
 def canonical_text(value: Json) -> str:
@@ -66,7 +61,7 @@ def _writer(kind: type) -> _Write:
 
 
 def _one_by_one(values: Sequence[Any]) -> Iterable[str]:
-    return [canonical_json(json_of(value)) for value in values]
+    return map(canonical_json, map(json_of, values))
 
 
 def _numbers(values: Sequence[float]) -> Iterable[str]:
@@ -82,7 +77,7 @@ def _arrays(values: Sequence[Sequence[Any]]) -> Iterable[str]:
 
 def _objects(values: Sequence[dict[Any, Any]]) -> Iterable[str]:
     if len(values) == 1:
-        return [_table(values[0])]
+        return map(_table, values)
     shapes = list(map(tuple, values))
     found = dict.fromkeys(range(len(values)), "{}")
     for names in set(shapes) - {()}:
