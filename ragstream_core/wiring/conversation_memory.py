@@ -261,7 +261,7 @@ class ConversationMemory:
             first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
             older = any(isinstance(e.record, Turn) and e.seq not in seqs for e in first)
             return "older turns" if older else ""
-        turns = visible_turns(self._newer, self.since)
+        turns = visible_turns(*self._newer)
         out = {*self.settings.exclude_tags, INACTIVE}
         count = sum(
             turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
@@ -284,15 +284,12 @@ class ConversationMemory:
         return snapshot_at(self.workspace, upto=pin.high_water, digest=pin.snapshot, cap=cap)
 
     @functools.cached_property
-    def _newer(self) -> list[Entry]:
-        """The records behind the selection's mark, up to the pinned one."""
+    def _newer(self) -> tuple[list[Entry], Folded]:
+        """The records behind the selection's mark, up to the pinned one, and what they edit."""
         pin, mark = self.pin, self.view.mark.position if self.view else None
-        return list(journal(self.workspace).entries(pin.high_water + 1, pin.seq + 1, hint=mark))
-
-    @functools.cached_property
-    def since(self) -> Folded:
-        """Tags and clearings that are newer than the selection."""
-        return apply_edits(self._newer)
+        found = journal(self.workspace).entries(pin.high_water + 1, pin.seq + 1, hint=mark)
+        entries = list(found)
+        return entries, apply_edits(entries)
 
     @functools.cached_property
     def eligible(self) -> Eligible:
@@ -305,14 +302,15 @@ class ConversationMemory:
             projects=[pin.project for pin in self.inputs.pins],
             now_ns=self._now_ns() if is_timed(self.settings) else 0,
         )
-        hidden = self.since.hidden
+        _, edits = self._newer
         shown = {seq: pair.spans for seq, pair in self._turns_shown.items()}
-        return eligible(self._columns, filters, hidden=hidden, shown=shown)
+        return eligible(self._columns, filters, hidden=edits.hidden, shown=shown)
 
     @functools.cached_property
     def _columns(self) -> Any:
         assert self.view is not None
-        return self.view.columns.edited(self.since)
+        _, edits = self._newer
+        return self.view.columns.edited(edits)
 
     def past(self) -> HistoryRows | None:
         """Return what the retriever searches beside the documents; None where there is nothing."""
