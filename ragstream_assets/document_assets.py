@@ -29,7 +29,7 @@ from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
-from ragstream_core.prompts.suspicion import Tally
+from ragstream_core.prompts.injection_scan import Tally
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.verify import lists_figures, suspicious_passages

@@ -20,9 +20,9 @@ from ragstream_core.agents import reranker
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.prompts.blocks import file_texts, selected_texts
 from ragstream_core.prompts.exchanges import usage_of
+from ragstream_core.prompts.injection_scan import Tally, tally
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.prompts.store import PromptRecord
-from ragstream_core.prompts.suspicion import Tally, tally
 from ragstream_core.prompts.trail import pass_number
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.super_prompt import HEADERS

@@ -15,7 +15,7 @@ from ragstream_core.index.pulled import is_pulled
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
 from ragstream_core.index.view import open_view
-from ragstream_core.prompts.suspicion import Tally, tally
+from ragstream_core.prompts.injection_scan import Tally, tally
 from ragstream_core.vector_stores.ivf_names import NONE
 from ragstream_core.wiring import chroma_collections, inverted_lists, pgvector_graphs
 from ragstream_core.wiring.journal import holds_journal, journal

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ragstream_core.evaluation.agreement import THRESHOLD, Support, support
 from ragstream_core.models.embedders.onnx_encoder import open_default
-from ragstream_core.prompts.suspicion import suspicions, tally
+from ragstream_core.prompts.injection_scan import suspicions, tally
 from tests.benchmarks.claim_pairs import Pair, pairs
 from tests.benchmarks.claims_by_hand import CLAIMS
 from tests.benchmarks.injections import INJECTIONS

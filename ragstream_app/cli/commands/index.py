@@ -15,7 +15,7 @@ from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UnknownProject
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.suspicion import Tally
+    from ragstream_core.prompts.injection_scan import Tally
     from ragstream_core.services.verify import VerifyReport
     from ragstream_core.wiring.workspace import Workspace
 
@@ -299,7 +299,7 @@ def _print_check(result: VerifyReport) -> None:
 def _print_suspicious(name: str, found: Tally) -> None:
     """Print what looks like commands to a model; it is quoted in prompts all the same."""
     from ragstream_app.output.words import printable
-    from ragstream_core.prompts.suspicion import KINDS
+    from ragstream_core.prompts.injection_scan import KINDS
 
     counted = ((kind, found.kinds[kind]) for kind in KINDS)
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in counted if count)

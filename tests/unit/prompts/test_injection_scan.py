@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.prompts.suspicion import KINDS, suspicions, tally
+from ragstream_core.prompts.injection_scan import KINDS, suspicions, tally
 from tests.benchmarks.injections import INJECTIONS
 from tests.properties.test_fences import ATTACKS
 
