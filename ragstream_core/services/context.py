@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragstream_core.retrieval.context import ContextLimits, Passage, context_parts
+from ragstream_core.retrieval.plain_context import ContextLimits, Passage, context_parts
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of_settings

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.retrieval.context import ContextLimits, Passage, context_parts
+from ragstream_core.retrieval.plain_context import ContextLimits, Passage, context_parts
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
 COUNTER = HeuristicTokenCounter()
