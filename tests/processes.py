@@ -52,6 +52,12 @@ def command_of(pid: int) -> str:
     return ""
 
 
+def memory_mb(pid: int) -> int:
+    """Return the resident memory of a process, in MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) >> 10
+
+
 def until(condition: Callable[[], object], seconds: float = PATIENCE_S) -> bool:
     """Wait until something is so; return whether it is."""
     deadline = time.monotonic() + seconds

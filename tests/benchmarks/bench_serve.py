@@ -20,6 +20,7 @@ from ragstream_core.config import quiet_environment
 from tests.benchmarks.bench_chat import AtOnce
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.measure import environment, table
+from tests.processes import memory_mb
 
 SETTINGS = {
     "dagster.record": "none",
@@ -115,24 +116,18 @@ def many(data: Path) -> list[list[object]]:
                     text = f"{QUESTIONS[(number + call) % len(QUESTIONS)]} Case {number} {call}."
                     found[one.post(f"{url}/chat/completions", json=_asked(text)).status_code] += 1
                     if sum(found.values()) == FIRST:
-                        memory.append(_rss_mb(process.pid))
+                        memory.append(memory_mb(process.pid))
 
         began = time.perf_counter()
         with ThreadPoolExecutor(CLIENTS) as pool:
             list(pool.map(client, range(CLIENTS)))
         seconds = time.perf_counter() - began
-        memory.append(_rss_mb(process.pid))
+        memory.append(memory_mb(process.pid))
         process.terminate()
     errors = sum(n for status, n in found.items() if status != 200)
     rate = sum(found.values()) / seconds
     growth = f"{memory[0]} → {memory[-1]} MB, {memory[-1] / memory[0]:.2f}"
     return [[f"{CLIENTS} × {CALLS}", errors, f"{rate:.0f}", growth]]
-
-
-def _rss_mb(pid: int) -> int:
-    text = Path(f"/proc/{pid}/status").read_text()
-    line = next(row for row in text.splitlines() if row.startswith("VmRSS"))
-    return int(line.split()[1]) >> 10
 
 
 def report() -> str:

@@ -68,6 +68,7 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     "bench_conversation",
     "bench_chat",
     "bench_serve",
+    "bench_load",
     bench_facts.report,
     bench_starts.report,
     "bench_prompt",
