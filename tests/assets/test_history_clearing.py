@@ -49,6 +49,9 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert set(space.store.keys()) == {other.record.prompt_key}
     assert chroma_collections.compare(space, HISTORY) == []
     assert history_findings(space, Part(1, 1)) == []
+    listed = {record.dagster_run.run_id for record in home.get_run_records()}
+    assert other.run_id in listed and listed.isdisjoint({done.run_id, shows.run_id})
+    assert all(home.all_logs(run) for run in listed)
     assert embed(space, home).success
     assert holders(root, *CANARIES) == []
     verdict = replay_prompt(space, other.record.prompt_key)  # it was pinned at a turn that is gone
