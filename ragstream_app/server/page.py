@@ -25,6 +25,7 @@ OPTIONS: dict[str, Any] = {
     "server.maxUploadSize": 100,
     "server.fileWatcherType": "none",
     "browser.gatherUsageStats": False,
+    "global.disableWidgetStateDuplicationWarning": True,  # Reset sets what begins with a value
     "client.showErrorDetails": "none",
     "client.toolbarMode": "viewer",
     "theme.light.primaryColor": "#1f6f8b",

@@ -80,9 +80,8 @@ def choose(names: list[str]) -> tuple[Kind, BackgroundJob[object] | None]:
         names: Projects with gold questions, at least one.
     """
     state = st.session_state
-    if state.get(PROJECT_KEY) not in names:
-        chosen = state.get(PROJECTS_KEY) or []
-        state[PROJECT_KEY] = next((name for name in chosen if name in names), names[0])
+    wanted = [state.get(PROJECT_KEY), *(state.get(PROJECTS_KEY) or []), names[0]]
+    state[PROJECT_KEY] = next(name for name in wanted if name in names)
     first, second, press = st.columns([3, 5, 1], gap="small", vertical_alignment="bottom")
     project = first.selectbox("Project to evaluate", names, key=PROJECT_KEY)
     name = second.segmented_control(

@@ -140,12 +140,11 @@ def _button(place: DeltaGenerator, name: str, fact: FactState, *, off: bool = Fa
 
 def _edit(fact: FactState) -> None:
     key = f"words of {fact.id}"
-    st.session_state.setdefault(key, fact.text)
-    st.text_area("The fact", key=key, height=90)
+    words = st.text_area("The fact", value=fact.text, key=key, height=90)
     st.button(
         "Keep these words",
         key=f"keep {fact.id}",
-        disabled=st.session_state[key] == fact.text or not persisting(),
+        disabled=words == fact.text or not persisting(),
         on_click=notices.attempt,
         args=(PLACE, partial(_reword, fact.id, key)),
     )

@@ -56,13 +56,14 @@ def show(asked: ChatModel) -> None:
     Args:
         asked: Who would be asked now.
     """
-    st.session_state.setdefault(MODEL_KEY, _configured() or None)
     listed: list[str] = st.session_state.get(LISTED_KEY, [])
     own = [name for name in (chosen(), _configured()) if name]
     picker, button = st.columns([3, 1], gap="small", vertical_alignment="bottom")
+    names = sorted({*listed, *own})
     picker.selectbox(
         "Model",
-        sorted({*listed, *own}),
+        names,
+        index=names.index(own[0]) if own else None,
         key=MODEL_KEY,
         accept_new_options=True,
         placeholder="List the models, or type a name",

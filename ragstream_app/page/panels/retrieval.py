@@ -85,17 +85,21 @@ def show() -> None:
 
 
 def draw(control: Control) -> None:
-    """Draw one control."""
-    key, kind = SETTING + control.name, int if isinstance(control.step, int) else float
+    """Draw one control.
+
+    It begins with its value, which is not put into the session: a browser that has not yet drawn
+    the control when the page is drawn again would take the least value for it, and send that.
+    """
+    kind = int if isinstance(control.step, int) else float
     configured_now = kind(given(control.name))
-    st.session_state.setdefault(key, configured_now)
     make: Any = st.slider if control.slider else st.number_input
     make(
         control.label,
         min_value=kind(control.low),
         max_value=max(kind(control.high), configured_now),  # a setting may have no upper bound
+        value=configured_now,
         step=kind(control.step),
-        key=key,
+        key=SETTING + control.name,
         help=help_of(control.name),
     )
 
@@ -165,12 +169,13 @@ def _engine(name: str) -> str:
 
 
 def _task() -> None:
-    tasks = sorted(workspace().config.tasks)
-    task_now()  # the page's own, before there is a choice
-    if tasks:
+    tasks = ["", *sorted(workspace().config.tasks)]
+    task = task_now()  # the page's own, before there is a choice
+    if len(tasks) > 1:
         st.selectbox(
             "Task profile",
-            ["", *tasks],
+            tasks,
+            index=tasks.index(task) if task in tasks else 0,
             key=TASK_KEY,
             format_func=lambda name: name or "none",
             on_change=reset,
@@ -183,10 +188,10 @@ ENDS = {"tight": "where the evidence ends", "full": "where the budget ends"}
 
 
 def _evidence() -> None:
-    st.session_state.setdefault(SETTING + EVIDENCE, given(EVIDENCE))
     st.selectbox(
         "Attachments end",
         list(ENDS),
+        index=list(ENDS).index(given(EVIDENCE)),
         key=SETTING + EVIDENCE,
         format_func=ENDS.__getitem__,
         help=help_of(EVIDENCE),
@@ -232,21 +237,20 @@ FORMS = {"deterministic": "rules", "llm": "LLM"}
 def show_agent_choice() -> None:
     """Draw a toggle an agent, and the form of those that have two."""
     names = [name for row in AGENTS for name in row[1:] if name]
-    for name in names:
-        st.session_state.setdefault(SETTING + name, given(name))
-    off = sum(st.session_state[SETTING + name] is False for name in names)
+    off = sum(st.session_state.get(SETTING + name, given(name)) is False for name in names)
     ready = model_configured()
     with st.expander(f"Agents ({off} off)" if off else "Agents"):
         for label, toggle, form in AGENTS:
             left, right = st.columns([3, 2], gap="small", vertical_alignment="center")
             if toggle:
-                left.toggle(label, key=SETTING + toggle, help=help_of(toggle))
+                left.toggle(label, value=given(toggle), key=SETTING + toggle, help=help_of(toggle))
             else:
                 left.text(label)
             if form:
                 right.selectbox(
                     f"Form of {label}",
                     list(FORMS),
+                    index=list(FORMS).index(given(form)),
                     key=SETTING + form,
                     format_func=FORMS.__getitem__,
                     label_visibility="collapsed",

@@ -3,6 +3,7 @@
 import tomllib
 
 import pytest
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 
 from ragstream_app.output import markup
 from ragstream_app.page.panels import transparency
@@ -189,6 +190,31 @@ def test_the_page_s_settings_are_the_same_from_us_and_from_the_file(data):
     assert set(colours) == {"light", "dark"}
     assert options(page_access(AppConfig.load())) == in_file
     assert in_file["server.address"] == "127.0.0.1" and not in_file["browser.gatherUsageStats"]
+
+
+def test_a_control_that_is_late_in_a_browser_begins_with_its_value(page):
+    """A quick click draws the page again before a browser has drawn all of it the first time."""
+    first = begun(page)
+    page._run(WidgetStates())  # as a browser asks for it that has no control's value yet
+    assert begun(page) == first
+    assert {"persist", "projects", "set rerank.keep", "set agents.a3", "task"} <= set(first)
+    assert first["persist"] is True and first["set agents.a3"] is True
+
+
+def begun(page):
+    """Return what a browser shows in each control that it has not drawn before, by its key."""
+    found = {}
+    for element in page._tree:
+        proto = getattr(element, "proto", None)
+        if not getattr(element, "key", None) or not hasattr(proto, "set_value"):
+            continue
+        options = [getattr(given, "content", given) for given in getattr(proto, "options", ())]
+        names = [name for name in ("raw_values", "raw_value", "value") if hasattr(proto, name)]
+        shown = getattr(proto, names[0] if proto.set_value else "default")
+        if options and not proto.set_value:
+            shown = [options[n] for n in shown] if hasattr(shown, "__len__") else options[shown]
+        found[element.key] = list(shown) if hasattr(shown, "append") else shown
+    return found
 
 
 @pytest.mark.parametrize("address", [None, "0.0.0.0", "192.168.1.5"])

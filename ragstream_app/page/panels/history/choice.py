@@ -89,9 +89,9 @@ def show() -> None:
     )
     notices.show(PLACE)
     allowed = workspace().config.settings.history.persist
-    state.setdefault(PERSIST_KEY, allowed)
     st.checkbox(
         "Persist history",
+        value=allowed,
         key=PERSIST_KEY,
         disabled=not allowed,
         help="Off: nothing of prompts and turns is written anywhere, and nothing is recorded. "

@@ -168,6 +168,7 @@ def _tags(row: HistoryTurn) -> None:
     box.multiselect(
         "Tags",
         list(dict.fromkeys([*LEVELS, *row.tags, *st.session_state[key]])),
+        default=list(row.tags),
         key=key,
         accept_new_options=True,
         help="A change is a record of its own; the turn is never rewritten.",
