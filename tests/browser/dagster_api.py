@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Container
 from typing import Any
@@ -10,6 +11,10 @@ from tests.browser.sites import Site
 
 RUN_S = 180.0
 EVERY_S = 0.5
+WHY = """{ logsForRun(runId: "%s") { ... on EventConnection { events {
+  ... on MessageEvent { message }
+  ... on ExecutionStepFailureEvent { error { message } }
+  ... on RunFailureEvent { error { message } } } } } }"""
 RUNS = "{ runsOrError { ... on Runs { results { runId status jobName } } } }"
 
 
@@ -19,8 +24,11 @@ def ask(site: Site, query: str) -> dict[str, Any]:
     request = urllib.request.Request(
         f"{site.dagster}/graphql", body, {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return dict(json.load(answer)["data"])
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return dict(json.load(answer)["data"])
+    except urllib.error.HTTPError as error:
+        raise AssertionError(error.read().decode()[:4000]) from error
 
 
 def runs(site: Site) -> dict[str, tuple[str, str]]:
@@ -41,13 +49,13 @@ def new_run(site: Site, before: Container[str], job: str) -> str:
     Args:
         site: Asked twice a second.
         before: The runs that were there.
-        job: Name of its job; of a backfill's, its beginning.
+        job: Name of its job; of a backfill's, its beginning. Sensors launch others meanwhile.
     """
     deadline = time.monotonic() + RUN_S
     while time.monotonic() < deadline:
         for run, (name, status) in runs(site).items():
             if run not in before and name.startswith(job):
-                assert status not in ("FAILURE", "CANCELED"), run
+                assert status not in ("FAILURE", "CANCELED"), ask(site, WHY % run)
                 if status == "SUCCESS":
                     return run
         time.sleep(EVERY_S)

@@ -1,5 +1,7 @@
 """The page in a real browser: the walkthrough of its buttons, by mouse and by keyboard."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -9,6 +11,8 @@ from tests.browser.dagster_api import parent_of
 from tests.browser.sites import shot
 from tests.browser.walk import BUILT, RUN_ALL, SLOW_MS, STAGES, Walk
 
+ALL_IN = re.compile(r"^(\d+) of \1 candidates are in")
+"""How many they are depends on the turns that other tests have left in the history."""
 QUESTION = "How does the exact file lock restrict a prompt?"
 
 
@@ -65,10 +69,10 @@ def test_another_setting_runs_again_from_there(walk, site):
     number.press("Enter")
     walk.sees("Retrieval (1 changed)")
     walk.press("Retrieval")  # the setting counts from the ReRanker on
-    walk.sees("3 of 3 candidates are in")
+    walk.sees(ALL_IN)
     for button in BUTTONS[3:]:
         walk.press(button)
-    walk.sees("1 of 3 candidates are in")
+    walk.sees(re.compile(r"^1 of \d+ candidates are in"))
     shot(walk.tab, "page-another-top-k")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -135,13 +136,13 @@ class Walk:
         self.idle()
         return self.super_prompt()
 
-    def sees(self, text: str) -> Locator:
+    def sees(self, text: str | re.Pattern[str]) -> Locator:
         """Wait until the page shows a text; return where."""
         found = self._told(text)
         found.wait_for(timeout=SLOW_MS)
         return found
 
-    def _told(self, text: str) -> Locator:
+    def _told(self, text: str | re.Pattern[str]) -> Locator:
         return self.tab.get_by_text(text).filter(visible=True).first
 
     def ask(self, text: str) -> str:
