@@ -16,17 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
 from ragstream_core.platform import data_root
 from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
-from ragstream_core.settings.layers import (
-    Layer,
-    checked_tasks,
-    file_layer,
-    listed,
-    nested,
-    shipped_tasks,
-    task_layer,
-    unknown,
-)
+from ragstream_core.settings.layers import Layer, file_layer, listed, nested, unknown
 from ragstream_core.settings.prompts import MemoryConfig, PromptConfig, RetrievalConfig
+from ragstream_core.settings.task_profiles import checked_tasks, shipped_tasks, task_layer
 from ragstream_core.settings.values import values_of
 
 CONFIG_NAME = "ragstream.yaml"

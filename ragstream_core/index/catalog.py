@@ -15,7 +15,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.index import catalog_read, commit, derived, repair, retention, text_writer
+from ragstream_core.index import (
+    catalog_read,
+    commit,
+    compaction,
+    derived,
+    repair,
+    retention,
+    text_writer,
+)
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.pulled import require_own
 from ragstream_core.index.rows import (
@@ -61,7 +69,7 @@ def open_catalog(
             with guard(index_dir / CATALOG_NAME):
                 if aside is not None:
                     repair.take_over_texts(db, index_dir, aside)
-                notes = retention.renew(db, index_dir, lost_end=rebuild)
+                notes = compaction.renew(db, index_dir, lost_end=rebuild)
                 text_writer.take_over(db, index_dir / CATALOG_NAME)
                 derived.refresh_terms(db, index_dir / CATALOG_NAME)
                 yield Catalog(index_dir, db, pinned=pinned, notes=notes)
@@ -234,7 +242,7 @@ class Catalog:
             OSError: A vector file could not be written.
         """
         if retention.drop_old(self.db, self.path, generations, self._pinned()):
-            retention.compact(self.db, self.index_dir)
+            compaction.compact(self.db, self.index_dir)
         retention.sweep(self.db, self.index_dir)
 
     def publish(self, refused: Sequence[tuple[str, str]], *, rewrite_manifest: bool) -> None:

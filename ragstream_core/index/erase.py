@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.index import catalog_read, retention
+from ragstream_core.index import catalog_read, compaction, retention
 from ragstream_core.index.retention import UNNAMED
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
 from ragstream_core.records.identity import generation_digest
@@ -173,7 +173,7 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> i
             query = f"DELETE FROM {table} WHERE text_hash = ? AND {UNNAMED.format(table)}"
             went[table] = db.executemany(query, ((h,) for h in buried.hashes)).rowcount
     for (embed_fp,) in db.execute("SELECT embed_fp FROM vector_files").fetchall():
-        retention.rewrite(db, index_dir, embed_fp)
+        compaction.rewrite(db, index_dir, embed_fp)
     retention.sweep(db, index_dir)
     for aside in index_dir.glob(f"{CATALOG_NAME}.damaged-*"):
         with contextlib.suppress(FileNotFoundError):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand
-from ragstream_core.index import retention
+from ragstream_core.index import compaction, retention
 from ragstream_core.index.generations import compare, kept_generations
 from ragstream_core.index.schema import CATALOG_NAME, transaction
 from ragstream_core.platform.disk import size_of
@@ -185,7 +185,7 @@ def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:
     try:
         before = _payload(db)
         went = retention.drop(db, gone, unnamed=True)
-        waste += before - _payload(db) + retention.unnamed_bytes(db)
+        waste += before - _payload(db) + compaction.unnamed_bytes(db)
     finally:
         db.execute("ROLLBACK")
     pages = db.execute("PRAGMA freelist_count").fetchone()[0]
@@ -199,7 +199,7 @@ def _collect(catalog: Catalog, gone: list[int]) -> dict[str, int]:
     before = size_of(catalog.index_dir)
     with transaction(catalog.db, catalog.path):
         went = retention.drop(catalog.db, gone, unnamed=True)
-    retention.compact(catalog.db, catalog.index_dir, thorough=True)
+    compaction.compact(catalog.db, catalog.index_dir, thorough=True)
     retention.sweep(catalog.db, catalog.index_dir)
     vacuum(catalog.db, catalog.path)
     return {**went, "bytes": max(before - size_of(catalog.index_dir), 0)}

@@ -1,8 +1,7 @@
-"""One layer of settings: dotted names checked, a YAML file read, task profiles looked up."""
+"""One layer of settings: dotted names checked, a YAML file read."""
 
 from __future__ import annotations
 
-import copy
 import difflib
 import json
 import re
@@ -25,30 +24,6 @@ _PASSWORD = re.compile(r"(?i)[^/]*//[^/@]*:[^/@]+@|.*[?&](ssl)?password=.")
 
 Layer = dict[str, dict[str, Any]]
 """Section → key → value."""
-CHAT_TASK = "chat"
-"""The profile that chats and the page begin with."""
-TASKS: dict[str, Layer] = {
-    # seed 004: the best ten of BM25 and of the vectors, half and half, reranked, five passages
-    CHAT_TASK: {
-        "retrieval": {"depth": 10, "dense_weight": 0.5, "top_k": 20},
-        "rerank": {"keep": 5},
-    },
-    # seed 001: dense LogAvgExp alone
-    "seed_dense": {"retrieval": {"dense_weight": 1.0}},
-    # seed 003: the best passages embedded anew and sorted by the question's vectors
-    "reembed": {"rerank": {"backend": "reembed"}},
-    # more evidence for long answers
-    "long_form": {
-        "retrieval": {"top_k": 80, "max_context_chars": 48000, "max_context_tokens": 9000},
-        "prompt": {"budget_tokens": 12000, "max_facts": 24},
-    },
-    # a small context window
-    "short": {
-        "retrieval": {"max_context_chars": 6000, "max_context_tokens": 1200},
-        "prompt": {"budget_tokens": 2500, "max_facts": 6},
-    },
-}
-"""Task profiles that ship with RAGstream; `tasks:` in ragstream.yaml adds to them."""
 
 
 def nested(flat: Mapping[str, object]) -> Layer:
@@ -99,7 +74,7 @@ def file_layer(path: Path | None) -> dict[str, Any]:
             f"{path}: provider.api_key does not belong in a file that is shared",
             hint=(SetVariable("RAGSTREAM_PROVIDER__API_KEY"), ", or write it into .env"),
         )
-    sections = _checked_sections(data, str(path))
+    sections = checked_sections(data, str(path))
     _refuse_passwords(sections, path)
     return sections
 
@@ -118,7 +93,16 @@ def _refuse_passwords(data: dict[str, Any], path: Path) -> None:
             )
 
 
-def _checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
+def checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return a file's sections, or those of a task profile, as they stand.
+
+    Args:
+        data: Section → key → value; ``tasks`` is passed over.
+        where: The file or the profile, for messages.
+
+    Raises:
+        UnknownSetting: An unknown section or key, or a section without lines.
+    """
     for section, values in data.items():
         if section == "tasks":
             continue
@@ -128,37 +112,6 @@ def _checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
             raise UnknownSetting(f"{where}: {section} must hold `key: value` lines")
         nested({f"{section}.{key}": value for key, value in values.items()})
     return data
-
-
-def checked_tasks(tasks: object, path: Path | None) -> dict[str, Layer]:
-    """Return the task profiles of a file.
-
-    Raises:
-        UnknownSetting: Not a mapping of names to sections, or an unknown name in one.
-    """
-    if not isinstance(tasks, dict):
-        raise UnknownSetting(f"{path}: tasks must map names to sections")
-    for name, profile in tasks.items():
-        _checked_sections(dict(profile or {}), f"{path}, task {name}")
-    return tasks
-
-
-def shipped_tasks() -> dict[str, Layer]:
-    """Return the task profiles that come with RAGstream."""
-    return copy.deepcopy(TASKS)
-
-
-def task_layer(tasks: Mapping[str, Layer], name: str) -> Layer:
-    """Return one task profile.
-
-    Raises:
-        UnknownSetting: No such profile; the known ones are named.
-    """
-    if name not in tasks:
-        raise UnknownSetting(
-            f"unknown task profile {name!r}", hint=f"one of: {', '.join(sorted(tasks))}"
-        )
-    return tasks[name]
 
 
 def listed(value: object) -> Any:

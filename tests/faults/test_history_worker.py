@@ -15,7 +15,7 @@ from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import GenerationGone
-from ragstream_core.index import history_catalog, retention
+from ragstream_core.index import compaction, history_catalog
 from ragstream_core.index.retention import leftovers
 from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
 from ragstream_core.index.view import forget_views
@@ -55,7 +55,7 @@ def small_parts():
         patch.setattr(staging, "BATCH_TEXTS", 4)
         patch.setattr(history_catalog, "KEPT_GENERATIONS", 2)
         patch.setattr(history_catalog, "_RETAIN_EVERY", 1)
-        patch.setattr(retention, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
         yield
 
 

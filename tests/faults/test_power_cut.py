@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.index import retention
+from ragstream_core.index import compaction
 from ragstream_core.ingestion import staging
 from tests.conftest import IngestBench
 from tests.faults.harness import (
@@ -38,7 +38,7 @@ def recorded(tmp_path_factory):
     need_strace()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
-        patch.setattr(retention, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
         ground = Ground(
             tmp_path_factory.mktemp("power"), three_generations, everything_changes,
             delete_replaced=True,

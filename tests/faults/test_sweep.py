@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.index import retention
+from ragstream_core.index import compaction
 from ragstream_core.ingestion import staging
 from tests.faults.harness import (
     CALLS,
@@ -79,7 +79,7 @@ def ground(request, tmp_path_factory):
     before, change, settings = GROUNDS[request.param]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
-        patch.setattr(retention, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
         made = Ground(tmp_path_factory.mktemp("sweep"), before, change, **settings)
         made.turn = sorted(GROUNDS).index(request.param)
         yield made

@@ -35,7 +35,7 @@ In a chat, /help lists its commands. If stdin or stdout is not a terminal, each 
 question or a command; the exit code is 1 if a question got no complete answer."""
 PROMPT = "you> "
 DEFAULT_TASK = "chat"
-"""`settings.layers.CHAT_TASK`, which would load all settings."""
+"""`settings.task_profiles.CHAT_TASK`, which would load all settings."""
 NO_TASK = "none"
 
 ChatTask = Annotated[

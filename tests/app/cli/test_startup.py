@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from ragstream_app.cli.commands.chat import DEFAULT_TASK
-from ragstream_core.settings.layers import CHAT_TASK
+from ragstream_core.settings.task_profiles import CHAT_TASK
 
 HEAVY = ("dagster", "chromadb", "numpy", "torch", "onnxruntime", "pyarrow", "streamlit", "pandas",
          "huggingface_hub.file_download")  # fmt: skip

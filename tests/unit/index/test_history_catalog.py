@@ -7,7 +7,7 @@ import pytest
 
 from ragstream_core.conversations.journal.records import Position
 from ragstream_core.errors import GenerationGone, IntegrityError
-from ragstream_core.index import history_catalog, history_turns, retention
+from ragstream_core.index import compaction, history_catalog, history_turns, retention
 from ragstream_core.index.history_catalog import commit_turns, lacking
 from ragstream_core.index.history_rows import newest, selection_rows
 from ragstream_core.index.history_turns import Mark, TurnRow
@@ -323,7 +323,7 @@ def test_a_lost_vector_file_is_made_again_by_a_rebuild_alone(bench):
 def test_old_generations_go_and_what_only_they_hold(bench, monkeypatch):
     monkeypatch.setattr(history_catalog, "KEPT_GENERATIONS", 2)
     monkeypatch.setattr(history_catalog, "_RETAIN_EVERY", 3)
-    monkeypatch.setattr(retention, "COMPACT_MIN_ROWS", 2)
+    monkeypatch.setattr(compaction, "COMPACT_MIN_ROWS", 2)
     with bench.store() as store:
         for n in range(9):
             put(store, [1, 2], say=f"version {n}")
