@@ -6,16 +6,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import anyio
 from starlette.responses import Response
 
 from ragstream_app.api.answering import Answered, Answering
 from ragstream_app.api.body import read_form
 from ragstream_app.api.conversation import asked_in
-from ragstream_app.api.errors import ApiError, api_error
 from ragstream_app.api.forms import ChatForm
-from ragstream_app.api.replies import PROMPT_HEADER, Reply, event, json_bytes
-from ragstream_core.errors import RagstreamError, Stopped
+from ragstream_app.api.replies import PROMPT_HEADER, Reply, json_bytes
+from ragstream_app.api.streaming import Said, Sender, send_all
+from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
     import threading
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from ragstream_app.api.workers import Workers
 
 JSON = "application/json"
-SEND_S = 60.0
-"""A client that takes no byte of a stream for so long has left."""
-_Said = asyncio.Queue["str | Answered | Exception"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class ChatCompletions:
         Raises:
             RagstreamError: There is no answer, and nothing has been sent.
         """
-        said, loop = _Said(), asyncio.get_running_loop()
+        said, loop = Said(), asyncio.get_running_loop()
 
         def tell(item: str | Answered | Exception) -> None:
             loop.call_soon_threadsafe(said.put_nowait, item)
@@ -103,68 +99,10 @@ class ChatCompletions:
 
         asking = asyncio.create_task(self.workers.run(answer))
         try:
-            await _send_all(said, reply, _Sender(send, _headers(work)))
+            await send_all(said, reply, Sender(send, _headers(work)))
         finally:
             left.set()
             await asking
-
-
-@dataclass
-class _Sender:
-    """Sends a stream; its head goes out with the first bytes."""
-
-    send: Send
-    headers: dict[str, str]
-    begun: bool = False
-
-    async def write(self, data: bytes, *, more: bool = True) -> None:
-        """Send some bytes.
-
-        Raises:
-            Stopped: The client takes none.
-        """
-        with anyio.move_on_after(SEND_S) as limit:
-            if not self.begun:
-                self.begun = True
-                found = {
-                    "content-type": "text/event-stream; charset=utf-8",
-                    "cache-control": "no-store",
-                    **self.headers,
-                }
-                rows = [(name.lower().encode(), text.encode()) for name, text in found.items()]
-                await self.send({"type": "http.response.start", "status": 200, "headers": rows})
-            await self.send({"type": "http.response.body", "body": data, "more_body": more})
-        if limit.cancelled_caught:
-            raise Stopped("the client takes no more")
-
-
-async def _send_all(said: _Said, reply: Reply, sender: _Sender) -> None:
-    """Send what is said, to its end.
-
-    Raises:
-        RagstreamError: It failed before anything was sent.
-        Stopped: The client left.
-        Exception: What nobody expected, for the server's log; the client has been told.
-    """
-    while True:
-        item = await said.get()
-        if isinstance(item, Exception):
-            if not sender.begun or isinstance(item, Stopped):
-                raise item
-            await sender.write(event(api_error(item).to_json()), more=False)
-            if isinstance(item, (ApiError, RagstreamError)):
-                return
-            raise item
-        if not sender.begun:
-            await sender.write(reply.first())
-        if isinstance(item, str):
-            if item:
-                await sender.write(reply.piece(item))
-            continue
-        tail = reply.tail(item)
-        rest = reply.piece(tail) if tail else b""
-        await sender.write(rest + reply.end(item), more=False)
-        return
 
 
 def _headers(work: Answering) -> dict[str, str]:

@@ -113,7 +113,7 @@ def _prompt(desk: Desk, key: str) -> str:
 
 
 def _passage(desk: Desk, project: str, citation: str) -> str:
-    from ragstream_app.mcp.quotes import READING_RULE, Quote, framed
+    from ragstream_app.mcp.excerpts import READING_RULE, Quote, framed
     from ragstream_core.services.passages import open_passage
 
     found = open_passage(desk.workspace, citation, [desk.project(project)])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from ragstream_app.mcp.quotes import READING_RULE
+from ragstream_app.mcp.excerpts import READING_RULE
 
 Citation = Annotated[
     str, Field(description="Cite a passage by this, and open it whole with `open_passage`.")

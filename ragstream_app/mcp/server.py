@@ -25,7 +25,7 @@ from mcp_types import (
 
 from ragstream_app.mcp import resources
 from ragstream_app.mcp.calls import Call, Worker, error_text
-from ragstream_app.mcp.quotes import READING_RULE
+from ragstream_app.mcp.excerpts import READING_RULE
 from ragstream_app.mcp.tools import (
     BuildPrompt,
     Explain,

@@ -14,7 +14,7 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragstream_app.mcp.calls import told
-from ragstream_app.mcp.quotes import (
+from ragstream_app.mcp.excerpts import (
     READING_RULE,
     Quote,
     framed,

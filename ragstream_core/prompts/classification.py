@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
 from ragstream_core.records.stage_results import Shape
-from ragstream_core.text.instructions import TEXTS, is_saying, what_is_asked
 from ragstream_core.text.intents import intent_of
+from ragstream_core.text.task_words import TEXTS, is_saying, what_is_asked
 from ragstream_core.text.terms import stems, terms
 
 UNDETERMINED = "undetermined"

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from ragstream_core.agents.context.coverage import VAGUE, VAGUE_WEIGHT
 from ragstream_core.agents.context.quotable import Terms
-from ragstream_core.text.instructions import is_saying, what_is_asked
 from ragstream_core.text.sentences import blocks, sentences_in
+from ragstream_core.text.task_words import is_saying, what_is_asked
 
 Span = tuple[int, int]
 Nearness = Callable[[str, Sequence[Span], Sequence[tuple[str, Sequence[Span]]]], list[list[float]]]

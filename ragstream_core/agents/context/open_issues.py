@@ -29,7 +29,7 @@ from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.records import Chunk
 from ragstream_core.records.s_ctx import Cited, OpenIssue, PieceAnswer
-from ragstream_core.text.instructions import is_saying, what_is_asked
+from ragstream_core.text.task_words import is_saying, what_is_asked
 
 CHUNK_SUPPORT = 0.6
 CONFLICT_SIMILARITY = 0.6

@@ -24,8 +24,8 @@ from ragstream_core.prompts.fences import Source, frame
 from ragstream_core.prompts.render import also_line
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores, Span
-from ragstream_core.text.instructions import what_is_asked
 from ragstream_core.text.sentences import blocks, sentences_in
+from ragstream_core.text.task_words import what_is_asked
 
 MIN_CUT_TOKENS = 40
 _NONCE = "0" * 12

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.context.coverage import Piece
 from ragstream_core.agents.context.open_issues import missing_words
-from ragstream_core.text.instructions import what_is_asked
+from ragstream_core.text.task_words import what_is_asked
 from ragstream_core.text.terms import terms
 
 
