@@ -46,7 +46,7 @@ Maker = Callable[["Workspace", PromptInputs, ChainSettings, "FileSource"], "Stag
 
 def stages_of(workspace: Workspace, *, files: FileSource | None = None) -> StageFactory:
     """Return what makes the stages of prompts in a data root, as `make_stage`."""
-    return lambda op, prompt: make_stage(workspace, op, prompt, files=files)
+    return functools.partial(make_stage, workspace, files=files)
 
 
 def run_prompt(
@@ -136,28 +136,25 @@ def _a0(
     workspace: Workspace,
     settings: ChainSettings,
     aliases: str,
-    memory: ConversationMemory | None = None,
 ) -> Preprocessing:
     embedder = models.embedder(workspace.config)
-    recent, notes = memory.rendered() if memory else ({}, ())
     return Preprocessing(
         _aliases(aliases),
         embedder.count,
         window_tokens=embedder.window,
         max_pieces=settings.retrieval.max_pieces,
-        recent=recent,
-        notes=notes,
     )
 
 
 def _preprocessing(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    memory = ConversationMemory(workspace, inputs)
-    stage = _a0(workspace, settings, inputs.texts["aliases"], memory)
+    stage = _a0(workspace, settings, inputs.texts["aliases"])
+    recent, notes = ConversationMemory(workspace, inputs).rendered()
     given = settings.prompt
     persona = {"system": given.system, "role": given.role, "tone": given.tone}
-    return replace(stage, left=file_sources.left(workspace, inputs), persona=persona)
+    left = file_sources.left(workspace, inputs)
+    return replace(stage, recent=recent, notes=notes, left=left, persona=persona)
 
 
 def _shaper(
