@@ -199,11 +199,12 @@ def _moved_to(workspace: Workspace, project: str, sha256: str) -> str:
 def _talk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedConversation:
     """Return which turns the prompt shows as its newest ones, or tells in their digest."""
     from ragstream_core.wiring.conversation_memory import ConversationMemory
+    from ragstream_core.wiring.history_pin import require_history
 
     memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs))
     session, seqs, now = memory.pin.session, (1, memory.pin.seq), CURRENT
     try:
-        memory.require()
+        require_history(workspace, memory.pin)
         if cited.id == RECENT:
             first, last = memory.rendered()[0]["range"]
             seqs = (first, last)
@@ -215,12 +216,13 @@ def _talk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedCon
 def _turn(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedTurn:
     """Return the turn of the conversation that a piece was cut from."""
     from ragstream_core.wiring.conversation_memory import ConversationMemory
+    from ragstream_core.wiring.history_pin import require_history
 
     memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs), "retrieval")
     source = cited.id.removeprefix(HISTORY_PREFIX)
     gone = TracedTurn(*cited, TURN, source, "no longer there")
     try:
-        memory.require()
+        require_history(workspace, memory.pin)
         view = memory.view
         if view is None:
             return gone

@@ -1,7 +1,7 @@
 """The conversation as one prompt sees it: Layer G from the journal, Layer E from the snapshot.
 
-Reading never waits for a lock or for the embedding worker: where the published snapshot is behind,
-missing, damaged or another model's, the prompt goes on without it and says so.
+It reads what `history_pin` pinned, so the same inputs give the same turns; it never waits for a
+lock or for the embedding worker.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.digest import fitted
 from ragstream_core.conversations.edits import Folded, apply_edits, visible_turns
 from ragstream_core.conversations.given import entries_in
 from ragstream_core.conversations.journal.records import INACTIVE, Entry, Turn
-from ragstream_core.conversations.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
+from ragstream_core.conversations.lexicon import default_lexicon_text, lexicon_of
 from ragstream_core.conversations.recent_history import (
     Recent,
     Scope,
@@ -27,13 +26,13 @@ from ragstream_core.conversations.recent_history import (
     render_recent,
     text_of,
 )
-from ragstream_core.errors import InputUnavailable, RagstreamError, RunCommand
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, digest_tokens
 from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, settings_at
 from ragstream_core.prompts.stage_versions import Clock
 from ragstream_core.records import Hit
 from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
-from ragstream_core.wiring.journal import journal, snapshot_path
+from ragstream_core.wiring.history_pin import BACKFILL
+from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
@@ -44,59 +43,11 @@ if TYPE_CHECKING:
     from ragstream_core.settings.prompts import HistoryConfig
     from ragstream_core.wiring.workspace import Workspace
 
-BACKFILL = "ragstream history backfill"
 G_OP = "a0_preprocessing"
 OLDER = 3
 """So many older turns are an anchor of A2."""
 _LOOKED_AT = 64
-_LEFT_OUT = "older turns are left out: "
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-def pin_history(workspace: Workspace, session: str, embed_fp: str) -> HistoryPin:
-    """Pin the conversation for one prompt; waits for nobody.
-
-    Args:
-        workspace: The data root.
-        session: The prompt's own conversation, or "".
-        embed_fp: The model of the prompt's documents; turns of another one are left out.
-    """
-    if not journal(workspace).folder.is_dir():
-        return HistoryPin()
-    snapshot, high_water, note = _published(workspace, embed_fp)
-    newest = journal(workspace).newest()
-    if not newest.seq:
-        return HistoryPin()
-    if high_water > newest.seq:
-        snapshot, high_water = "", 0
-        note = f"{_LEFT_OUT}their index is ahead of the journal; ragstream history check"
-    return HistoryPin(session, newest.seq, newest.chain, snapshot, high_water, note)
-
-
-def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
-    """Return digest and high-water mark of the snapshot, and why it cannot be used."""
-    from ragstream_core.index.snapshot import open_snapshot
-
-    try:
-        view = open_snapshot(snapshot_path(workspace))
-    except RagstreamError as error:
-        return "", 0, f"{_LEFT_OUT}{error.message}; {error.hint or BACKFILL}"
-    if view is None:
-        return "", 0, ""
-    if view.embed_fp != embed_fp:
-        models = f"embedded by model {view.embed_fp[:12]}, the documents by {embed_fp[:12]}"
-        return "", 0, f"{_LEFT_OUT}{models}; {BACKFILL} --rebuild"
-    return view.digest, view.mark.position.seq, ""
-
-
-def lexicon_text(workspace: Workspace, settings: ChainSettings) -> str:
-    """Return the person's lexicon, "" where none is set; part of a prompt's key.
-
-    Raises:
-        UnknownSetting: It cannot be read, or is no lexicon.
-    """
-    name = settings.history.lexicon
-    return read_lexicon_text(Path(name).expanduser()) if name else ""
 
 
 @dataclass(frozen=True)
@@ -152,23 +103,6 @@ class ConversationMemory:
     def _now_ns(self) -> int:
         """Return the prompt's time, ns since the epoch."""
         return (self.clock.now() - _EPOCH) // dt.timedelta(microseconds=1) * 1000
-
-    def require(self) -> None:
-        """Refuse to go on where the journal is not what it was.
-
-        Raises:
-            InputUnavailable: Turns were cleared since, or the journal is lost or damaged there.
-        """
-        pin = self.pin
-        if not pin.seq:
-            return
-        found = next(journal(self.workspace).entries(pin.seq, pin.seq + 1), None)
-        if found is None or found.chain != pin.chain:
-            raise InputUnavailable(
-                f"the conversation up to record {pin.seq} is not what it was: turns were cleared "
-                "since, or the journal is damaged",
-                hint=RunCommand("history check"),
-            )
 
     @functools.cached_property
     def _first(self) -> ChainSettings:

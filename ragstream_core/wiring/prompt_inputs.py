@@ -29,7 +29,6 @@ from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import (
     candidate_stores,
-    conversation_memory,
     file_sources,
     models,
     remembered_facts_files,
@@ -41,6 +40,7 @@ from ragstream_core.wiring.file_sources import (
     injectable,
     named_files,
 )
+from ragstream_core.wiring.history_pin import lexicon_text, pin_history, require_history
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of_settings, within_window
 
@@ -86,9 +86,7 @@ def pin_inputs(
     pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]
     projects = [p.project for p in pins]
     history = (
-        HistoryPin()
-        if request.lock
-        else conversation_memory.pin_history(workspace, request.session, pins[0].embed_fp)
+        HistoryPin() if request.lock else pin_history(workspace, request.session, pins[0].embed_fp)
     )
     return PromptInputs(
         text=request.text,
@@ -133,7 +131,7 @@ def _pinned_texts(
     return {
         **_texts(workspace.data_dir, projects),
         **remembered_facts_files.pinned(workspace, settings.prompt.budget_tokens, counter.count),
-        "lexicon": conversation_memory.lexicon_text(workspace, settings),
+        "lexicon": lexicon_text(workspace, settings),
         **{name: text for name, text in told.items() if text},
         **file_sources.pinned_diffs(workspace, request.diffs, projects),
     }
@@ -216,7 +214,7 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
                 hint=(RunCommand("replay", "--bundle FILE"), ", if there is a bundle of it"),
             )
     models.require_replayable(workspace.config)
-    conversation_memory.ConversationMemory(workspace, inputs).require()
+    require_history(workspace, inputs.history)
     candidate_stores.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
 
 
