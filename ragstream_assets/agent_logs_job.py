@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from ragstream_assets.failures import short_errors
-from ragstream_assets.previews.metadata import table
+from ragstream_assets.metadata import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.sensors import STATE_TAG, attempts
 from ragstream_assets.specs import asset_spec

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ragstream_assets.failures import short_errors
 from ragstream_assets.launchpad import FROM_RUN_MEANS
-from ragstream_assets.previews.metadata import PREVIEW_CHARS, Metadata, table, usd
+from ragstream_assets.metadata import PREVIEW_CHARS, Metadata, table, usd
 from ragstream_assets.query_job import IN, through_chain
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec

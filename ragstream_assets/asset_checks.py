@@ -12,7 +12,7 @@ import dagster as dg
 from ragstream_assets.document_assets import EMBEDDINGS, FILE_MANIFEST, INDEX, projects
 from ragstream_assets.failures import short_errors
 from ragstream_assets.history_assets import COLLECTION, HISTORY_EMBEDDINGS, JOURNAL, SNAPSHOT
-from ragstream_assets.previews.metadata import table
+from ragstream_assets.metadata import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.specs import partitioned_check

@@ -14,7 +14,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.failures import chosen, failure, reporter, short_errors
-from ragstream_assets.previews.metadata import (
+from ragstream_assets.metadata import (
     chunk_metadata,
     embedding_metadata,
     file_metadata,

@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.failures import short_errors
-from ragstream_assets.previews.metadata import Metadata, table
+from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.services import history_update

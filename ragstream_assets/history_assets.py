@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ragstream_assets.document_assets import is_alone, made_of
 from ragstream_assets.failures import chosen, reporter, short_errors
-from ragstream_assets.previews.history import (
+from ragstream_assets.history_metadata import (
     log_metadata,
     month_metadata,
     reported,

@@ -22,7 +22,7 @@ from ragstream_assets.launchpad import (
     stage_config,
     typed_request,
 )
-from ragstream_assets.previews.metadata import Metadata, prompt_metadata, stage_metadata
+from ragstream_assets.metadata import Metadata, prompt_metadata, stage_metadata
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import milliseconds, outcome
 from ragstream_core.config import overlay

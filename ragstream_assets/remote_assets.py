@@ -9,7 +9,7 @@ from pydantic import Field
 from ragstream_assets.document_assets import GROUP as DOCUMENTS
 from ragstream_assets.document_assets import MIRROR_KEY, projects
 from ragstream_assets.failures import chosen, reporter, short_errors
-from ragstream_assets.previews.metadata import Metadata, table
+from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
 from ragstream_core.services.sync_project import ProjectSync, SyncRequest, sync_if_remote

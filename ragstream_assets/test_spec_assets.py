@@ -5,10 +5,10 @@ import functools
 import dagster as dg
 from pydantic import Field
 
+from ragstream_assets.charts import block
 from ragstream_assets.document_assets import INDEX, projects
 from ragstream_assets.failures import chosen, reporter, short_errors
-from ragstream_assets.previews.charts import block
-from ragstream_assets.previews.metadata import PREVIEW_CHARS, Metadata, table
+from ragstream_assets.metadata import PREVIEW_CHARS, Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import partitioned_check
 from ragstream_core.records.identity import sha256_hex

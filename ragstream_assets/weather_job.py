@@ -9,9 +9,9 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
+from ragstream_assets.charts import bar
 from ragstream_assets.failures import short_errors
-from ragstream_assets.previews.charts import bar
-from ragstream_assets.previews.metadata import Metadata, table
+from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.services.weather import look_up
 from ragstream_core.weather.records import MAX_DAYS, MIN_DAYS, DaySummary, WeatherAnalysis

@@ -13,6 +13,7 @@ import streamlit as st
 
 from ragstream_app.page.panels import (
     answer,
+    chat_view,
     evaluation,
     files,
     first_steps,
@@ -29,8 +30,7 @@ from ragstream_app.page.panels import (
     transparency,
     weather,
 )
-from ragstream_app.page.panels.chat import view
-from ragstream_app.page.panels.chat.chat_state import VIEW_KEY
+from ragstream_app.page.panels.chat_state import VIEW_KEY
 from ragstream_app.page.panels.history import choice, imports, turns
 from ragstream_app.server.page import is_guarded
 
@@ -73,7 +73,7 @@ def show_prompt() -> None:
 # here would be shown on the page.)
 VIEWS: dict[str, Callable[[], None]] = {
     "Prompt": show_prompt,
-    view.NAME: view.show,
+    chat_view.NAME: chat_view.show,
     "Memory": memory.show,
     "Map": map.show,
     evaluation.NAME: evaluation.show,

@@ -1,7 +1,7 @@
 """Figures of the injection scan at the index and at a prompt; nothing is left out for them."""
 
 from ragstream_assets.document_assets import INDEX, results, suspicious
-from ragstream_assets.previews.metadata import prompt_metadata
+from ragstream_assets.metadata import prompt_metadata
 from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import pin_inputs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.page.jobs.background import BackgroundJob, Report
-from ragstream_app.page.panels.chat.chat_state import VIEW_KEY
+from ragstream_app.page.panels.chat_state import VIEW_KEY
 from ragstream_app.page.panels.notices import follow
 from ragstream_app.page.panels.shared import PROJECTS_KEY, show_error, shown_errors, workspace
 

@@ -1,7 +1,7 @@
 """The view Evaluation: nothing without a click, tables of what was measured, clear failures."""
 
 from ragstream_app.page.panels import evaluation
-from ragstream_app.page.panels.chat.chat_state import VIEW_KEY
+from ragstream_app.page.panels.chat_state import VIEW_KEY
 from tests.app.page_driver import click, open_page, run, said
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ragstream_app.page.panels import map
-from ragstream_app.page.panels.chat.chat_state import VIEW_KEY
+from ragstream_app.page.panels.chat_state import VIEW_KEY
 from ragstream_core.index.view import open_view
 from ragstream_core.services import chunk_maps
 from ragstream_core.services.ingest import ingest_project

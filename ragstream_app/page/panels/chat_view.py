@@ -8,9 +8,8 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.answers import ChatJob
-from ragstream_app.page.panels import answer, model_choice, passage
-from ragstream_app.page.panels.chat import chat_state
-from ragstream_app.page.panels.chat.chat_state import Entry
+from ragstream_app.page.panels import answer, chat_state, model_choice, passage
+from ragstream_app.page.panels.chat_state import Entry
 from ragstream_app.page.panels.history import choice
 from ragstream_app.page.panels.retrieval import help_of
 from ragstream_app.page.panels.shared import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
-from ragstream_assets.previews.metadata import last_words, prompt_metadata, stage_metadata
+from ragstream_assets.metadata import last_words, prompt_metadata, stage_metadata
 from ragstream_core.prompts.chain import BUTTONS, OPS, ops_of
 from ragstream_core.prompts.edits import edited
 from ragstream_core.prompts.exchanges import usage_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from ragstream_assets.previews.charts import (
+from ragstream_assets.charts import (
     block,
     bullets,
     candidate_flow,

@@ -10,8 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.previews.charts import block, bullets, passage
-from ragstream_assets.previews.metadata import CHUNK_CHARS, CHUNKS, Metadata, table
+from ragstream_assets.charts import block, bullets, passage
+from ragstream_assets.metadata import CHUNK_CHARS, CHUNKS, Metadata, table
 from ragstream_core.index.history_turns import TurnCount
 from ragstream_core.services.history_update import Upkeep
 

@@ -1,1 +1,0 @@
-"""The view *Chat*: asking now, an answer at a time."""

@@ -1,1 +1,0 @@
-"""Metadata that people look at in the Dagster UI."""
