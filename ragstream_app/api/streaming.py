@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ragstream_app.api.answering import Answered
 from ragstream_app.api.errors import ApiError, api_error
 from ragstream_app.api.replies import Reply, event
 from ragstream_core.errors import RagstreamError, Stopped
@@ -15,10 +16,9 @@ from ragstream_core.errors import RagstreamError, Stopped
 if TYPE_CHECKING:
     from starlette.types import Send
 
-
 SEND_S = 60.0
 """A client that takes no byte of a stream for so long has left."""
-Said = asyncio.Queue["str | Answered | Exception"]
+Said = asyncio.Queue[str | Answered | Exception]
 """Pieces of an answer, and the whole of it or an error at the end."""
 
 
