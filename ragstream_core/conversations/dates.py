@@ -56,15 +56,27 @@ _STEPS = (
 )
 _SIDES = ("before|vor|vor dem|vor der|avant|avant le|antes del|antes de",
           "after|nach|nach dem|nach der|après|après le|después del|después de")  # fmt: skip
+_SPANS = (
+    "(?:between|from|zwischen|vom|von|entre|du|del) (?:the |dem |le |el )?",
+    " (?:and|to|until|till|through|und|bis|bis zum|et|au|y|al) (?:the |dem |le |el )?",
+)
+_UNTIL = "_until"
+"""How the parts of the last day of a span are told from those of its first one."""
 _END = dt.date.max.toordinal()
 _LEAP = 8
 """Years from one 29 February to the next, at most."""
+_DAY_OF_MAY = (
+    r"(?:the )?(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:may|march|mar)"
+    r"|(?:may|march|mar) \d{1,2}(?:st|nd|rd|th)?)"
+)
 _NO_DAYS = re.compile(
     # English days have a capital: "this may help", "we march 3 miles", "I sat next to Bob";
     # or stand as in "on 5 may", unless a verb may follow: "the tests on 5 may fail".
-    r"(?P<day>\b(?:on|by|until|till|since|before|after|from|between) (?:the )?"
-    r"(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:may|march|mar)|(?:may|march|mar) \d{1,2}"
-    r"(?:st|nd|rd|th)?)\b(?!,? (?!(?:and|or|at|in|to|did|was|were|we|i|he|she|they|you|with)\b)\w))"
+    r"(?P<day>\b(?:on|by|until|till|since|before|after|from|between) "
+    r"(?:(?:the )?\d{1,2}(?:st|nd|rd|th)? (?:and|or|to|until|till) )?"
+    rf"{_DAY_OF_MAY}(?: (?:and|or|to|until|till) {_DAY_OF_MAY})*"
+    r"\b(?!,? (?!(?:and|at|in|or|to|did|was|were|we|i|he|she|they|you|with)\b)\w)"
+    r"(?! (?:and|or) (?:may|might|can|could|must|should|will|would|not)\b))"
     r"|\b(?:may|march|mar|mon|wed|sat|sun)\b"
     r"(?!\.?,? (?:of |de |del )?(?:\d{1,2}(?:st|nd|rd|th)?,? ?)?(?:19|20)\d\d\b)"
     r"|\bMon(?= (?:derni|pass|proch))"  # French: mine
@@ -172,15 +184,12 @@ def _rules() -> tuple[tuple[re.Pattern[str], _Rule], ...]:
     """
     month, unit, weekday, step = map(_any, (_MONTHS, _UNITS, _WEEKDAYS, _STEPS))
     year, count = r"(?:19|20)\d\d", rf"(?:\d{{1,3}}|{_any(_NUMBERS)})"
-    date = (
-        rf"(?:(?P<iso>{year}-\d\d-\d\d)"
-        rf"|(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<month>{month})\.?"
-        rf"(?:,? (?:de |del )?(?P<year>{year}))?"
-        rf"|(?P<month2>{month})\.? (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?(?:,? ?(?P<year2>{year}))?)"
-    )
+    date, until = _date_form(month, year), _date_form(month, year, _UNTIL)
+    first = rf"(?:{date}|(?P<bare>\d{{1,2}})(?:st|nd|rd|th|er|\.)?)"
     thing = rf"(?:(?P<unit>{unit})|(?P<weekday>{weekday}))"
     forms = (
         (rf"(?:(?P<count>{count}) )?{thing} (?P<side>{_any(_SIDES)}) (?:the )?{date}", _off_date),
+        (_SPANS[0] + first + _SPANS[1] + until, _between),
         (date, _date),
         (rf"(?P<count>{count}) (?P<unit>{unit}) ago"
          rf"|(?:vor|il y a|hace) (?P<count2>{count}) (?P<unit2>{unit})", _ago),
@@ -195,9 +204,20 @@ def _rules() -> tuple[tuple[re.Pattern[str], _Rule], ...]:
     return tuple((re.compile(rf"\b(?:{form})\b"), days) for form, days in forms)
 
 
-def _part(match: re.Match[str], name: str) -> str:
+def _date_form(month: str, year: str, which: str = "") -> str:
+    """Return a date as a rule reads it; its groups are named for the day that it is of a span."""
+    return (
+        rf"(?:(?P<iso{which}>{year}-\d\d-\d\d)"
+        rf"|(?P<day{which}>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<month{which}>{month})"
+        rf"\.?(?:,? (?:de |del )?(?P<year{which}>{year}))?"
+        rf"|(?P<month2{which}>{month})\.? (?P<day2{which}>\d{{1,2}})(?:st|nd|rd|th)?"
+        rf"(?:,? ?(?P<year2{which}>{year}))?)"
+    )
+
+
+def _part(match: re.Match[str], name: str, which: str = "") -> str:
     parts = match.groupdict()
-    return parts.get(name) or parts.get(f"{name}2") or ""
+    return parts.get(f"{name}{which}") or parts.get(f"{name}2{which}") or ""
 
 
 def _off_date(match: re.Match[str], base: _From) -> Days:
@@ -217,11 +237,29 @@ def _date(match: re.Match[str], base: _From) -> Days:
     return Days(day, day)
 
 
-def _date_of(match: re.Match[str], base: _From) -> dt.date:
-    if match["iso"]:
-        return dt.date.fromisoformat(match["iso"])
-    month, day = _number(_MONTHS, _part(match, "month")) + 1, int(_part(match, "day"))
-    if year := _part(match, "year"):
+def _between(match: re.Match[str], base: _From) -> Days:
+    """Return the days from one to another: the 3rd to 9 May; what one leaves out the other says."""
+    if match["bare"]:
+        last = _date_of(match, base, _UNTIL)
+        first = last.replace(day=int(match["bare"]))
+    elif match["iso"] or _part(match, "year"):
+        first = _date_of(match, base)
+        last = _date_of(match, _From(lambda: first, nearest=False), _UNTIL)
+        if last < first and not (match[f"iso{_UNTIL}"] or _part(match, "year", _UNTIL)):
+            last = last.replace(year=last.year + 1)
+    else:
+        last = _date_of(match, base, _UNTIL)
+        first = _date_of(match, _From(lambda: last, nearest=False))
+    if last < first:
+        raise ValueError("it ends before it begins")
+    return Days(first.toordinal(), last.toordinal())
+
+
+def _date_of(match: re.Match[str], base: _From, which: str = "") -> dt.date:
+    if iso := match[f"iso{which}"]:
+        return dt.date.fromisoformat(iso)
+    month, day = _number(_MONTHS, _part(match, "month", which)) + 1, int(_part(match, "day", which))
+    if year := _part(match, "year", which):
         return dt.date(int(year), month, day)
     return _of_no_year(month, day, base)
 

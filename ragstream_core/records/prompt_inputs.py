@@ -60,8 +60,8 @@ class PromptInputs:
         texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
             ``memory_digest`` if there is one; and ``diff:project/path`` for the changes of a
             file.
-        now: ISO 8601 time of the request; for a finished prompt the beginning of its day if stages
-            read that alone, and empty if none did.
+        now: ISO 8601 time of the request; for a finished prompt the beginning of its day, written
+            in UTC whatever the zone, if stages read that alone, and empty if none did.
         time_zone: Its zone's name; likewise.
         models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
             files), ``gate``, ``gate_weights``, ``counter``.
@@ -104,6 +104,8 @@ class PromptInputs:
     def read_as(self, *, time: bool, day: bool) -> PromptInputs:
         """Return the inputs with as much of the time as stages have read.
 
+        A day is the same day in every zone, and before and after the clocks change.
+
         Args:
             time: Whether one has read it.
             day: Whether one has read the day.
@@ -112,8 +114,9 @@ class PromptInputs:
             return self
         if not day:
             return self.timeless
-        began = dt.datetime.fromisoformat(self.now).replace(hour=0, minute=0, second=0)
-        return replace(self, now=began.replace(microsecond=0).isoformat())
+        today = dt.datetime.fromisoformat(self.now).date()
+        began = dt.datetime.combine(today, dt.time(), dt.UTC)
+        return replace(self, now=began.isoformat(), time_zone=str(dt.UTC))
 
     @property
     def key(self) -> str:

@@ -90,6 +90,16 @@ def test_a_question_that_counts_days_has_one_key_a_day(space):
     assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
+def test_a_day_on_which_clocks_change_has_one_key(space):
+    text = f"{SCENARIOS['past']['text']} What was said yesterday?"
+    request = PromptRequest(text, ("demo",), session="other")
+    winter, summer = (dt.timezone(dt.timedelta(hours=n), zone) for n, zone in ((1, "A"), (2, "B")))
+    times = [dt.datetime(2026, 3, 29, 1, tzinfo=winter), dt.datetime(2026, 3, 29, 4, tzinfo=summer)]
+    made = [run_prompt(space, pin_inputs(space, request, now)) for now in times]
+    assert len({(key_of(prompt), prompt.extras.super_prompt) for prompt in made}) == 1
+    assert inputs_of(made[0]).now == "2026-03-29T00:00:00+00:00"
+
+
 def test_who_reads_the_time_as_well_as_the_day_has_a_key_a_time(space):
     settings = {"history.recency_weight": 0.05}
     text = f"{SCENARIOS['past']['text']} What was said yesterday?"

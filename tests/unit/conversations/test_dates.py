@@ -72,6 +72,7 @@ def test_words_are_counted_from_the_day_they_were_said_on(text, first, last):
         "mon dernier projet", "Mon passé", "Was steht hier?", "Hier ist der Code.",
         "diese an Bob", "an dieser Stelle", "0 May",
         "the tests on 5 may fail", "since 3 may break it", "on march",
+        "after 3 may or may not work", "until 3 may and can",
     ],
 )  # fmt: skip
 def test_what_leaves_the_day_open_names_none(text):
@@ -119,7 +120,7 @@ def test_a_date_without_a_year_lies_as_near_as_it_can(day, said, nearest):
 
 
 def test_several_are_all_found_and_none_is_read_twice():
-    assert named("between August 11, 2023 and August 15, 2023") == [
+    assert named("August 11, 2023 and August 15, 2023") == [
         ("2023-08-11", "2023-08-11"),
         ("2023-08-15", "2023-08-15"),
     ]
@@ -127,6 +128,45 @@ def test_several_are_all_found_and_none_is_read_twice():
         ("2023-05-01", "2023-05-31"),
         ("2023-05-07", "2023-05-07"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("between 3 may and 9 may", "2022-05-03", "2022-05-09"),
+        ("from 3 may until 7 may we", "2023-05-03", "2023-05-07"),
+        ("between the 3rd and 7 may", "2023-05-03", "2023-05-07"),
+        ("between August 11, 2023 and August 15, 2023", "2023-08-11", "2023-08-15"),
+        ("from 28 December to 3 January 2024", "2023-12-28", "2024-01-03"),
+        ("from 28 December 2023 to 3 January", "2023-12-28", "2024-01-03"),
+        ("from 2023-12-28 through 2024-01-03", "2023-12-28", "2024-01-03"),
+        ("zwischen dem 3. und dem 7. Mai 2023", "2023-05-03", "2023-05-07"),
+        ("vom 30. April bis zum 2. Mai", "2023-04-30", "2023-05-02"),
+        ("du 3 au 7 mai 2023", "2023-05-03", "2023-05-07"),
+        ("entre el 3 de mayo y el 7 de mayo de 2023", "2023-05-03", "2023-05-07"),
+    ],
+)
+def test_days_from_one_to_another_are_one_span(text, first, last):
+    assert named(f"Well, {text}, you know?") == [(first, last)]
+
+
+@pytest.mark.parametrize("text", ["from 9 May 2023 to 3 May 2023", "from 31 to 3 June 2023"])
+def test_what_ends_before_it_begins_is_no_span(text):
+    assert all(first == last for first, last in named(text))
+
+
+@given(st.dates(dt.date(1900, 1, 1), dt.date(2099, 12, 31)), st.integers(0, 300))
+def test_a_span_holds_its_days_whichever_of_both_names_the_year(first, days):
+    last = first + dt.timedelta(days)
+    if last.year > 2099:
+        return
+    told = [f"{day.day} {day:%B}" for day in (first, last)]
+    for a, b in ((told[0], f"{told[1]} {last.year}"), (f"{told[0]} {first.year}", told[1])):
+        if "29 February" in (a, b):  # which of the leap years is not said
+            continue
+        assert days_named(f"between {a} and {b}", lambda: MONDAY) == [
+            Days(first.toordinal(), last.toordinal())
+        ]
 
 
 def test_the_day_it_was_said_on_is_asked_for_only_if_it_counts():
