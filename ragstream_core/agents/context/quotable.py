@@ -40,8 +40,10 @@ _CODE = re.compile(r"[{}<>;=]|\w\(|\)\.|->|::|\\\w|^\s*(?:from|import|def|class|
 _DRAWN = re.compile("[\u2500-\u257f]")
 _KEYS = re.compile(r"(?:^|\s)[\w.-]{1,60}: ")
 _MAX_KEYS = 3
-_INLINE_CODE = re.compile(r"`[^`\n]{1,200}`|(?<![\w\"])\"[^\"\n]{1,60}\"(?![\w\"])|“[^“”\n]{1,60}”")
-"""Also as manuals in plain text write it: the "__init__()" method."""
+_INLINE_CODE = re.compile(
+    r"`[^`\n]{1,200}`|(?<![\w\"])\"[^\";\n]{1,60}\"(?![\w\"])|“[^“”;\n]{1,60}”"
+)
+"""Also as manuals in plain text write it: the "__init__()" method; but no statement, "a = 1;"."""
 _TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>")
 _BOILERPLATE = re.compile(
     r"^(?:see (?:also|the|our|this|an?|\[)|read more|click here|next steps?|learn more|check out"

@@ -77,10 +77,16 @@ def test_quotable_sentences_of_a_chunk():
     "text",
     ["Too short here.", "word " * 61, "Is this a question about gates?", "See also the other page.",
      "│ With the Exact File Lock on, only injected files count. │",
-     "x = f(a); y = g(b); z = h(c) + {d}", "[One](a) [Two](b) [Three](c) [Four](d) [Five](e)"],
+     "x = f(a); y = g(b); z = h(c) + {d}", 'Then echo "a=b;" into the new file.',
+     "[One](a) [Two](b) [Three](c) [Four](d) [Five](e)"],
 )  # fmt: skip
 def test_what_is_no_fact(text):
     assert not is_quotable(text)
+
+
+@pytest.mark.parametrize("name", ['"__init__()"', "`a = b;`", '"a; b"', "“x::y”"])
+def test_a_name_in_quotation_marks_leaves_a_sentence_a_fact(name):
+    assert is_quotable(f"The method {name} prepares what the caller hands over.")
 
 
 def test_block_kinds_and_filler():
