@@ -125,7 +125,8 @@ def test_the_decisions_say_what_is_answered_and_what_was_left_out(page):
         f"{answer.piece_id} {answer.word}" for answer in prompt.extras.answers
     ]
     ended = [d for d in prompt.extras.decisions if d.rule == "evidence_ends"]
-    assert any(f"ends: {len(ended)} passages" in line for line in told) == bool(ended)
+    said = [line for line in told if "the evidence ends" in line]
+    assert ended and len(said) == 1 and f"ends: {len(ended)} passages" in said[0]
     assert any("\n".join(told) == text.value for text in page.text)
 
 
