@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer
     from ragstream_core.evaluation.judges import GateMeasurement
     from ragstream_core.evaluation.retrieval import EvaluationResult
-    from ragstream_core.evaluation.sweep import Point
+    from ragstream_core.evaluation.sweep import Point, Variant
     from ragstream_core.ingestion.forecast import Forecast
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.prompts.exchanges import AgentsUsage
@@ -292,7 +292,10 @@ def print_gold(report: GoldReport) -> None:
 
 def print_sweep(points: Sequence[Point]) -> None:
     """Print a line a point of a threshold sweep."""
-    head = ("theta", "relative", "kept", "shown", "candidates", "tokens")
+    head = (
+        "theta", "relative", "kept", "shown", "candidates", "tokens", "saved", "answered",
+        "perhaps", "not found",
+    )  # fmt: skip
     rows = [
         (
             f"{p.theta:g}",
@@ -301,11 +304,34 @@ def print_sweep(points: Sequence[Point]) -> None:
             f"{p.shown:.3f}",
             f"{p.candidates:.1f}",
             f"{p.tokens:,.0f}",
+            f"{p.saved:,.0f}",
+            *(f"{share:.3f}" for share in (p.answered, p.perhaps, p.not_found)),
         )
         for p in points
     ]
     _aligned([head, *rows], right=tuple(range(len(head))))
     typer.echo(f"{points[0].questions:,} questions · {points[0].found:,} expected items found")
+
+
+def print_variants(variants: Sequence[Variant]) -> None:
+    """Print a line a variant: its settings, and what stands in the prompts under them."""
+    keys = list(variants[0].settings)
+    forms = {
+        "answer_shown": ".3f", "answer_in_facts": ".3f", "expected_shown": ".3f",
+        "tokens": ",.0f", "tokens_saved": ",.0f", "facts": ".1f",
+    }  # fmt: skip
+    head = [*keys, *(name.replace("_", " ") for name in forms), *variants[0].words]
+    rows = []
+    for each in variants:
+        found = each.report.figures.to_json()
+        figures = [
+            "-" if (value := found[name]) is None else format(value, form)
+            for name, form in forms.items()
+        ]
+        words = [f"{share:.3f}" for share in each.words.values()]
+        rows.append([*map(printable, each.settings.values()), *figures, *words])
+    _aligned([head, *rows], right=tuple(range(len(keys), len(head))))
+    typer.echo(f"{len(variants[0].report.rows):,} questions; shares, and means a prompt")
 
 
 def print_gate(found: GateMeasurement) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.a3_nli_gate import nearness
 from ragstream_core.agents.context.answer_signs import Nearness
-from ragstream_core.agents.context.condensed_notes import savings, warnings_of
+from ragstream_core.agents.context.condensed_notes import repeated_chunks, savings, warnings_of
 from ragstream_core.agents.context.condensed_rows import STAGE, passage_rows, piece_rows
 from ragstream_core.agents.context.evidence_end import (
     Beyond,
@@ -134,7 +134,7 @@ class Condenser:
         usable = [c for c in kept if is_past(c) or not (nothing or c.id in ended)]
         short = self._short_ids(prompt)
         free = self._free(prompt, SCtx())
-        same = _same(prompt)
+        same = repeated_chunks(prompt)
         picked = self._select(usable, free, self._reserve(free), same)
         found = self._found(prompt, reader.within(picked), picked)
         answers = self._answers(reader, kept)
@@ -160,7 +160,7 @@ class Condenser:
         extras.nothing_relevant = bare = nothing and not reader.files
         _put(result, picked, missed)
         off = [] if self.enabled else ["switched off: S_ctx stays empty"]
-        events = [*off, *savings(kept, ended, picked, same, self.counter)]
+        events = [*off, *map(str, savings(kept, ended, picked, same, self.counter))]
         put_notes(result, OP, events=events, warnings=warnings_of(bare, usable, picked, missed))
         return result
 
@@ -235,7 +235,7 @@ class Condenser:
         full = not (picked.left or picked.cuts) or free - self._reserve(free) >= self._most(kept)
         for _ in range(0 if full else MOST_FILLINGS):
             aside = free - self._free(prompt, needed[0])
-            wider = self._select(kept, free, aside, _same(prompt))
+            wider = self._select(kept, free, aside, repeated_chunks(prompt))
             if sum(wider.tokens.values()) <= sum(picked.tokens.values()):
                 break
             needed = s_ctx(wider)
@@ -334,15 +334,6 @@ def _strengths(
     held = {chunk.id: scores[chunk.id].piece_cosines for chunk in kept if chunk.id in scores}
     cosines = {i: row for i, row in held.items() if len(row) == pieces}
     return strengths_of([chunk.id for chunk in kept], *measures, cosines)
-
-
-def _same(prompt: SuperPrompt) -> dict[str, list[Chunk]]:
-    """Return for each passage those that it is shown for as well."""
-    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    found: dict[str, list[Chunk]] = {}
-    for repeat, shown in prompt.extras.repeats.items():
-        found.setdefault(shown, []).append(chunks[repeat])
-    return found
 
 
 def _quoted(found: ContextParts | None, told: SCtx, quotes: Sequence[Quote]) -> Iterator[Quote]:

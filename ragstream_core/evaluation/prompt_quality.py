@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from statistics import median
 
+from ragstream_core.agents.context.condensed_notes import savings_of
 from ragstream_core.evaluation.sentence_marks import is_binding, is_complete
 from ragstream_core.evaluation.separation import auc, recall_at
 from ragstream_core.ingestion.quality_gate import GoldQuestion
+from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import file_texts, history_texts, repeated_texts, selected_texts
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.json_form import Json
@@ -104,6 +106,7 @@ class PromptMeasure:
         question: What was asked.
         unanswerable: Whether the documents do not answer it.
         tokens: Of the whole prompt.
+        tokens_saved: Of passages that A4 left out, only named or showed in part.
         attachment_tokens: Of the excerpts of documents, frames not counted.
         relevant_tokens: Of those, in relevant passages.
         passages: How many excerpts there are.
@@ -128,6 +131,7 @@ class PromptMeasure:
     question: str
     unanswerable: bool
     tokens: int
+    tokens_saved: int
     attachment_tokens: int
     relevant_tokens: int
     passages: int
@@ -148,14 +152,15 @@ class PromptMeasure:
     doubt: float
 
 
-def measured(question: GoldQuestion, prompt: SuperPrompt, count: Count) -> PromptMeasure:
+def measured(question: GoldQuestion, prompt: SuperPrompt, counter: TokenCounter) -> PromptMeasure:
     """Measure one prompt.
 
     Args:
         question: What was asked, and what is known about it.
         prompt: After the whole chain.
-        count: Counts the tokens of a text.
+        counter: Counts the tokens of a text, as the prompt's own.
     """
+    count = counter.count
     shown = [(source.name, text) for source, text in selected_texts(prompt, history=False)]
     quoted = [*prompt.extras.s_ctx.facts, *prompt.extras.s_ctx.constraints]
     limits = prompt.extras.s_ctx.constraints
@@ -169,6 +174,7 @@ def measured(question: GoldQuestion, prompt: SuperPrompt, count: Count) -> Promp
         question.question,
         question.unanswerable,
         tokens=prompt.extras.token_tree.total,
+        tokens_saved=sum(row.tokens for row in savings_of(prompt, counter)),
         attachment_tokens=sum(sizes),
         relevant_tokens=sum(n for n, yes in zip(sizes, relevant, strict=True) if yes),
         passages=len(shown),
@@ -242,6 +248,7 @@ class PromptFigures:
         answer_in_facts: The same for facts and constraints.
         expected_shown: Share of the named files and passages that are shown, a mean over questions.
         tokens: Mean tokens of a prompt.
+        tokens_saved: Mean tokens that A4 left out, as `PromptMeasure` has it.
         tokens_before: Median tokens of evidence before the first answer, if one is shown.
         attachment_tokens: Mean tokens of the excerpts.
         relevant_share: Share of the excerpts' tokens that lie in relevant passages.
@@ -269,6 +276,7 @@ class PromptFigures:
     answer_in_facts: float | None
     expected_shown: float | None
     tokens: float | None
+    tokens_saved: float | None
     tokens_before: float | None
     attachment_tokens: float | None
     relevant_share: float | None
@@ -312,6 +320,7 @@ def figures_of(rows: Sequence[PromptMeasure]) -> PromptFigures:
         answer_in_facts=_mean([bool(row.answer_in_facts) for row in known]),
         expected_shown=_mean(named),
         tokens=_mean([row.tokens for row in rows], 1),
+        tokens_saved=_mean([row.tokens_saved for row in rows], 1),
         tokens_before=round(median(before), 1) if before else None,
         attachment_tokens=_mean([row.attachment_tokens for row in rows], 1),
         relevant_share=_share(yes, "relevant_tokens", "attachment_tokens"),

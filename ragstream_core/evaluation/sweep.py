@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.agents.a5_format_enforcer import shown_texts
+from ragstream_core.agents.context.condensed_notes import savings_of
+from ragstream_core.evaluation.prompt_quality import WORDS, PromptReport, worst_word
 from ragstream_core.ingestion.quality_gate import GoldQuestion
 from ragstream_core.platform.files import replace_text
 from ragstream_core.prompts.blocks import repeated_texts
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ragstream_core.ports import TokenCounter
     from ragstream_core.records.identity import Json
 
     Pixels = NDArray[np.uint8]
@@ -166,6 +170,11 @@ class Point:
         shown: Share of them that stands in the finished prompts.
         candidates: Mean number of candidates that pass.
         tokens: Mean tokens of a prompt.
+        saved: Mean tokens that A4 left out: behind the end of the evidence, repeated, or outside
+            of a window.
+        answered: Share of the questions whose prompt says so of all their pieces.
+        perhaps: Share of those that are *perhaps* answered at worst.
+        not_found: Share of those with a piece that is *not found*.
         found: Expected items among the candidates, over all questions.
         questions: How many were asked.
         fingerprint: Digest of the questions, the generation, the other settings and the code; only
@@ -178,6 +187,10 @@ class Point:
     shown: float
     candidates: float
     tokens: float
+    saved: float
+    answered: float
+    perhaps: float
+    not_found: float
     found: int
     questions: int
     fingerprint: str
@@ -189,10 +202,11 @@ class Point:
 
 def point_of(
     asked: Sequence[tuple[GoldQuestion, SuperPrompt]],
-    *,
     theta: float,
     relative: float,
-    fingerprint: str,
+    counter: TokenCounter,
+    *,
+    fingerprint: str = "",
 ) -> Point:
     """Add up what finished prompts hold; if nothing is found, both shares are 0.
 
@@ -200,9 +214,10 @@ def point_of(
         asked: Each question with its prompt after the whole chain; at least one.
         theta: Threshold in [0, 1].
         relative: Threshold in [0, 1].
-        fingerprint: Goes into the point.
+        counter: Counts tokens as the prompts do.
+        fingerprint: Goes into the point; empty: it is compared with none.
     """
-    found = kept = shown = candidates = tokens = 0
+    found = kept = shown = candidates = tokens = saved = 0
     for question, prompt in asked:
         before = _held(question, prompt, prompt.views_by_stage["reranked"])
         found += len(before)
@@ -215,6 +230,8 @@ def point_of(
         shown += len(before & _held(question, prompt, view, texts))
         candidates += len(prompt.views_by_stage["a3"])
         tokens += prompt.extras.enforced.total_tokens
+        saved += sum(row.tokens for row in savings_of(prompt, counter))
+    words = word_shares(worst_word(prompt.extras.answers) for _, prompt in asked)
     return Point(
         theta=theta,
         relative=relative,
@@ -222,6 +239,8 @@ def point_of(
         shown=round(shown / max(1, found), _DIGITS),
         candidates=round(candidates / len(asked), 2),
         tokens=round(tokens / len(asked), 1),
+        saved=round(saved / len(asked), 1),
+        **{word.replace(" ", "_"): share for word, share in words.items()},
         found=found,
         questions=len(asked),
         fingerprint=fingerprint,
@@ -238,6 +257,39 @@ def _held(
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
     rows = [(chunks[i].source, (texts or {}).get(i, chunks[i].snippet)) for i in chunk_ids]
     return {at for at, rank in enumerate(question.ranks(rows)) if rank}
+
+
+def word_shares(said: Iterable[str]) -> dict[str, float]:
+    """Return the share of each of the three words.
+
+    Args:
+        said: The worst word that each prompt says of its pieces; at least one.
+    """
+    found = Counter(said)
+    return {word: round(found[word] / found.total(), _DIGITS) for word in WORDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What the prompts of gold questions come to under some settings.
+
+    Attributes:
+        settings: Dotted key → value, of those that are varied.
+        report: What stands in the prompts.
+    """
+
+    settings: Mapping[str, str]
+    report: PromptReport
+
+    @property
+    def words(self) -> dict[str, float]:
+        """Shares of the questions by the worst word that their prompt says of a piece."""
+        return word_shares(row.word for row in self.report.rows)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        figures: dict[str, Json] = {**self.report.figures.to_json()}
+        return {"settings": {**self.settings}, "figures": figures, "words": {**self.words}}
 
 
 def write_point(folder: Path, point: Point) -> Path:

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
     from ragstream_core.evaluation.faithfulness import Judged
     from ragstream_core.evaluation.prompt_quality import PromptMeasure
-    from ragstream_core.evaluation.sweep import Point
+    from ragstream_core.evaluation.sweep import Point, Variant
     from ragstream_core.ingestion.quality_gate import GoldQuestion
 
 GOLD_COLUMNS = ("line", "question", "expected", "rank")
 SWEEP_COLUMNS = (
-    "theta", "relative", "kept_relevant", "shown", "candidates", "tokens", "found", "questions",
+    "theta", "relative", "kept_relevant", "shown", "candidates", "tokens", "saved", "answered",
+    "perhaps", "not_found", "found", "questions",
+)  # fmt: skip
+VARIANT_COLUMNS = (
+    "answer_shown", "answer_in_facts", "expected_shown", "tokens", "tokens_saved", "facts",
 )  # fmt: skip
 FAITHFULNESS_COLUMNS = (
     "line", "question", "score", "claims", "supported", "quoted", "uncited", "unknown_citations",
@@ -67,6 +71,25 @@ def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
     pd = _pandas()
     rows = [[getattr(point, name) for name in SWEEP_COLUMNS] for point in points]
     return pd.DataFrame(rows, columns=[*SWEEP_COLUMNS])
+
+
+def variants_table(variants: Sequence[Variant]) -> pd.DataFrame:
+    """Return a row a variant, in the order given.
+
+    Returns:
+        The settings that are varied, `VARIANT_COLUMNS` as `PromptFigures` documents them (missing
+        if there is nothing to measure), and the shares of the three words.
+    """
+    pd = _pandas()
+    rows = [
+        {
+            **each.settings,
+            **{name: getattr(each.report.figures, name) for name in VARIANT_COLUMNS},
+            **each.words,
+        }
+        for each in variants
+    ]
+    return pd.DataFrame(rows).astype(dict.fromkeys(VARIANT_COLUMNS, "Float64"))
 
 
 def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from ragstream_core.wiring import models
 from ragstream_core.wiring.prompt_inputs import ALONE, pin_inputs
 from ragstream_core.wiring.quality_gate import gold_path, gold_questions
 from ragstream_core.wiring.stages import run_prompt, stages_of
+from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Progress
@@ -68,7 +69,8 @@ def sweep(
     for theta, relative in pairs:
         given = {"gate.theta": theta, "gate.nli_theta": theta, "gate.relative": relative}
         asked = [(q, note(_finished(workspace, prompt, given))) for q, prompt in ranked]
-        yield point_of(asked, theta=theta, relative=relative, fingerprint=fingerprint)
+        counter = counter_of(workspace, asked[0][1].extras.inputs)
+        yield point_of(asked, theta, relative, counter, fingerprint=fingerprint)
 
 
 def measure_gate(
@@ -101,9 +103,9 @@ def measure_gate(
             rows.append((question, _finished(workspace, ranked, {"gate.backend": backend})))
             if progress is not None:
                 progress(next(told), 3 * len(questions))
+    counter = counter_of(workspace, asked["nli"][0][1].extras.inputs)
     nli, similarity = (
-        figures(point_of(rows, theta=gate.theta, relative=gate.relative, fingerprint=""))
-        for rows in asked.values()
+        figures(point_of(rows, gate.theta, gate.relative, counter)) for rows in asked.values()
     )
     found = GateMeasurement(gate.model, weights, gate.nli_theta, project, nli, similarity)
     write_measurement(folder, found)

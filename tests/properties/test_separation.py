@@ -56,6 +56,7 @@ def measures(draw):
     facts, limits, expected, tokens = draw(few), draw(few), draw(few), draw(st.integers(0, 500))
     return PromptMeasure(
         line=draw(few), question="?", unanswerable=no, tokens=1000 + tokens,
+        tokens_saved=draw(few),
         attachment_tokens=tokens, relevant_tokens=draw(st.integers(0, tokens)), passages=draw(few),
         copies=draw(few), expected=expected, expected_shown=draw(st.integers(0, expected)),
         answer_shown=shown, answer_in_facts=shown and draw(st.booleans()),

@@ -27,7 +27,9 @@ SWEEP_EPILOG = """**Examples**
 
 ragstream eval sweep handbook
 
-ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42 --png maps"""
+ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42 --png maps
+
+ragstream eval sweep handbook --vary retrieval.evidence=tight,full --vary prompt.max_facts=6,12"""
 
 GATE_EPILOG = """**Examples**
 
@@ -90,6 +92,13 @@ def sweep(
     png: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the heat maps there.")
     ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,…",
+            help="Vary this setting instead of the thresholds; repeatable: every combination.",
+        ),
+    ] = None,
     assignments: options.Assignments = None,
     as_json: options.Json = False,
 ) -> None:
@@ -97,10 +106,17 @@ def sweep(
 
     Every question of the project's `gold.jsonl` is asked under every pair of thresholds. `kept`
     is the share of the expected files and passages that pass the gate, of those that retrieval
-    found; `shown` the share that stands in the prompt. Nothing of the questions is kept.
+    found; `shown` the share that stands in the prompt; `saved` is how many tokens were left out
+    behind the end of the evidence, as repeated passages and around windows; the last columns are
+    the shares of the questions that are answered, perhaps answered and not found at worst.
+    Nothing of the questions is kept.
+
+    With --vary any settings of prompts are varied, and a line a combination shows where the
+    answers stand, what a prompt takes and saves, and the same three shares.
 
     Raises:
         UsageError: There are no gold questions, or a threshold is not between 0 and 1.
+        UnknownSetting: A varied key that no stage reads, or a value out of its range.
     """
     from ragstream_app.output.progress import ingest_progress
     from ragstream_core.config import parse_assignments
@@ -108,6 +124,14 @@ def sweep(
     from ragstream_core.services import eval_sweep
 
     workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    if vary:
+        if theta or relative or png:
+            raise UsageError(
+                "--vary goes without --theta, --relative and --png",
+                hint="--vary gate.theta=0.2,0.3 varies a threshold",
+            )
+        _show_variants(workspace, project, vary, as_json=as_json)
+        return
     pairs = [
         (t, r) for t in sorted({*(theta or THETAS)}) for r in sorted({*(relative or RELATIVES)})
     ]
@@ -130,6 +154,29 @@ def sweep(
     from ragstream_app.output.tables import print_sweep
 
     print_sweep(points)
+
+
+def _show_variants(workspace: Workspace, project: str, given: list[str], *, as_json: bool) -> None:
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_app.output.tables import print_variants
+    from ragstream_core.config import parse_assignments
+    from ragstream_core.services.eval_prompts import vary_settings
+
+    choices = {
+        key: [value.strip() for value in values.split(",") if value.strip()]
+        for key, values in parse_assignments(given).items()
+    }
+    with ingest_progress("sweep") as told:
+        found = list(
+            vary_settings(
+                workspace, project, choices,
+                progress=lambda done, total: told("prompts", done, total),
+            )
+        )  # fmt: skip
+    if as_json:
+        emit_json({"project": project, "variants": [each.to_json() for each in found]})
+    else:
+        print_variants(found)
 
 
 def gate(

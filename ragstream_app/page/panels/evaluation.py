@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ragstream_core.evaluation import faithfulness
     from ragstream_core.evaluation.prompt_quality import PromptReport
-    from ragstream_core.evaluation.sweep import Point
+    from ragstream_core.evaluation.sweep import Point, Variant
     from ragstream_core.services.eval_gold import GoldReport
     from ragstream_core.wiring.workspace import Workspace
 
@@ -31,6 +31,12 @@ NAME = "Evaluation"
 PROJECT_KEY, KIND_KEY, JOBS_KEY = "eval_project", "eval_kind", "eval_jobs"
 HEIGHT = 240
 LINE = "#3389a8"
+VARIED = {
+    "retrieval.evidence": ("tight", "full"),
+    "prompt.max_facts": ("6", "12"),
+    "retrieval.dense_weight": ("0.3", "0.5", "0.7"),
+}
+"""What the settings sweep varies: dotted key → its values."""
 
 
 class Kind(NamedTuple):
@@ -122,6 +128,14 @@ def sweep_thresholds(workspace: Workspace, project: str, report: Report) -> list
     return points
 
 
+def vary_settings(workspace: Workspace, project: str, report: Report) -> list[Variant]:
+    """Build and measure the prompts of the gold questions under every combination of `VARIED`."""
+    from ragstream_core.services import eval_prompts
+
+    told = partial(report, "prompt")
+    return list(eval_prompts.vary_settings(workspace, project, VARIED, progress=told))
+
+
 def judge_answers(workspace: Workspace, project: str, report: Report) -> faithfulness.Report:
     """Judge the cited extract of every gold question's prompt, and keep the figures."""
     from ragstream_core.services import eval_faithfulness
@@ -161,6 +175,14 @@ def show_sweep(points: list[Point]) -> None:
     for column, (field, form) in zip(columns, shown, strict=True):
         column.altair_chart(heat_map(table, field, form), width="stretch", height=HEIGHT)
     st.dataframe(table, hide_index=True, width="stretch")
+
+
+def show_variants(variants: list[Variant]) -> None:
+    """Draw what stands in the prompts, what they cost and what was saved, a row a combination."""
+    from ragstream_core.evaluation.tables import variants_table
+
+    st.text("tokens_saved: behind the end of the evidence, repeated, or outside of a window.")
+    st.dataframe(variants_table(variants), hide_index=True, width="stretch")
 
 
 def show_prompts(report: PromptReport) -> None:
@@ -214,6 +236,14 @@ KINDS = {
         "shows what is kept and how long the prompts get. Takes a minute or more.",
         sweep_thresholds,
         show_sweep,
+    ),
+    "Settings sweep": Kind(
+        "Vary",
+        "Builds the prompt of every gold question with tight and full evidence, 6 and 12 facts, "
+        "and three weights of meaning against words; shows where the answers stand, the tokens "
+        "that were saved, and what is answered, perhaps or not found. Takes a minute or more.",
+        vary_settings,
+        show_variants,
     ),
     "Faithfulness": Kind(
         "Judge",

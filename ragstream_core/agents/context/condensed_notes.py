@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
+from ragstream_core.agents.context.condensed_rows import EVIDENCE_ENDS, STAGE, WINDOW
 from ragstream_core.agents.context.llm_form import SAF_A1
 from ragstream_core.agents.context.passage_selection import Selection, framed_tokens
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.render import NOTHING_RELEVANT
-from ragstream_core.records import Chunk
+from ragstream_core.prompts.trail import pass_number
+from ragstream_core.records import Chunk, SuperPrompt
+
+SHOWN_ONCE = "shown_once"
+
+
+class Saving(NamedTuple):
+    """What one rule left out of the attachments.
+
+    Attributes:
+        rule: ``evidence_ends``, ``shown_once`` or ``window``.
+        passages: How many passages it left out, only named or showed in part.
+        tokens: What they would have taken more, frames included.
+    """
+
+    rule: str
+    passages: int
+    tokens: int
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        return _SENTENCES[self.rule].format(n=self.passages, tokens=self.tokens)
+
+
+_SENTENCES = {
+    EVIDENCE_ENDS: "the evidence ends: {n} passages with {tokens:,} tokens left out",
+    SHOWN_ONCE: "shown once: {n} repeated passages with {tokens:,} tokens are only named",
+    WINDOW: "windows: {n} passages are shown in part, {tokens:,} tokens left out",
+}
 
 
 def savings(
     kept: Sequence[Chunk], ended: Collection[str], picked: Selection,
     same: Mapping[str, Sequence[Chunk]], counter: TokenCounter,
-) -> list[str]:  # fmt: skip
-    """Return what was saved, one sentence a rule.
+) -> list[Saving]:  # fmt: skip
+    """Return what was saved, a row for each rule that saved something.
 
     Args:
         kept: The candidates.
@@ -33,13 +63,38 @@ def savings(
     named = [c for i, found in same.items() if i in whole for c in found]
     cut = [chunk for chunk in kept if chunk.id in picked.windows]
     less = tokens(cut) - sum(picked.tokens[chunk.id] for chunk in cut)
-    told = (
-        (left, f"the evidence ends: {len(left)} passages with {tokens(left):,} tokens left out"),
-        (named, f"shown once: {len(named)} repeated passages with {tokens(named):,} tokens are"
-         " only named"),
-        (cut, f"windows: {len(cut)} passages are shown in part, {less:,} tokens left out"),
-    )  # fmt: skip
-    return [said for chunks, said in told if chunks]
+    rows = (
+        Saving(EVIDENCE_ENDS, len(left), tokens(left)),
+        Saving(SHOWN_ONCE, len(named), tokens(named)),
+        Saving(WINDOW, len(cut), less),
+    )
+    return [row for row in rows if row.passages]
+
+
+def savings_of(prompt: SuperPrompt, counter: TokenCounter) -> list[Saving]:
+    """Return what was saved in a prompt that A4 has condensed, by its ledger.
+
+    Args:
+        prompt: After A4.
+        counter: Counts tokens, as the prompt's own.
+    """
+    extras, now = prompt.extras, pass_number(prompt)
+    rows = [row for row in extras.decisions if row.stage == STAGE and row.pass_no == now]
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    shown = {row.chunk_id: row.tokens for row in rows if row.kept}
+    picked = Selection(shown, dict(extras.cuts), [], dict(extras.windows))
+    ended = {row.chunk_id for row in rows if row.rule == EVIDENCE_ENDS}
+    kept = [chunks[row.chunk_id] for row in rows]
+    return savings(kept, ended, picked, repeated_chunks(prompt), counter)
+
+
+def repeated_chunks(prompt: SuperPrompt) -> dict[str, list[Chunk]]:
+    """Return for each passage those that it is shown for as well."""
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    found: dict[str, list[Chunk]] = {}
+    for repeat, shown in prompt.extras.repeats.items():
+        found.setdefault(shown, []).append(chunks[repeat])
+    return found
 
 
 def warnings_of(bare: bool, usable: Sequence[Chunk], picked: Selection, missed: str) -> list[str]:

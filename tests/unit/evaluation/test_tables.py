@@ -41,7 +41,7 @@ def test_no_question_is_an_empty_table_with_its_columns():
 
 def test_a_sweep_pivots_into_its_heat_map():
     points = [
-        Point(theta, relative, theta, 1 - theta, 5.0, 100.0, 4, 4, "f")
+        Point(theta, relative, theta, 1 - theta, 5.0, 100.0, 9.0, 1.0, 0.0, 0.0, 4, 4, "f")
         for theta in (0.1, 0.2)
         for relative in (0.0, 0.3)
     ]

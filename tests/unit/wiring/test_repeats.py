@@ -2,11 +2,13 @@
 
 import pytest
 
+from ragstream_core.agents.context.condensed_notes import SHOWN_ONCE, savings_of
 from ragstream_core.answers.citations import citations_of, issued_by
 from ragstream_core.evaluation.prompt_quality import measured
 from ragstream_core.evaluation.sweep import point_of
 from ragstream_core.ingestion.quality_gate import GoldQuestion
 from ragstream_core.prompts.citations import answer_marker, parse_markers
+from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.verify_prompt import verify_key, verify_text
@@ -107,7 +109,10 @@ def test_a_passage_that_says_much_more_is_not_named_as_the_same(tmp_path):
 def test_an_expected_file_that_is_named_counts_as_kept_and_shown(space):
     prompt = ask(space, QUESTION)
     question = GoldQuestion(1, QUESTION, ("copy.md", "pump.md", "same.md"))
-    found = measured(question, prompt, len)
+    found = measured(question, prompt, COUNTER)
     assert (found.expected, found.expected_shown) == (3, 3)
-    point = point_of([(question, prompt)], theta=0.25, relative=0.42, fingerprint="")
+    point = point_of([(question, prompt)], 0.25, 0.42, COUNTER)
     assert (point.kept_relevant, point.shown) == (1.0, 1.0)
+    (saved,) = [row for row in savings_of(prompt, COUNTER) if row.rule == SHOWN_ONCE]
+    assert str(saved) in [event.message for event in prompt.extras.events]
+    assert point.saved >= saved.tokens > 0 and found.tokens_saved == point.saved

@@ -8,7 +8,11 @@ def test_a_table_and_the_same_as_json(gold, run):
     code, out, err = run("eval", "sweep", "manual", *given)
     assert code == 0, err
     head, *rows, last = out.splitlines()
-    assert head.split() == ["theta", "relative", "kept", "shown", "candidates", "tokens"]
+    assert head.split()[:7] == [
+        "theta", "relative", "kept", "shown", "candidates", "tokens", "saved",
+    ]  # fmt: skip
+    assert head.split()[7:] == ["answered", "perhaps", "not", "found"]
+    assert all(sum(map(float, row.split()[7:])) == 1 for row in rows)
     assert [row.split()[:3] for row in rows] == [["0", "0", "1.000"], ["0.9", "0", "1.000"]]
     loose, strict = (float(row.split()[4]) for row in rows)
     assert strict < loose  # what is far from the question goes, its words keep the passage
@@ -30,6 +34,37 @@ def test_all_pairs_and_their_pictures(gold, run, tmp_path):
     drawn = {path.name: path.read_bytes() for path in (tmp_path / "maps").iterdir()}
     assert sorted(drawn) == ["kept-relevant.png", "shown.png", "tokens.png"]
     assert all(png.startswith(b"\x89PNG") for png in drawn.values())
+
+
+def test_any_settings_are_varied_in_every_combination(gold, run):
+    given = ("--vary", "retrieval.evidence=full,tight", "--vary", "prompt.max_facts=1, 12")
+    code, out, err = run("eval", "sweep", "manual", *given)
+    assert code == 0, err
+    head, *rows, last = out.splitlines()
+    assert head.split()[:2] == ["retrieval.evidence", "prompt.max_facts"]
+    assert "tokens saved" in head and head.endswith("not found")
+    assert [row.split()[:2] for row in rows] == [
+        ["full", "1"], ["full", "12"], ["tight", "1"], ["tight", "12"],
+    ]  # fmt: skip
+    assert last.startswith("1 questions")
+    code, out, _ = run("eval", "sweep", "manual", *given, "--json")
+    found = json.loads(out)
+    assert code == 0 and found["project"] == "manual"
+    by_settings = {tuple(v["settings"].values()): v for v in found["variants"]}
+    assert by_settings["full", "1"]["figures"]["facts"] <= 1
+    assert set(by_settings["full", "1"]["words"]) == {"answered", "perhaps", "not found"}
+
+
+def test_what_cannot_be_varied_is_refused_before_anything_is_asked(gold, run):
+    for given, said in (
+        (("--vary", "retrieval.evidence=loose"), "loose"),
+        (("--vary", "retrieval.nothing=1"), "retrieval.nothing"),
+        (("--vary", "prompt.max_facts="), "no value"),
+        (("--vary", "prompt.max_facts"), "not a setting"),
+        (("--vary", "prompt.max_facts=3", "--theta", "0.2"), "--vary gate.theta"),
+    ):
+        code, out, err = run("eval", "sweep", "manual", *given)
+        assert code == 2 and said in err and not out
 
 
 def test_what_is_refused(gold, run):

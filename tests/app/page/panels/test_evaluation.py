@@ -36,6 +36,9 @@ def test_each_evaluation_shows_its_table(gold):
     assert prompts["facts"].tolist() != [0] and "expected shown 1" in said(page)
     points = table(measured(page, "Threshold sweep"))
     assert len(points) == 28 and set(points["found"]) == {1}
+    varied = table(measured(page, "Settings sweep"))
+    assert len(varied) == 12 and set(varied["retrieval.evidence"]) == {"tight", "full"}
+    assert varied["tokens_saved"].notna().all() and "tokens_saved" in said(page)
     judged = table(measured(page, "Faithfulness"))
     assert judged["claims"].tolist() != [0] and "judge" in said(page)
 
