@@ -19,7 +19,7 @@ from tests.databases import PostgresServer, RedisServer
 from tests.processes import until
 
 REPOSITORY = Path(__file__).parent.parent
-WAIT_S = 300
+WAIT_S = 1_500
 _NUMBERS = itertools.count(os.getpid() % 200)
 
 
