@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ragstream_core.records import Chunk
     from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply
-    from ragstream_core.text.bm25 import LexicalArrays
+    from ragstream_core.text.bm25 import PostingLists
 
     F32 = npt.NDArray[np.float32]
     F16 = npt.NDArray[np.float16]
@@ -163,7 +163,7 @@ class IndexView(Protocol):
         ...
 
     @property
-    def lexical(self) -> LexicalArrays:
+    def lexical(self) -> PostingLists:
         """Term arrays of the rows."""
         ...
 

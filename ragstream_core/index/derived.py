@@ -6,32 +6,21 @@ tools, its times are mtimes in seconds since the epoch; the catalog holds the tr
 
 from __future__ import annotations
 
-import filecmp
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragstream_core.errors import IntegrityError
+from ragstream_core.index import lexical
 from ragstream_core.index.catalog_read import live_files, meta
-from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.rows import FileEntry, Generation
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, transaction
-from ragstream_core.platform import array_file
-from ragstream_core.platform.files import rename_file, replace_bytes, sync_dir
-
-if TYPE_CHECKING:
-    from ragstream_core.text.bm25 import LexicalArrays
+from ragstream_core.index.schema import transaction
+from ragstream_core.platform.files import replace_bytes
 
 MANIFEST_NAME = "file_manifest.json"
 MANIFEST_VERSION = 1
-LEXICAL_FILE = Path("lexical-latest", "arrays.bin")
-_TERMS = (
-    "SELECT c.heading_terms, c.heading_crc, t.terms, t.terms_crc FROM chunks c "
-    f"LEFT JOIN texts t ON t.text_hash = c.text_hash WHERE {LIVE} ORDER BY c.chunk_id"
-)
 
 
 def publish(
@@ -55,8 +44,7 @@ def publish(
         IntegrityError: The catalog's terms are damaged.
         OSError: Disk full; the old file is untouched.
     """
-    if not array_file.says(index_dir / LEXICAL_FILE, _lexical_stamp(newest)):
-        _write_lexical(db, index_dir, newest)
+    lexical.publish(db, index_dir, newest)
     if rewrite_manifest or not _is_manifest_of(index_dir, newest):
         entries = live_files(db, newest.n).values()
         replace_bytes(index_dir / MANIFEST_NAME, manifest(newest, entries, refused))
@@ -71,9 +59,7 @@ def publish_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -
     """
     entries = live_files(db, newest.n).values()
     again = manifest(newest, entries, _refused(index_dir / MANIFEST_NAME))
-    written = []
-    if _lexical_again(db, index_dir, newest):
-        written.append(str(LEXICAL_FILE))
+    written = lexical.publish_again(db, index_dir, newest)
     if _bytes_of(index_dir / MANIFEST_NAME) != again:
         replace_bytes(index_dir / MANIFEST_NAME, again)
         written.append(MANIFEST_NAME)
@@ -81,10 +67,8 @@ def publish_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -
 
 
 def is_published(index_dir: Path, newest: Generation) -> bool:
-    """Return whether the files are those of a generation; reads no more than two stamps."""
-    if not _is_manifest_of(index_dir, newest):
-        return False
-    return array_file.says(index_dir / LEXICAL_FILE, {"digest": newest.digest})
+    """Return whether the files are those of a generation; reads no more than their stamps."""
+    return _is_manifest_of(index_dir, newest) and lexical.is_published(index_dir, newest)
 
 
 def manifest(
@@ -142,58 +126,6 @@ def _bytes_of(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
-
-
-def load_lexical(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> LexicalArrays:
-    """Return the term arrays of a generation, rows by chunk id: the published ones if they are its.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-    """
-    from ragstream_core.index import lexical_file
-    from ragstream_core.text.bm25 import build_lexical
-
-    try:
-        return lexical_file.mapped(index_dir / LEXICAL_FILE, _lexical_stamp(wanted))
-    except (OSError, ValueError):  # derived: missing or damaged arrays are built again
-        return build_lexical(_terms(db, index_dir, wanted.n))
-
-
-def _write_lexical(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
-    from ragstream_core.index import lexical_file
-
-    blobs = _terms(db, index_dir, newest.n)
-    lexical_file.write(index_dir / LEXICAL_FILE, _lexical_stamp(newest), blobs)
-
-
-def _lexical_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> bool:
-    """Write the term arrays where the file holds others; say whether it did."""
-    from ragstream_core.index import lexical_file
-
-    path, blobs = index_dir / LEXICAL_FILE, _terms(db, index_dir, newest.n)
-    with lexical_file.written(path, _lexical_stamp(newest), blobs) as made:
-        same = path.is_file() and filecmp.cmp(made, path, shallow=False)
-        if not same:
-            rename_file(made, path)
-            sync_dir(path.parent)
-    return not same
-
-
-def _lexical_stamp(made_for: Generation) -> dict[str, str]:
-    from ragstream_core.text.bm25 import LEXICAL_VERSION
-
-    return {"digest": made_for.digest, "lexical": LEXICAL_VERSION}
-
-
-def _terms(db: sqlite3.Connection, index_dir: Path, n: int) -> Iterator[tuple[bytes, bytes]]:
-    for heading, heading_crc, terms, terms_crc in db.execute(_TERMS, {"n": n}):
-        whole = isinstance(terms, bytes) and isinstance(heading, bytes)
-        if not (whole and zlib.crc32(heading) == heading_crc and zlib.crc32(terms) == terms_crc):
-            raise IntegrityError(
-                f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
-                hint=rebuild_hint(index_dir),
-            )
-        yield heading, terms
 
 
 def refresh_terms(db: sqlite3.Connection, path: Path) -> None:

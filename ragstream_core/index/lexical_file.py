@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ragstream_core.text.bm25 import I32, I64
+    from ragstream_core.text.bm25_merge import MergedLists
 
 ARRAYS = {
     "term_ids": "<i8", "offsets": "<i8", "rows": "<i4", "counts": "<i4", "lengths": "<i4",
@@ -86,6 +87,52 @@ def written(
     Raises:
         OSError: Disk full.
     """
+    with _beside(path) as (temporary, rows, counts):
+        lists = _spilled(blobs, rows, counts)
+        write_blocks(temporary, array_file.stream(stamp, _arrays(lists, rows, counts)))
+        yield temporary
+
+
+def write_merged(path: Path, stamp: Mapping[str, str], lists: MergedLists) -> None:
+    """Put merged term arrays under a path; as `write` of the rows that they are of.
+
+    Raises:
+        OSError: Disk full; the old file is untouched.
+    """
+    with _beside(path) as (temporary, rows, counts):
+        write_blocks(temporary, array_file.stream(stamp, _merged(lists, rows, counts)))
+        rename_file(temporary, path)
+        sync_dir(path.parent)
+
+
+def holds(path: Path, stamp: Mapping[str, str], lists: MergedLists) -> bool:
+    """Return whether a file holds merged term arrays, number by number.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged, or says something else of itself.
+    """
+    found = mapped(path, stamp)
+    sizes, term, row = np.diff(found.offsets), 0, 0
+    for block in lists.blocks():
+        terms = slice(term, term + len(block.term_ids))
+        rows = slice(row, row + len(block.rows))
+        pairs = (
+            (found.term_ids[terms], block.term_ids),
+            (sizes[terms], block.sizes),
+            (found.rows[rows], block.rows),
+            (found.counts[rows], block.counts),
+        )
+        if not all(np.array_equal(mine, its) for mine, its in pairs):
+            return False
+        term, row = terms.stop, rows.stop
+    ends = (term, row) == (len(found.term_ids), len(found.rows))
+    return ends and np.array_equal(found.lengths, lists.lengths)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[tuple[Path, BinaryIO, BinaryIO]]:
+    """Yield the name of a file to write beside a path, and two part files; all of them go."""
     make_private_dir(path.parent)
     temporary = path.with_name(f".{path.name}.new.tmp")  # the lock is held: one writer
     try:
@@ -93,14 +140,12 @@ def written(
             tempfile.TemporaryFile(dir=path.parent) as rows,
             tempfile.TemporaryFile(dir=path.parent) as counts,
         ):
-            lists = _spilled(blobs, rows, counts)
-            write_blocks(temporary, array_file.stream(stamp, _arrays(lists, rows, counts)))
-        yield temporary
+            yield temporary, rows, counts
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def mapped(path: Path, stamp: Mapping[str, str]) -> LexicalArrays:
+def mapped(path: Path, stamp: Mapping[str, object]) -> LexicalArrays:
     """Return the term arrays in a file, checked; its pages are read when they are needed.
 
     Raises:
@@ -158,6 +203,28 @@ def _arrays(
     yield "rows", _joined(lists, ends, rows)
     yield "counts", _joined(lists, ends, counts)
     yield "lengths", [lists.lengths.astype("<i4").tobytes()]
+
+
+def _merged(
+    lists: MergedLists, rows: BinaryIO, counts: BinaryIO
+) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Yield the arrays of the file in its order; the lists wait in the part files for theirs."""
+    terms, sizes = [], [np.zeros(1, dtype="<i8")]
+    for block in lists.blocks():
+        rows.write(block.rows.astype("<i4").tobytes())
+        counts.write(block.counts.astype("<i4").tobytes())
+        terms.append(block.term_ids.tobytes())
+        sizes.append(block.sizes)
+    yield "term_ids", terms
+    yield "offsets", [np.cumsum(np.concatenate(sizes)).astype("<i8").tobytes()]
+    yield "rows", _bytes_of(rows)
+    yield "counts", _bytes_of(counts)
+    yield "lengths", [lists.lengths.astype("<i4").tobytes()]
+
+
+def _bytes_of(part: BinaryIO) -> Iterator[bytes]:
+    part.seek(0)
+    return iter(lambda: part.read(_POSTINGS), b"")
 
 
 def _joined(lists: _Lists, ends: I64, parts: BinaryIO) -> Iterator[bytes]:

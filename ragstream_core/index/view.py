@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError, RunCommand
-from ragstream_core.index import catalog_read, derived, generation_rows
+from ragstream_core.index import catalog_read, generation_rows, lexical
 from ragstream_core.index.generation_rows import GenerationRows, load_chunks, load_rows
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ragstream_core.index.rows import Generation
     from ragstream_core.records import Chunk
-    from ragstream_core.text.bm25 import LexicalArrays
+    from ragstream_core.text.bm25 import PostingLists
 
 CACHED_VIEWS = 8
 CACHED_CHUNKS = 2_048
@@ -71,11 +71,11 @@ class CatalogView:
         self.loaded, self.sealed = loaded, sealed
         self.generation, self.digest, self.embed_fp = pinned.n, pinned.digest, pinned.embed_fp
         self.chunk_ids, self.paths, self.vectors = loaded.chunk_ids, loaded.paths, loaded.vectors
-        self._lexical: LexicalArrays | None = None
+        self._lexical: PostingLists | None = None
         self._texts: OrderedDict[str, Chunk] = OrderedDict()
 
     @property
-    def lexical(self) -> LexicalArrays:
+    def lexical(self) -> PostingLists:
         """Term arrays of the rows; loaded at first use.
 
         Raises:
@@ -85,7 +85,7 @@ class CatalogView:
         """
         if self._lexical is None:
             with reading(self.index_dir) as db:
-                arrays = derived.load_lexical(db, self.index_dir, self.pinned)
+                arrays = lexical.load(db, self.index_dir, self.pinned)
             if len(arrays.lengths) != len(self.chunk_ids):
                 raise _gone(self.project, self.generation)
             self._lexical = arrays

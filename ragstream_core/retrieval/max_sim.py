@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.retrieval.scoring import DIGITS, coherence, log_avg_exp, telling
-from ragstream_core.text.bm25 import LexicalArrays, idf
+from ragstream_core.text.bm25 import PostingLists, idf
 from ragstream_core.text.terms import located_terms, term_id
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Rarity:
         offsets: Cuts a text into the tokens of the model.
     """
 
-    indexes: Callable[[], Sequence[LexicalArrays]]
+    indexes: Callable[[], Sequence[PostingLists]]
     offsets: TokenOffsets
 
     def weights(self, text: str) -> F64:

@@ -19,7 +19,7 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
-from ragstream_core.index import catalog_read, derived
+from ragstream_core.index import catalog_read, derived, lexical
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.pulled import PULLED_NAME, PulledMark, is_pulled, read_mark, write_mark
 from ragstream_core.index.schema import CATALOG_NAME, reading
@@ -197,6 +197,7 @@ def _pull(
                 if progress is not None:
                     progress("blocks", done, total)
         now = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
+        lexical.lend(index_dir, staging)
         _derive(staging)
         write_mark(staging, PulledMark(depot.url, now, said))
         _require_free(workspace, name, depot.url)  # an ingest may have begun meanwhile

@@ -11,6 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,33 @@ BLOCK_LISTS = 65_536
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
+
+
+class PostingLists(Protocol):
+    """What BM25 asks of the term arrays of a set of rows, which may be in several parts."""
+
+    @property
+    def lengths(self) -> I32:
+        """Number of terms of each row, shape (rows,)."""
+        ...
+
+    @property
+    def parts(self) -> Sequence[LexicalArrays]:
+        """The arrays that hold the rows, and perhaps others."""
+        ...
+
+    @property
+    def places(self) -> I64 | None:
+        """Number of each row among those of all parts, one part after the other; None: the same."""
+        ...
+
+    def frequency(self, term: int) -> int:
+        """Return how many rows hold a term."""
+        ...
+
+    def packed(self) -> bytes:
+        """Serialise: equal rows give equal bytes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +74,20 @@ class LexicalArrays:
     rows: I32
     counts: I32
     lengths: I32
+
+    @property
+    def parts(self) -> Sequence[LexicalArrays]:
+        """These arrays alone."""
+        return (self,)
+
+    @property
+    def places(self) -> None:
+        """The rows are where their numbers say."""
+        return
+
+    def frequency(self, term: int) -> int:
+        """Return how many rows hold a term."""
+        return len(self.postings(term)[0])
 
     def postings(self, term: int) -> tuple[I32, I32]:
         """Return the rows that hold a term and how often; both empty if it is unknown."""
@@ -172,9 +214,9 @@ def repeated(times: int, k3: float = K3) -> float:
     return times * (k3 + 1) / (times + k3)
 
 
-def idf(indexes: Sequence[LexicalArrays], term: int) -> float:
+def idf(indexes: Sequence[PostingLists], term: int) -> float:
     """Return how rare a term is in the rows of several indexes, > 0; most for an unknown one."""
-    held = sum(len(index.postings(term)[0]) for index in indexes)
+    held = sum(index.frequency(term) for index in indexes)
     return _idf(held, sum(len(index.lengths) for index in indexes))
 
 
@@ -194,19 +236,19 @@ class Bm25:
         k3: How late repeating a term saturates, ≥ 0; 0: terms count once.
     """
 
-    def __init__(self, indexes: Sequence[LexicalArrays], k3: float = K3) -> None:
+    def __init__(self, indexes: Sequence[PostingLists], k3: float = K3) -> None:
         self._indexes = indexes
         self._k3 = k3
-        self._starts = np.cumsum([0, *(len(index.lengths) for index in indexes)])
+        self._parts = [part for index in indexes for part in index.parts]
+        self._starts = np.cumsum([0, *(len(part.lengths) for part in self._parts)])
+        self._places = _places(indexes)
         lengths = np.concatenate([index.lengths for index in indexes])
+        self._total = len(lengths)
         words_total = int(lengths.sum(dtype=np.int64))
         average = words_total / self._total if words_total else 1.0
+        lengths = np.concatenate([part.lengths for part in self._parts])
         self._norms = K1 * (1 - B + B * lengths / average)
         self._weights: dict[int, tuple[npt.NDArray[np.int64], F64]] = {}
-
-    @property
-    def _total(self) -> int:
-        return int(self._starts[-1])
 
     def scores(self, query: Sequence[str]) -> F64:
         """Score every row.
@@ -217,7 +259,7 @@ class Bm25:
         Returns:
             Shape (rows of all indexes one after the other,), float64, ≥ 0, rounded to 6 digits.
         """
-        scores = np.zeros(self._total)
+        scores = np.zeros(len(self._norms))
         for term, times in sorted(Counter(map(term_id, query)).items()):
             if term not in self._weights:
                 self._weights[term] = self._weigh(term)
@@ -225,21 +267,36 @@ class Bm25:
             if times > 1:
                 weights = repeated(times, self._k3) * weights
             np.add.at(scores, rows, weights)
+        if self._places is not None:
+            scores = scores[self._places]
         return np.round(scores, 6, out=scores)
 
     def _weigh(self, term: int) -> tuple[npt.NDArray[np.int64], F64]:
-        """Return the rows that hold a term, and what it adds to each."""
-        lists = [index.postings(term) for index in self._indexes]
+        """Return the rows of the parts that hold a term, and what it adds to each."""
+        lists = [part.postings(term) for part in self._parts]
+        held = sum(index.frequency(term) for index in self._indexes)
         starts = zip(lists, self._starts[:-1], strict=True)
         rows = np.concatenate([rows + start for (rows, _), start in starts])
         counts = np.concatenate([counts for _, counts in lists], dtype=np.float64)
-        weights = _idf(len(rows), self._total) * counts
+        weights = _idf(held, self._total) * counts
         weights *= K1 + 1
         weights /= counts + self._norms[rows]
         return rows, weights
 
 
-def bm25_scores(indexes: Sequence[LexicalArrays], query: Sequence[str]) -> list[F64]:
+def _places(indexes: Sequence[PostingLists]) -> I64 | None:
+    """Return the number of each row among those of all parts; None if all are the same."""
+    if all(index.places is None for index in indexes):
+        return None
+    found, start = [], 0
+    for index in indexes:
+        places = index.places
+        found.append(start + (np.arange(len(index.lengths)) if places is None else places))
+        start += sum(len(part.lengths) for part in index.parts)
+    return np.concatenate(found)
+
+
+def bm25_scores(indexes: Sequence[PostingLists], query: Sequence[str]) -> list[F64]:
     """Score every row of several indexes for one query; as `Bm25`, one array an index."""
     ends = np.cumsum([len(index.lengths) for index in indexes])
     return np.split(Bm25(indexes).scores(query), ends[:-1])

@@ -23,10 +23,13 @@ import pytest
 import ragstream_core.index.repair
 import ragstream_core.index.vectors  # noqa: F401  # imported before the fork
 from ragstream_core.errors import ProjectLocked, RagstreamError
+from ragstream_core.index import lexical
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.retention import leftovers
+from ragstream_core.index.schema import reading
 from ragstream_core.index.verify import Part, verify_data
 from ragstream_core.index.view import forget_views
+from ragstream_core.text.bm25 import build_lexical
 from tests.conftest import IngestBench
 from tests.lengths import FULL
 
@@ -271,6 +274,7 @@ def require_old_or_new(bench, ground, tally):
     tally.old += view.digest == ground.old
     tally.new += view.digest != ground.old
     require_own_vectors(bench, view)
+    require_own_terms(bench, view)
 
 
 def _has_generation(bench):
@@ -290,6 +294,13 @@ def require_own_vectors(bench, view):
     assert wanted.tobytes() == view.vectors.tobytes()
 
 
+def require_own_terms(bench, view):
+    """The term arrays are those of the live rows, built at once."""
+    with reading(bench.index) as db:
+        built = build_lexical(lexical.terms_of(db, bench.index, view.generation))
+    assert view.lexical.packed() == built.packed()
+
+
 def require_healed(bench, digest, **settings):
     """The next run completes: from-scratch digest, nothing missing, orphaned or left over."""
     bench.run(**settings)
@@ -298,7 +309,7 @@ def require_healed(bench, digest, **settings):
     view = bench.view()
     assert view.digest == digest
     require_own_vectors(bench, view)
-    assert bench.view().lexical is not None
+    require_own_terms(bench, view)
     with open_catalog(bench.index) as catalog:
         assert leftovers(catalog.db, bench.index) == []
         assert orphans(catalog.db) == (0, 0, 0)

@@ -9,6 +9,7 @@ import random
 import pytest
 
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index import lexical
 from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.repair import repair_derived
 from ragstream_core.index.verify import Part, verify_data
@@ -18,12 +19,16 @@ from tests.lengths import by_length
 FLIPS = by_length(10, 30, 1000)
 REBUILDS = by_length(2, 3, 40)
 ROWS = str(ROWS_FILE)
-DERIVED = ("lexical-latest/arrays.bin", "file_manifest.json", ROWS)
+DERIVED = (
+    "lexical-latest/arrays.bin", "lexical-latest/changes.bin", "file_manifest.json", ROWS,
+)  # fmt: skip
 
 
 @pytest.fixture
-def filled(bench):
+def filled(bench, monkeypatch):
     """Two generations of 25 files, one of them long; the rows of the newest are kept."""
+    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(lexical, "MOST_CHANGED", 1.0)
     for n in range(25):
         bench.write(f"{n}.md", f"# Heading {n}\n\nbody words number {n}")
     bench.write("long.md", "\n\n".join(f"paragraph {n} of the long one " * 9 for n in range(40)))
@@ -119,7 +124,8 @@ def test_a_rebuild_repairs_any_flip_and_uses_again_what_survived(filled, name, r
 @pytest.mark.parametrize("name", ["catalog.sqlite", "vectors", *DERIVED])
 def test_every_cut_is_found_or_repaired(filled, name):
     path = filled.vector_file() if name == "vectors" else filled.index / name
-    intact, sound = path.read_bytes(), answers(filled)
+    files = {p: p.read_bytes() for p in filled.index.rglob("*") if p.is_file()}
+    intact, sound = files[path], answers(filled)
     rng = random.Random(f"cut {name}")
     for n in range(by_length(5, 12, 100)):
         path.write_bytes(intact[: rng.randrange(len(intact)) if n else 0])
@@ -128,5 +134,5 @@ def test_every_cut_is_found_or_repaired(filled, name):
             # damaged rows are passed over, then replaced
             assert repair_derived(filled.index) or name == ROWS
             assert answers(filled) == sound and name in DERIVED
-        path.write_bytes(intact)
+        restored(filled, files)
     assert answers(filled) == sound

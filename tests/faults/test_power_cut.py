@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.index import compaction
+from ragstream_core.index import compaction, lexical
 from ragstream_core.ingestion import staging
 from tests.conftest import IngestBench
 from tests.faults.harness import (
@@ -39,6 +39,8 @@ def recorded(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
         patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(lexical, "WHOLE_BELOW", 1)
+        patch.setattr(lexical, "MOST_CHANGED", 1.0)
         ground = Ground(
             tmp_path_factory.mktemp("power"), three_generations, everything_changes,
             delete_replaced=True,

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.index import compaction
+from ragstream_core.index import compaction, lexical
 from ragstream_core.ingestion import staging
 from tests.faults.harness import (
     CALLS,
@@ -54,6 +54,13 @@ def three_generations(bench):
     bench.run()
 
 
+def four_generations(bench):
+    """As three; what changed since the first is so much that another change merges it."""
+    three_generations(bench)
+    bench.write("d0/8.md", "second version")
+    bench.run()
+
+
 def everything_changes(bench):
     """New, changed, renamed, touched and deleted files; old rows go and vectors are compacted."""
     rng = random.Random(6)
@@ -71,6 +78,7 @@ GROUNDS = {
     "delta, old rows dropped": (
         three_generations, everything_changes, {"delete_replaced": True},
     ),
+    "delta, term arrays merged": (four_generations, everything_changes, {}),
 }  # fmt: skip
 
 
@@ -80,6 +88,8 @@ def ground(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
         patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(lexical, "WHOLE_BELOW", 1)
+        patch.setattr(lexical, "MOST_CHANGED", 1.0)
         made = Ground(tmp_path_factory.mktemp("sweep"), before, change, **settings)
         made.turn = sorted(GROUNDS).index(request.param)
         yield made

@@ -1,9 +1,13 @@
 """Whatever the history of a folder, its index is that of the folder as it stands."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.index import lexical
+from ragstream_core.index.schema import reading
 from ragstream_core.records.identity import multiset_sum
+from ragstream_core.text.bm25 import build_lexical
 
 NAMES = st.sampled_from(["a.md", "b.md", "d/c.txt", "d/e.rst"])
 TEXTS = st.sampled_from(
@@ -33,9 +37,19 @@ def apply(bench, step, now):
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=1, max_size=4))
-def test_any_history_ends_in_the_index_of_a_rebuild(make_bench, rounds):
-    bench = make_bench()
+@given(
+    rounds=st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=1, max_size=4),
+    most_changed=st.sampled_from([0.0, 1.0, 9.0]),
+    below=st.sampled_from([1, lexical.WHOLE_BELOW]),
+)
+def test_any_history_ends_in_the_index_of_a_rebuild(make_bench, rounds, most_changed, below):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexical, "MOST_CHANGED", most_changed)
+        patch.setattr(lexical, "WHOLE_BELOW", below)
+        end_in_the_index_of_a_rebuild(make_bench(), rounds)
+
+
+def end_in_the_index_of_a_rebuild(bench, rounds):
     known: set[str] = set()
     previous = None
     for n, steps in enumerate(rounds):
@@ -49,6 +63,9 @@ def test_any_history_ends_in_the_index_of_a_rebuild(make_bench, rounds):
         assert stats.chunks["embedded"] == len(texts - known)
         assert stats.chunks["live"] == len(view.chunk_ids)
         assert stats.committed == (view.digest != previous)
+        with reading(bench.index) as db:
+            built = build_lexical(lexical.terms_of(db, bench.index, view.generation))
+        assert view.lexical.packed() == built.packed()
         known |= texts
         previous = view.digest
     assert bench.health() == []

@@ -1,7 +1,8 @@
 import json
 import zlib
 
-from ragstream_core.index.derived import LEXICAL_FILE, MANIFEST_NAME, is_published, manifest
+from ragstream_core.index.derived import MANIFEST_NAME, is_published, manifest
+from ragstream_core.index.lexical import LEXICAL_FILE
 from ragstream_core.index.rows import FileEntry
 from ragstream_core.text.bm25 import LEXICAL_VERSION
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from ragstream_core.errors import OperationFailed, Refused, UsageError
-from ragstream_core.index import erase
+from ragstream_core.index import erase, lexical
 from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
@@ -18,7 +18,9 @@ from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import FileSubject, forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
+from ragstream_core.text.bm25 import LexicalArrays
 from ragstream_core.text.fingerprints import LEAST, RUN, TextFingerprints, common, reduce
+from ragstream_core.text.terms import term_id
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.text_copies import CopyEraser
 from tests.copies import holders
@@ -87,6 +89,28 @@ def scatter(space):
     token.mkdir()
     (space.index_dir("demo") / "catalog.sqlite.damaged-1").write_bytes(SECRET.encode())
     return key, other
+
+
+def test_no_term_of_it_is_left_in_the_arrays_of_rows_that_ended_or_came(space, monkeypatch):
+    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(lexical, "MOST_CHANGED", 9.0)
+    word, docs = term_id("marzipan").to_bytes(8, "little", signed=True), docs_of(space)
+    files = [
+        space.index_dir("demo") / name for name in (lexical.LEXICAL_FILE, lexical.CHANGES_FILE)
+    ]
+    (docs / "other.md").write_text(SECRET.replace("Vault", "Cellar"))
+    (docs / "secret.md").unlink()
+    ingest_project(space, "demo")  # a row that ended in the one file, a row that came in the other
+    assert all(word in path.read_bytes() for path in files)
+    forget(space, "demo", "secret.md")
+    assert [path.exists() for path in files] == [True, False]
+    (docs / "other.md").unlink()
+    ingest_project(space, "demo")
+    assert files[1].exists() and word in files[0].read_bytes()
+    forget(space, "demo", "other.md")
+    assert not files[1].exists() and word not in files[0].read_bytes()
+    forget_views()
+    assert isinstance(open_view(space.index_dir("demo")).lexical, LexicalArrays)
 
 
 def test_nothing_of_it_is_left_anywhere(space):

@@ -20,6 +20,7 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
+from ragstream_core.index import lexical
 from ragstream_core.index.lock import project_lock, rebuild_hint, update_hint
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
@@ -115,6 +116,26 @@ def test_only_what_changed_travels_and_what_is_up_to_date_stays(reader, place, t
     assert (done.fetched, done.fetched_bytes) == (sent.sent, sent.sent_bytes)
     assert 0 < done.fetched_bytes < done.bytes / 2
     assert search(reader, "freed by the kernel", ("demo",), k=3).hits[0].source == "more.md"
+
+
+def test_the_term_arrays_of_a_pulled_index_are_made_of_those_before(
+    reader, place, tmp_path, monkeypatch
+):
+    docs = {f"{n}.md": f"# Part {n}\n\nSentence {n} of its own." for n in range(60)}
+    writer = ingested_workspace(tmp_path / "large", docs=docs)
+    publish(writer, "demo", place)
+    pull(reader, place)
+    whole, asked = lexical.terms_of, []
+    monkeypatch.setattr(lexical, "terms_of", lambda *args: asked.append(args) or whole(*args))
+    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
+    for n in range(3):
+        changed(writer, f"# More\n\nThe lock of a project is freed {n} times.\n")
+        publish(writer, "demo", place)
+        pull(reader, place)
+        assert (reader.index_dir("demo") / lexical.CHANGES_FILE).exists()
+        words = [open_view(space.index_dir("demo")).lexical.packed() for space in (reader, writer)]
+        assert words[0] == words[1] and asked == []
+    assert verify_project(reader, "demo").findings == []
 
 
 def test_an_index_that_is_pulled_is_read_and_never_written(writer, reader, place):

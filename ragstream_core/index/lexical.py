@@ -1,0 +1,257 @@
+"""The published term arrays: one file of all rows, and a small one of what changed since.
+
+An ingest writes what changed since the file of all rows, until that is a sixteenth of it; then both
+are merged. A reader takes the two as one. Both are derived: what is damaged or of another
+generation is built from the catalog.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.index.lock import rebuild_hint
+from ragstream_core.index.schema import CATALOG_NAME, LIVE
+from ragstream_core.platform import array_file
+from ragstream_core.platform.files import make_private_dir, remove_path, rename_file, sync_dir
+
+if TYPE_CHECKING:
+    from ragstream_core.index.lexical_changes import Delta
+    from ragstream_core.index.rows import Generation
+    from ragstream_core.text.bm25 import LexicalArrays, PostingLists
+    from ragstream_core.text.bm25_merge import MergedLists
+
+LEXICAL_FILE = Path("lexical-latest", "arrays.bin")
+CHANGES_FILE = Path("lexical-latest", "changes.bin")
+WHOLE_BELOW = 4_096
+"""A file of fewer rows is written anew by every change: that takes a tenth of a second."""
+MOST_CHANGED = 1 / 16
+"""Share of the rows of the file that may have ended or come before both are merged."""
+_OF = ("digest", "lexical", "crc32")
+"""What changes name the file by that they are of."""
+_TERMS = "c.heading_terms, c.heading_crc, t.terms, t.terms_crc"
+_ALL = (
+    f"SELECT {_TERMS} FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
+    f"WHERE {LIVE} ORDER BY c.chunk_id"
+)
+_ENDED = "SELECT DISTINCT chunk_id FROM chunks WHERE to_gen > :p AND from_gen <= :p ORDER BY 1"
+_NEW_CHUNKS = (
+    "FROM files f CROSS JOIN chunks c ON c.path = f.path AND c.to_gen IS NULL "
+    "AND c.from_gen = f.from_gen {} WHERE f.from_gen > :p AND f.to_gen IS NULL ORDER BY c.chunk_id"
+)
+_CAME = "SELECT c.chunk_id " + _NEW_CHUNKS.format("")
+_CAME_TERMS = f"SELECT {_TERMS} " + _NEW_CHUNKS.format(
+    "LEFT JOIN texts t ON t.text_hash = c.text_hash"
+)
+
+
+def is_published(index_dir: Path, made_for: Generation) -> bool:
+    """Return whether the files are those of a generation; reads no more than their stamps."""
+    return _is_of(index_dir, {"digest": made_for.digest})
+
+
+def _is_of(index_dir: Path, stamp: dict[str, str]) -> bool:
+    path = index_dir / LEXICAL_FILE
+    if array_file.says(path, stamp):
+        return True
+    told = array_file.told(index_dir / CHANGES_FILE)
+    return told.items() >= stamp.items() and array_file.says(path, _file_of(told))
+
+
+def _file_of(told: dict[str, Any]) -> dict[str, object]:
+    """Return the stamp of the file that changes are of; it holds the crc of its arrays."""
+    return {name: told.get(f"of_{name}") for name in _OF}
+
+
+def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> PostingLists:
+    """Return the term arrays of a generation, rows by chunk id: the published ones if they are its.
+
+    Raises:
+        IntegrityError: The catalog's terms are damaged.
+    """
+    from ragstream_core.text.bm25 import build_lexical
+
+    try:
+        return _published(index_dir, _stamp(wanted))
+    except (OSError, ValueError):  # derived: missing or damaged arrays are built again
+        return build_lexical(terms_of(db, index_dir, wanted.n))
+
+
+def _published(index_dir: Path, stamp: dict[str, str]) -> LexicalArrays | MergedLists:
+    """Return the published arrays if they are those of a stamp.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: One is damaged, or they are not.
+    """
+    from ragstream_core.index import lexical_changes, lexical_file
+
+    path, beside = index_dir / LEXICAL_FILE, index_dir / CHANGES_FILE
+    if array_file.says(path, stamp) or not beside.exists():
+        return lexical_file.mapped(path, stamp)
+    changes = lexical_changes.read(beside, stamp)
+    return changes.merged(lexical_file.mapped(path, _file_of(array_file.told(beside))))
+
+
+def publish(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
+    """Bring the files up to the newest generation.
+
+    Raises:
+        IntegrityError: The catalog's terms are damaged.
+        OSError: Disk full; the old files are untouched.
+    """
+    if not _is_of(index_dir, _stamp(newest)) and not _publish_changes(db, index_dir, newest):
+        _write_whole(db, index_dir, newest)
+    if array_file.says(index_dir / LEXICAL_FILE, _stamp(newest)):
+        _drop_changes(index_dir)
+
+
+def publish_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> list[str]:
+    """Build all arrays, keep them as one file, and name the files that held something else.
+
+    Nothing of a row that ended is left on the disk.
+
+    Raises:
+        IntegrityError: The catalog's terms are damaged.
+        OSError: Disk full; the old files are untouched.
+    """
+    import filecmp
+
+    from ragstream_core.index import lexical_file
+
+    path, stamp = index_dir / LEXICAL_FILE, _stamp(newest)
+    blobs = terms_of(db, index_dir, newest.n)
+    with lexical_file.written(path, stamp, blobs) as made:
+        same = path.is_file() and filecmp.cmp(made, path, shallow=False)
+        sound = same or _holds(index_dir, made, stamp)
+        if not same:
+            rename_file(made, path)
+            sync_dir(path.parent)
+    _drop_changes(index_dir)
+    return [] if sound else [str(LEXICAL_FILE)]
+
+
+def _holds(index_dir: Path, made: Path, stamp: dict[str, str]) -> bool:
+    """Return whether both published files together hold what a whole file does."""
+    from ragstream_core.index import lexical_file
+    from ragstream_core.text.bm25_merge import MergedLists
+
+    try:
+        found = _published(index_dir, stamp)
+        return isinstance(found, MergedLists) and lexical_file.holds(made, stamp, found)
+    except (OSError, ValueError):
+        return False
+
+
+def _write_whole(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
+    from ragstream_core.index import lexical_file
+
+    blobs = terms_of(db, index_dir, newest.n)
+    lexical_file.write(index_dir / LEXICAL_FILE, _stamp(newest), blobs)
+
+
+def lend(index_dir: Path, to: Path) -> None:
+    """Let another folder begin with these files: only what differs is then written there.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        to: An index of the same project, as yet without term arrays, on the same disk.
+    """
+    for name in (LEXICAL_FILE, CHANGES_FILE):
+        with contextlib.suppress(OSError):  # none as yet, or no hard links: they are built
+            make_private_dir((to / name).parent)
+            (to / name).hardlink_to(index_dir / name)
+
+
+def _drop_changes(index_dir: Path) -> None:
+    path = index_dir / CHANGES_FILE
+    if path.exists():
+        remove_path(path)
+        sync_dir(path.parent)
+
+
+def _publish_changes(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> bool:
+    """Write what changed since the file of all rows, or merge it; False if neither can be done."""
+    from ragstream_core.index import lexical_changes, lexical_file
+
+    path, beside, stamp = index_dir / LEXICAL_FILE, index_dir / CHANGES_FILE, _stamp(newest)
+    told, since = array_file.told(path), array_file.told(beside)
+    of = {f"of_{name}": told.get(name) for name in _OF}
+    changed = since.items() >= of.items()
+    rows = _rows(told)
+    delta = _delta(db, (since if changed else told).get("digest", ""))
+    most = rows * MOST_CHANGED
+    if told.get("lexical") != stamp["lexical"] or delta is None or len(delta) > most:
+        return False
+    try:
+        old = lexical_file.mapped(path, _file_of(of))
+        before = lexical_changes.read(beside, of) if changed else lexical_changes.none()
+        blobs = list(_terms(db, index_dir, _CAME_TERMS, p=delta.since))
+        changes = lexical_changes.extended(db, before, delta, blobs, file_rows=rows)
+    except (OSError, ValueError):  # damaged: written anew as a whole
+        return False
+    if rows - len(changes.ended) + len(changes.names) != newest.counts.get("chunks"):
+        return False
+    if len(changes) > most:
+        lexical_file.write_merged(path, stamp, changes.merged(old))
+    else:
+        lexical_changes.write(beside, {**stamp, **of}, changes)
+    return True
+
+
+def _rows(told: dict[str, Any]) -> int:
+    """Return how many rows a file of all rows has; 0 if it is written anew by every change."""
+    rows = told["arrays"]["lengths"][1] // 4 if told else 0
+    return rows if rows >= WHOLE_BELOW else 0
+
+
+def _delta(db: sqlite3.Connection, digest: str) -> Delta | None:
+    """Return what ended and came since the last generation of a digest; None if it is gone."""
+    from ragstream_core.index.lexical_changes import Delta
+
+    query = "SELECT max(n) FROM generations WHERE digest = ?"
+    (since,) = db.execute(query, (digest,)).fetchone()
+    if since is None:
+        return None
+    ended, came = (
+        [str(name) for (name,) in db.execute(query, {"p": since})] for query in (_ENDED, _CAME)
+    )
+    return Delta(since, ended, came)
+
+
+def _stamp(made_for: Generation) -> dict[str, str]:
+    from ragstream_core.text.bm25 import LEXICAL_VERSION
+
+    return {"digest": made_for.digest, "lexical": LEXICAL_VERSION}
+
+
+def terms_of(db: sqlite3.Connection, index_dir: Path, n: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the terms of the rows of a generation, by chunk id.
+
+    Raises:
+        IntegrityError: They are damaged.
+    """
+    return _terms(db, index_dir, _ALL, n=n)
+
+
+def _terms(
+    db: sqlite3.Connection, index_dir: Path, query: str, **at: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the terms of the rows of a query, checked.
+
+    Raises:
+        IntegrityError: They are damaged.
+    """
+    for heading, heading_crc, terms, terms_crc in db.execute(query, at):
+        whole = isinstance(terms, bytes) and isinstance(heading, bytes)
+        if not (whole and zlib.crc32(heading) == heading_crc and zlib.crc32(terms) == terms_crc):
+            raise IntegrityError(
+                f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
+                hint=rebuild_hint(index_dir),
+            )
+        yield heading, terms
