@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from ragstream_core.platform.locks import process_start
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
-    from dagster import AssetMaterialization, DagsterInstance
+    from dagster import AssetMaterialization, DagsterInstance, RunRecord
 
     from ragstream_core.index.rows import Generation
 
@@ -21,6 +22,8 @@ HOST_TAG = ".dagster/ragstream_host"
 _BEFORE = {PID_TAG: "ragstream/pid", START_TAG: "ragstream/pid_start", HOST_TAG: "ragstream/host"}
 """Their names of before, which older runs still have."""
 SCANNED_RUNS = 100
+NAMING_S = 120.0
+"""How long a run that is repeated in Dagster's pages may have begun before it names its process."""
 INDEX_KEY = ("documents", "index")
 
 
@@ -38,7 +41,7 @@ def mark_stale_runs(instance: "DagsterInstance") -> list[str]:
     """Fail the unfinished runs whose process is gone; return their ids.
 
     Runs of another host, or of a process whose start time is unknown, are left alone; so are runs
-    that are being launched, which may still carry the names of a run before them.
+    that are being launched or have just begun, if they carry the names of the run that they repeat.
     """
     from dagster import DagsterRunStatus, RunsFilter
 
@@ -47,11 +50,16 @@ def mark_stale_runs(instance: "DagsterInstance") -> list[str]:
         DagsterRunStatus.STARTED,
         DagsterRunStatus.CANCELING,
     ]
-    runs = instance.get_runs(RunsFilter(statuses=unfinished), limit=SCANNED_RUNS)
-    stale = [run for run in runs if _gone(run.tags)]
-    for run in stale:
-        instance.report_run_failed(run, "The process that made this run is gone.")
-    return [run.run_id for run in stale]
+    stale: list[str] = []
+    for run in instance.get_runs(RunsFilter(statuses=unfinished), limit=SCANNED_RUNS):
+        record = instance.get_run_record_by_id(run.run_id) if _gone(run.tags) else None
+        # read again: a process that ended well has said so before it went
+        if record is None or record.dagster_run.status not in unfinished:
+            continue
+        if _gone(record.dagster_run.tags) and not _just_begun(instance, record):
+            instance.report_run_failed(run, "The process that made this run is gone.")
+            stale.append(run.run_id)
+    return stale
 
 
 def tidy(instance: "DagsterInstance", workspace: Workspace, project: str) -> None:
@@ -109,8 +117,21 @@ def _materialization(project: str, generation: "Generation") -> "AssetMaterializ
     )
 
 
+def _just_begun(instance: "DagsterInstance", record: "RunRecord") -> bool:
+    """Whether a run that began lately carries the names of the run that it repeats."""
+    if time.time() - (record.start_time or 0.0) > NAMING_S:
+        return False
+    run = record.dagster_run
+    parent = instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
+    return parent is not None and _names(parent.tags) == _names(run.tags)
+
+
+def _names(tags: Mapping[str, str]) -> list[str]:
+    return [tags.get(name, tags.get(_BEFORE[name], "")) for name in _BEFORE]
+
+
 def _gone(tags: Mapping[str, str]) -> bool:
-    pid, start, host = (tags.get(name, tags.get(_BEFORE[name], "")) for name in _BEFORE)
+    pid, start, host = _names(tags)
     if host != socket.gethostname() or start in ("", "unknown") or not pid.isdigit():
         return False
     return process_start(int(pid)) != start

@@ -17,9 +17,14 @@ NAMES = {
 VISIBLE = """query($id: ID!) { runOrError(runId: $id) { ... on Run { tags { key } } } }"""
 
 
-def _open_run(home, tags, status):
+def _open_run(home, tags, status, **given):
     job = defs.resolve_job_def("ingest_documents")
-    return home.create_run_for_job(job, tags=tags, status=status).run_id
+    return home.create_run_for_job(job, tags=tags, status=status, **given).run_id
+
+
+def _begins(home, run):
+    began = dg.DagsterEvent("PIPELINE_START", "ingest_documents")
+    home.report_dagster_event(began, run_id=run)
 
 
 @pytest.mark.parametrize("inherited", [{}, DEAD])
@@ -43,6 +48,30 @@ def test_the_sensor_closes_runs_of_dead_processes_alone(space, home):
         launching: Status.STARTING,
         nameless: Status.STARTED,
     }
+
+
+def test_a_repeated_run_that_has_just_begun_is_at_work(space, home, monkeypatch):
+    parent = _open_run(home, DEAD, Status.SUCCESS)
+    family = {"parent_run_id": parent, "root_run_id": parent}
+    repeated = _open_run(home, DEAD, Status.STARTING, **family)
+    alone = _open_run(home, DEAD, Status.STARTING)
+    for run in (repeated, alone):
+        _begins(home, run)
+    assert reconcile.mark_stale_runs(home) == [alone]
+    monkeypatch.setattr(reconcile, "NAMING_S", 0.0)
+    assert reconcile.mark_stale_runs(home) == [repeated]
+
+
+def test_a_run_that_ends_while_it_is_looked_at_has_ended_well(space, home, monkeypatch):
+    run = _open_run(home, DEAD, Status.STARTED)
+
+    def process_start(pid):
+        home.report_dagster_event(dg.DagsterEvent("PIPELINE_SUCCESS", "ingest_documents"), run)
+        return ""
+
+    monkeypatch.setattr(reconcile, "process_start", process_start)
+    assert reconcile.mark_stale_runs(home) == []
+    assert home.get_run_by_id(run).status is Status.SUCCESS
 
 
 def test_runs_with_the_names_of_before_are_still_known(space, home):
