@@ -50,7 +50,7 @@ class Database:
         url: As psycopg takes it. Never shown: it may hold a password.
         shown: The same for people: user, host, port and database.
         connect_s: Seconds a connection may take.
-        statement_s: Seconds a statement may take; 0: as long as it needs.
+        statement_s: Seconds a statement may take; 0: as long as it needs, while the server answers.
     """
 
     setting: str
