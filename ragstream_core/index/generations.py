@@ -73,6 +73,20 @@ def kept_generations(index_dir: Path) -> list[Generation]:
     return read(index_dir, catalog_read.generations)
 
 
+def is_as_it_was(index_dir: Path, generation: Generation) -> bool:
+    """Whether a generation holds what it held when it was read: erasing changes it.
+
+    What is derived from it asks this when it is written: an erasure that began later sees it there.
+
+    Raises:
+        RagstreamError: As `kept_generations`.
+    """
+    return any(
+        kept.n == generation.n and kept.digest == generation.digest
+        for kept in kept_generations(index_dir)
+    )
+
+
 def compare(index_dir: Path, before: int, after: int) -> GenerationDiff:
     """Compare two kept generations of a project.
 

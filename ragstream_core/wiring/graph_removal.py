@@ -29,11 +29,12 @@ def drop_graphs(workspace: Workspace, project: str) -> None:
         UnknownSetting: Its address is no longer set.
     """
     index_dir = workspace.index_dir(project)
-    if not pg_receipt.made_here(index_dir):
+    if not (index_dir / GRAPHS).is_dir():  # who makes a graph from now on sees what is erased
         return
     lock = FolderLock(index_dir / GRAPHS, f"pgvector's graph of {project}")
     with contextlib.closing(lock), lock.held(wait_s=BUILDING_S):
-        _drop(workspace, project, index_dir)
+        if pg_receipt.made_here(index_dir):
+            _drop(workspace, project, index_dir)
 
 
 def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:

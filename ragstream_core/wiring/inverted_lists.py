@@ -209,7 +209,7 @@ def keep_up(
         if progress is not None:
             progress("lists", 0, 0)
         with _noting(index_dir, view.pinned), _of_faiss():
-            done = _synced(index_dir, view, rebuild=rebuild, verify=verify)
+            view, done = _synced(index_dir, view, rebuild=rebuild, verify=verify)
             _measure(index_dir, view, done.file, chosen)
         return ListsOutcome(done.made, done.reason)
     except GenerationGone:
@@ -225,10 +225,19 @@ def _chunks(index_dir: Path) -> int:
     return found[-1].counts.get("chunks", 0) if found else 0
 
 
-def _synced(index_dir: Path, view: CatalogView, *, rebuild: bool, verify: bool) -> Synced:
+def _synced(
+    index_dir: Path, view: CatalogView, *, rebuild: bool, verify: bool
+) -> tuple[CatalogView, Synced]:
+    """Make the lists of a generation, and again if something of it was erased meanwhile."""
+    from ragstream_core.index.generations import is_as_it_was
+    from ragstream_core.index.view import open_view
     from ragstream_core.vector_stores.ivf_index import IvfIndex
 
-    return IvfIndex(index_dir).sync(view, rebuild=rebuild, verify=verify)
+    done = IvfIndex(index_dir).sync(view, rebuild=rebuild, verify=verify)
+    if is_as_it_was(index_dir, view.pinned):
+        return view, done
+    done.file.path.unlink(missing_ok=True)
+    return _synced(index_dir, open_view(index_dir), rebuild=rebuild, verify=verify)
 
 
 @contextlib.contextmanager

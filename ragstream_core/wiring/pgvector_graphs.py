@@ -215,12 +215,24 @@ def keep_up(
             return GraphOutcome(warning=_warning(failed.error))
         if progress is not None:
             progress("graph", 0, 0)
-        with _noting(index_dir, view.pinned):
-            return _Keeper(workspace, view).run(rebuild=rebuild, verify=verify)
+        with _noting(index_dir, view.pinned), _locked(index_dir):
+            # again: what was erased before the lock was ours must not come back
+            return _Keeper(workspace, open_view(index_dir)).run(rebuild=rebuild, verify=verify)
     except GenerationGone:
         return GraphOutcome()
     except RagstreamError as error:
         return GraphOutcome(warning=_warning(error))
+
+
+@contextlib.contextmanager
+def _locked(index_dir: Path) -> Iterator[None]:
+    """Hold the lock of a project's graph: `forget` drops a graph under it."""
+    folder = index_dir / GRAPHS
+    lock = FolderLock(folder, f"pgvector's graph of {label(index_dir)}")
+    with on_disk(folder), contextlib.closing(lock):
+        make_private_dir(folder)
+        with lock.held():
+            yield
 
 
 @contextlib.contextmanager
@@ -250,12 +262,10 @@ class _Keeper:
         self._chosen, self._database = _asked(workspace), database_of(workspace)
 
     def run(self, *, rebuild: bool, verify: bool) -> GraphOutcome:
-        folder = self._index_dir / GRAPHS
-        lock = FolderLock(folder, f"pgvector's graph of {label(self._index_dir)}")
-        with on_disk(folder), contextlib.closing(lock):
-            make_private_dir(folder)
-            with lock.held(), self._database.connect() as db, self._database.errors():
-                return self._kept_up(db, rebuild=rebuild, verify=verify)
+        if not len(self._view.chunk_ids):
+            return GraphOutcome()
+        with self._database.connect() as db, self._database.errors():
+            return self._kept_up(db, rebuild=rebuild, verify=verify)
 
     def _kept_up(self, db: Connection, *, rebuild: bool, verify: bool) -> GraphOutcome:
         from ragstream_core.vector_stores import pg_graph

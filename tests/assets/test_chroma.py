@@ -1,12 +1,16 @@
 """The Chroma collection as an asset: after the commit, checked, and no danger to an ingest."""
 
+import shutil
+
 import pytest
 
 from ragstream_assets.document_assets import EQUAL, KEY
 from ragstream_assets.recorder import recorder
+from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.vector_stores.chroma import publisher, seal
+from ragstream_core.vector_stores.chroma import collection, publisher, seal
 from ragstream_core.wiring import ingestion
+from ragstream_core.wiring.chroma_collections import compare, keep_up
 from tests.assets.executing import checked, execute, values_of
 
 
@@ -48,13 +52,30 @@ def test_the_job_makes_the_collection_and_the_check_compares_it(kept, home):
     assert collection_event(second)[0]["made"] == "unchanged"
 
 
+def test_what_is_forgotten_while_it_is_made_does_not_come_back(kept, monkeypatch, tmp_path):
+    ingest_project(kept, "demo")
+    sweep, gone, aside = collection.sweep, [], tmp_path / "aside"
+
+    def meanwhile(chroma_dir, folder):
+        if not gone:
+            shutil.copytree(chroma_dir, aside)
+            gone.append(forget(kept, "demo", "lock.md", delete=True))
+            shutil.copytree(aside, chroma_dir, dirs_exist_ok=True)  # published after the erasure
+        sweep(chroma_dir, folder)
+
+    monkeypatch.setattr(collection, "sweep", meanwhile)
+    done = keep_up(kept, "demo", rebuild=True)
+    assert (done.made, compare(kept, "demo")) == ("rebuilt", [])
+    there = (p for p in (kept.data_dir / "chroma_db").rglob("*") if p.is_file())
+    assert b"names the holder" not in b"".join(path.read_bytes() for path in there)
+    assert any(b"names the holder" in p.read_bytes() for p in aside.rglob("*") if p.is_file())
+
+
 def test_a_damaged_collection_fails_the_check_and_the_next_run_heals_it(kept, home):
     materialise(kept, home)
     chroma_dir = kept.data_dir / "chroma_db" / "demo"
     database = seal.current(chroma_dir) / seal.DATABASE
     database.write_bytes(database.read_bytes()[:-5000])
-    from ragstream_core.wiring.chroma_collections import compare
-
     (fault,) = compare(kept, "demo")
     assert "not what was sealed" in fault
     assert collection_event(materialise(kept, home))[0]["made"] == "rebuilt"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, StoreFailed
 from ragstream_core.index import catalog_read
-from ragstream_core.index.generations import read
+from ragstream_core.index.generations import is_as_it_was, read
 from ragstream_core.index.lock import check_hint, label, project_lock, update_hint
 from ragstream_core.platform.disk import on_disk
-from ragstream_core.platform.files import make_private_dir
+from ragstream_core.platform.files import make_private_dir, remove_path
 from ragstream_core.records.identity import digest_of
 from ragstream_core.vector_stores.chroma import publisher, seal
 from ragstream_core.vector_stores.chroma.publisher import (
@@ -69,7 +69,23 @@ class Collection:
                     rebuild=rebuild, verify_all=verify_all
                 )
                 sweep(self.chroma_dir, report.folder)
+                self._require_unerased(newest, report)
         return replace(report, seconds=time.perf_counter() - began)
+
+    def _require_unerased(self, newest: Generation, report: CollectionReport) -> None:
+        """Remove a collection that was made of what was erased meanwhile.
+
+        Raises:
+            GenerationGone: It was.
+        """
+        if is_as_it_was(self.index_dir, newest):
+            return
+        (self.chroma_dir / seal.CURRENT).unlink(missing_ok=True)
+        remove_path(report.folder)
+        raise GenerationGone(
+            f"{label(self.index_dir)}: generation {newest.n} was changed meanwhile",
+            hint=check_hint(self.index_dir),
+        )
 
     def keep_up(self, *, verify_all: bool = False) -> CollectionReport:
         """As `sync`, but what failed once is not tried again before anything changed.

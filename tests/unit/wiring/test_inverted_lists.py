@@ -77,6 +77,28 @@ def warnings_of(prompt):
     return [note.message for note in prompt.extras.warnings if note.stage == "retrieval"]
 
 
+def test_what_is_forgotten_while_they_are_made_does_not_come_back(root, monkeypatch):
+    large = space(root)
+    ingest_project(large, "demo")
+    old, sync = the_file(root), ivf_index.IvfIndex.sync
+    write(root, 4, random.Random(7))
+
+    def meanwhile(index, view, **how):
+        done = sync(index, view, **how)
+        if (root / "doc_raw" / "demo" / "f003.md").exists():
+            forget(large, "demo", "f003.md", delete=True)
+            done.file.path.parent.mkdir(exist_ok=True)
+            done.file.path.write_bytes(b"what another process writes at that moment")
+        return done
+
+    monkeypatch.setattr(ivf_index.IvfIndex, "sync", meanwhile)
+    assert not ingest_project(large, "demo").warnings
+    assert the_file(root) != old
+    view = open_view(root / "index" / "demo")
+    assert ivf_index.opened(the_file(root)).meta["digest"] == view.digest
+    assert len(view.chunk_ids) == FILES - 1
+
+
 def test_an_ingest_makes_them_above_the_setting_only(root):
     assert not ingest_project(space(root, at=1_000_000), "demo").warnings
     assert not (root / "index" / "demo" / LISTS).exists()

@@ -7,11 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from ragstream_core.errors import OperationFailed, UnknownSetting
+from ragstream_core.index import erase, generations
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.platform.postgres import Database, database_at
@@ -27,6 +29,7 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
+from tests.processes import until
 
 QUESTION = "word3 word17 word250 word99"
 WORDS = [f"word{i}" for i in range(300)]
@@ -259,6 +262,50 @@ def test_forgetting_a_file_takes_the_vectors_out_of_the_database(root, database,
     forget(large, "demo", "f003.md")
     assert graphs(postgres, database) == []
     assert search(large, QUESTION, ["demo"], k=3)
+
+
+def test_what_is_forgotten_while_a_graph_waits_for_its_lock_does_not_come_back(
+    root, database, postgres, monkeypatch
+):
+    large = space(root, database)
+    ingest_project(large, "demo")
+    locked = pgvector_graphs._locked
+
+    def late(index_dir):
+        forget(large, "demo", "f003.md", delete=True)
+        return locked(index_dir)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(pgvector_graphs, "_locked", late)
+        assert pgvector_graphs.keep_up(large, "demo", rebuild=True).made == "built"
+    (name,) = graphs(postgres, database)
+    with postgres.connect(database.rpartition("/")[2]) as db:
+        assert db.execute(f"SELECT count(*) FROM {name}").fetchone() == (FILES - 1,)
+
+
+def test_forgetting_waits_for_a_graph_that_is_being_made(root, database, postgres, monkeypatch):
+    large = space(root, database)
+    ingest_project(large, "demo")
+    build, seen = pg_graph.build, []
+
+    def slow(db, source, name):
+        thread = threading.Thread(target=forget, args=(large, "demo", "f003.md"))
+        (root / "doc_raw" / "demo" / "f003.md").unlink()
+        thread.start()
+        index = root / "index" / "demo"
+        assert until(lambda: tombstones(index) == ["f003.md"])
+        seen.append(thread)
+        return build(db, source, name)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(pg_graph, "build", slow)
+        assert pgvector_graphs.keep_up(large, "demo", rebuild=True).made == "built"
+    seen[0].join()
+    assert graphs(postgres, database) == []
+
+
+def tombstones(index_dir):
+    return generations.read(index_dir, erase.tombstones)
 
 
 def test_forgetting_takes_graphs_whose_making_was_killed(root, database, postgres, monkeypatch):
