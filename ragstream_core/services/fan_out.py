@@ -141,10 +141,9 @@ def embed_batch(workspace: Workspace, run: str, batch: int) -> EmbeddedBatch:
         return EmbeddedBatch(0, 0, time.perf_counter() - began, platform.node())
     mine = models.fingerprint(workspace.config)
     if mine != found.embed_fp:
-        chosen = workspace.config.settings.embeddings
         raise ModelMismatch(
-            f"the worker on {platform.node()} (RAGstream {package()}) embeds by {chosen.backend} "
-            f"with {chosen.model} ({mine[:12]}), the batch is for {found.embed_fp[:12]}",
+            f"the worker on {platform.node()} (RAGstream {package()}) embeds by {mine[:12]} "
+            f"({models.named(workspace.config)}), the batch is for {found.embed_fp[:12]}",
             hint="give the worker the model, the embedding settings and the RAGstream of the "
             "machine that ingests, and start it again",
         )

@@ -5,6 +5,7 @@ Importing this module loads no engine.
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +70,8 @@ def _pgvector(
 ) -> VectorStore:
     from ragstream_core.vector_stores.pgvector import PgvectorStore
 
-    place = sha256_hex(f"{folder.resolve()} {name}")[:16]
+    # machines of one database may have equal paths
+    place = sha256_hex(f"{socket.gethostname()} {folder.resolve()} {name}")[:16]
     return PgvectorStore(url, dimension, name=place, embed_fp=embed_fp, model=model)
 
 

@@ -70,6 +70,13 @@ def fingerprint(config: AppConfig) -> str:
     )  # fmt: skip
 
 
+def named(config: AppConfig) -> str:
+    """Return which model the settings name, for messages beside a fingerprint."""
+    chosen = config.settings.embeddings
+    words = [chosen.backend, chosen.model]
+    return ", ".join(words if chosen.precision == "float32" else [*words, chosen.precision])
+
+
 def endpoint(config: AppConfig) -> Endpoint | None:
     """Return where the embedding endpoint is, None for the backends that need none.
 
