@@ -51,7 +51,7 @@ def test_the_compose_file_runs_the_plain_commands_with_their_environment():
         assert set(service["environment"]) == {"PGPASSWORD"}
         assert service["volumes"] == ["data:/data"] and service["network_mode"] == "host"
         assert set(service["depends_on"]) == {"postgres", "redis"}
-        assert "test" in service["healthcheck"] or name == "worker"
+        assert service["healthcheck"]["test"]
     assert set(compose()["volumes"]) == {"data", "postgres", "redis"}
     for name in ("postgres", "redis"):  # nothing of it is open to the network
         assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
@@ -128,6 +128,12 @@ def test_the_plain_commands_run_side_by_side(database, redis_server, tmp_path):
         assert until(lambda: b"takes batches from" in log.read_bytes(), WAIT_S), log.read_text()
         assert until(lambda: alive(tmp_path, env, database), WAIT_S), said(tmp_path, "daemon")
         assert {name for name, one in running.items() if one.poll() is not None} == set()
+        asking = compose()["services"]["worker"]["healthcheck"]["test"][1:]
+        said_of_it = subprocess.run(
+            asking, env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert said_of_it.returncode == 0, said_of_it.stderr
+        assert "takes batches from cpu" in said_of_it.stdout
     finally:
         for one in running.values():
             if one.poll() is None:

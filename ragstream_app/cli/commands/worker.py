@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import platform
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragstream_app.session import note, session_of
+from ragstream_core.errors import OperationFailed, RunCommand, quoted
+
+if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
 
 WORKER_EPILOG = """**Examples**
 
 ragstream worker
 
 ragstream worker --queue gpu --processes 2
+
+ragstream worker --check (does the worker of this machine take batches?)
 
 The settings are those of the machine that ingests: `embeddings.shared`, `embeddings.broker`, and
 the same model. Ctrl-C or SIGTERM lets it finish its batch; the batch of a worker that is killed is
@@ -36,6 +42,12 @@ def worker(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="Its name; default: that of the machine.")
     ] = "",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", metavar="", help="Start none: ask the one of this name if it takes batches."
+        ),
+    ] = False,
 ) -> None:
     """Embed texts for the ingests of other machines, until it is stopped.
 
@@ -45,27 +57,48 @@ def worker(
     Raises:
         UnknownSetting: A setting is missing or is no address.
         ExtraMissing: Celery is not installed.
-        OperationFailed: The database of shared vectors lets nobody in.
+        OperationFailed: The database of shared vectors lets nobody in, or the worker that is asked
+            does not answer.
         WeightsMissing: The model is not on this machine.
     """
+    from ragstream_assets.fan_out import require_workers
     from ragstream_assets.instance import dagster_home
-    from ragstream_assets.recorder.fan_out import require_workers
     from ragstream_core.config import adopt_environment
     from ragstream_core.services.shared_embeddings import shared_table
 
     workspace = session_of(ctx).workspace()
     config = workspace.config
     require_workers(workspace)
+    queues = queue or [config.settings.embeddings.queue]
+    mine = name or f"ragstream@{platform.node()}"
+    mine = mine if "@" in mine else f"{mine}@{platform.node()}"
+    if check:
+        _require_answer(config, mine, queues)
+        return
     table = shared_table(workspace)
     note(f"vectors go to {table.database}, of model {table.mine[:12]}")
     adopt_environment(config)
     dagster_home(config.data_dir, config.settings.dagster)
     from ragstream_assets.servers.worker import serve
 
-    mine = name or f"ragstream@{platform.node()}"
-    serve(
-        config,
-        queue or [config.settings.embeddings.queue],
-        processes=processes,
-        name=mine if "@" in mine else f"{mine}@{platform.node()}",
-    )
+    serve(config, queues, processes=processes, name=mine)
+
+
+def _require_answer(config: AppConfig, name: str, queues: list[str]) -> None:
+    """Require that a worker answers through the broker, and takes batches from some queues.
+
+    Raises:
+        OperationFailed: It does not, or the broker does not answer.
+    """
+    from ragstream_assets.celery_executor import broker_shown, workers_there
+
+    settings = config.settings.embeddings
+    for queue in queues:
+        there = workers_there(settings, queue)
+        if name not in there:
+            raise OperationFailed(
+                f"worker {name} does not take batches from queue {queue} of "
+                f"{broker_shown(settings)}; those that do: {', '.join(there) or 'none'}",
+                hint=RunCommand("worker", quoted("--queue", queue, "--name", name)),
+            )
+    typer.echo(f"worker {name} takes batches from {', '.join(queues)} of {broker_shown(settings)}")
