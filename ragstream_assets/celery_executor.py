@@ -5,6 +5,7 @@ message is acknowledged when its step is through, and a step of which nothing is
 out again: a batch that is embedded twice costs time and changes nothing.
 """
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from dagster_celery.tasks import create_task
 from ragstream_assets import dagster_private
 from ragstream_assets.run_outcomes import outcome
 from ragstream_core.config import AppConfig
-from ragstream_core.errors import OperationFailed, RunCommand
+from ragstream_core.errors import OperationFailed, RunCommand, SetVariable
 from ragstream_core.settings.documents import EmbeddingsConfig
 
 BATCH_OP = "embed_batch"
@@ -100,8 +101,12 @@ def broker_shown(config: EmbeddingsConfig) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
-def workers_there(config: EmbeddingsConfig) -> list[str]:
-    """Return the names of the workers that take batches from the queue now, sorted.
+def workers_there(config: EmbeddingsConfig, queue: str = "") -> list[str]:
+    """Return the names of the workers that take batches from a queue now, sorted.
+
+    Args:
+        config: The section of the settings.
+        queue: Its name; default: the one of the settings.
 
     Raises:
         OperationFailed: The broker does not answer.
@@ -113,13 +118,24 @@ def workers_there(config: EmbeddingsConfig) -> list[str]:
             inspected = app.control.inspect(timeout=ANSWER_S, connection=connection)
             queues = inspected.active_queues() or {}
     except AWAY as error:
-        raise OperationFailed(
-            f"the broker {broker_shown(config)} (embeddings.broker) does not answer: {error}",
-            hint="start Redis there, or correct embeddings.broker",
-        ) from None
-    wanted = queue_name(config.queue)
+        raise _broker_failure(config, str(error)) from None
+    wanted = queue_name(queue or config.queue)
     return sorted(
         name for name, taken in queues.items() if any(each["name"] == wanted for each in taken)
+    )
+
+
+def _broker_failure(config: EmbeddingsConfig, said: str) -> OperationFailed:
+    """Return what is wrong with a broker, by the words of its client."""
+    shown = f"the broker {broker_shown(config)} (embeddings.broker)"
+    if re.search("password|authenticat", said, re.IGNORECASE):
+        return OperationFailed(
+            f"{shown} does not let us in: {said}",
+            hint=("put its password into the address: ",
+                  SetVariable("RAGSTREAM_EMBEDDINGS__BROKER"), " to redis://:PASSWORD@HOST:6379/0"),
+        )  # fmt: skip
+    return OperationFailed(
+        f"{shown} does not answer: {said}", hint="start Redis there, or correct embeddings.broker"
     )
 
 
@@ -213,10 +229,18 @@ class HandedOut:
                       RunCommand("worker")),
             )  # fmt: skip
         try:
+            if self._results:
+                self._declare()
             self._results.append(self._task.apply_async(**self._options))
         except AWAY:
             return  # tried again at the next look
         self._since = time.monotonic()
+
+    def _declare(self) -> None:
+        """Make the queue known: a broker without its data drops what is sent to an unknown one."""
+        app = self._task.app
+        with app.connection_for_write() as connection:
+            app.amqp.queues[self._options["queue"]](connection.default_channel).declare()
 
 
 class CeleryWorkersExecutor(dg.Executor):

@@ -4,12 +4,19 @@ The servers apart, nothing else imports a private module; a contract test pins e
 """
 
 import contextlib
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dagster import DagsterInstance, DagsterRun, JobDefinition, JobExecutionResult
+    from dagster import (
+        DagsterInstance,
+        DagsterRun,
+        Definitions,
+        JobDefinition,
+        JobExecutionResult,
+    )
     from dagster._core.execution.context.system import PlanOrchestrationContext
     from dagster._core.execution.plan.plan import ExecutionPlan
     from dagster._core.execution.plan.state import KnownExecutionState
@@ -19,6 +26,15 @@ if TYPE_CHECKING:
 LOCATION = "ragstream"
 MODULE = "ragstream_assets.definitions"
 REPOSITORY = "__repository__"
+
+
+def job_of(name: str) -> "JobDefinition":
+    """Return a job of the code location with its resources.
+
+    The definitions are found by their name, as Dagster finds them: some of them make runs.
+    """
+    definitions: Definitions = importlib.import_module(MODULE).defs
+    return definitions.resolve_job_def(name)
 
 
 def create_run(
@@ -38,11 +54,12 @@ def create_run(
         job: What it runs.
         run_id: Its id.
         config: Its run config.
-        tags: Its tags.
+        tags: Its tags; those of the job come on top.
         steps: The steps to execute; empty: all of the job.
         parent: The run that it executes again in part; inputs from outside of its steps come from
             that run and its own parents.
     """
+    tags = {**job.run_tags, **tags}
     return instance.create_run_for_job(
         job,
         run_id=run_id,

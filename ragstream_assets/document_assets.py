@@ -8,6 +8,7 @@ the ingest succeeds, every prompt can be asked, and the collection of the last g
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -29,6 +30,7 @@ from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.injection_scan import Tally
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
@@ -44,6 +46,8 @@ MIRROR_KEY = dg.AssetKey(["remote", "mirror"])
 INGEST_OPS = ("ingest", "documents__chroma_collection")
 """Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
+LONG_RUN = {"dagster/max_runtime": str(14 * 24 * 3600)}
+"""Tags of a run that may take days, for millions of texts; others are ended after two hours."""
 projects = dg.DynamicPartitionsDefinition(name="project")
 
 
@@ -100,16 +104,19 @@ def ingest(
     space, left = workspace.open(), outcome(context.run_id)
     with short_errors(context.run_id):
         (project,) = chosen(context)
+        told = reporter(context.log.info, left.progress)
+        not_shared = "" if left.asked_workers else ask_workers(space, project, config, told)
         stats = ingest_project(
             space,
             project,
             verify=config.verify,
             rebuild=config.rebuild,
             accept_missing=config.accept_missing,
-            progress=reporter(context.log.info, left.progress),
+            progress=told,
             provenance={"run_id": context.run_id},
             collection=False,  # an asset of its own, downstream
         )
+        stats = replace(stats, warnings=(*stats.warnings, *filter(None, [not_shared])))
         left.ingested(stats)
         left.tell("suspicion")
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
@@ -117,6 +124,24 @@ def ingest(
     context.add_asset_metadata(lists, asset_key=INDEX.key)
     context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
     yield from reported
+
+
+def ask_workers(
+    workspace: Workspace, project: str, config: IngestConfig, progress: PhaseProgress
+) -> str:
+    """Have workers embed the new texts first if there are many and a broker is set.
+
+    Returns:
+        Why they did not embed all of them; empty if they did, or were not asked.
+
+    Raises:
+        RagstreamError: The settings of the workers cannot be used.
+    """
+    if not workspace.config.settings.embeddings.broker.get_secret_value():
+        return ""
+    from ragstream_assets import fan_out
+
+    return fan_out.ahead(workspace, project, rebuild=config.rebuild, progress=progress)
 
 
 def results(
@@ -168,6 +193,7 @@ ingest_documents = dg.define_asset_job(
     INGEST_JOB,
     selection=dg.AssetSelection.groups(GROUP),
     description="Ingest one project; a new generation if anything changed.",
+    tags=LONG_RUN,
 )
 
 

@@ -11,15 +11,13 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.document_assets import projects
+from ragstream_assets.document_assets import LONG_RUN, projects
 from ragstream_assets.failures import reporter, short_errors
 from ragstream_assets.resources import WorkerResource, WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
-from ragstream_assets.worker_executor import here_or_workers
+from ragstream_assets.worker_executor import JOB, PLAN_OP, here_or_workers
 from ragstream_core.services import fan_out
 
-JOB = "embed_texts"
-PLAN_OP = "plan"
 PLANNED_TAG = "ragstream/texts"
 """How many texts a run planned; with it, one that settles fewer is found out."""
 _AGAIN = dg.RetryPolicy(max_retries=5, delay=1, backoff=dg.Backoff.EXPONENTIAL)
@@ -91,6 +89,7 @@ embed_texts = embed.to_job(
     description="Embed the new texts of a project before its ingest, on workers if there are any.",
     partitions_def=projects,
     executor_def=here_or_workers,
+    tags=LONG_RUN,
 )
 
 

@@ -39,6 +39,7 @@ class RunOutcome:
         ingested_at: When it was through, on the clock of `time.perf_counter`.
         synced: What was fetched, if it was a sync.
         record: The record of the finished prompt.
+        asked_workers: Whether it was settled before the run if workers embed for it.
         unsettled: What workers were given and is gone without being settled; empty if nothing.
         error: What a stage raised.
     """
@@ -53,6 +54,7 @@ class RunOutcome:
     ingested_at: float = 0.0
     synced: "ProjectSync | None" = None
     record: "PromptRecord | None" = None
+    asked_workers: bool = False
     unsettled: str = ""
     error: Exception | None = None
 

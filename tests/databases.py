@@ -179,10 +179,13 @@ class RedisServer:
             self._process.wait(WAIT_S)
             self._process = None
 
-    def restart(self, how: int = signal.SIGTERM) -> None:
+    def restart(self, how: int = signal.SIGTERM, *, without_data: bool = False) -> None:
         """End the server and start it again; what it keeps is on its disk, if told to."""
         self.stop(how)
         (self.folder / "redis.log").unlink()
+        if without_data:
+            shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
+            (self.folder / "dump.rdb").unlink(missing_ok=True)
         self.start()
 
 

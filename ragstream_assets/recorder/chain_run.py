@@ -7,6 +7,7 @@ from typing import Any
 
 from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.writer import Recording, writer
+from ragstream_assets.run_here import one_run
 from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.prompts.chain import OPS, run_chain, step_of
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
@@ -178,7 +179,7 @@ def _write(
         record=last.record,
         error=error,
     )
-    with runs.one_run:
+    with one_run:
         require_uncleared(workspace, inputs_of(last.prompt))
         if last.record and not (workspace.store.root / last.record.prompt_key).is_dir():
             return "the prompt is not kept any more"

@@ -24,6 +24,7 @@ from ragstream_assets.recorder.chain_run import (
     run_ops,
 )
 from ragstream_assets.recorder.writer import Recording, writer
+from ragstream_assets.run_here import one_run
 from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.answers.answer import Answer
 from ragstream_core.errors import RagstreamError
@@ -66,7 +67,7 @@ def record_ingest(
     if unchanged is not None:
         return unchanged, ""
     not_fanned = _fan_out(workspace, project, rebuild, wanted=fan_out, progress=progress)
-    problem, left = "", RunOutcome(progress=progress)
+    problem, left = "", RunOutcome(progress=progress, asked_workers=True)
     tags = {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"}
     recording = Recording("ingest_documents", tags=tags) if is_on(workspace) else None
     if recording is not None:
@@ -99,11 +100,11 @@ def _fan_out(
     """Have workers embed what an ingest needs; return what is to be said about it, or nothing."""
     if not (wanted or workspace.config.settings.embeddings.broker.get_secret_value()):
         return ""
-    from ragstream_assets.recorder import fan_out
+    from ragstream_assets import fan_out
 
-    if not (wanted or (is_on(workspace) and fan_out.is_due(workspace, project))):
+    if not (wanted or is_on(workspace)):
         return ""
-    return fan_out.fan_out(workspace, project, rebuild=rebuild, progress=progress).warning
+    return fan_out.ahead(workspace, project, rebuild=rebuild, wanted=wanted, progress=progress)
 
 
 def record_prompt(
@@ -246,12 +247,12 @@ def _ingest(
 
         return {**dict.fromkeys(INGEST_OPS, given), INGEST_OPS[0]: of_ingest}
 
-    if not runs.one_run.acquire(timeout=WAIT_S):
+    if not one_run.acquire(timeout=WAIT_S):
         return f"another run has been busy for {WAIT_S:.0f} s"
     try:
         return runs.execute(workspace, recording, config, left)
     finally:
-        runs.one_run.release()
+        one_run.release()
 
 
 def _read_by(op: str, before: RecordedPrompt) -> SuperPrompt:
@@ -313,7 +314,7 @@ def _observe(workspace: Workspace, answer: Answer, run_id: str) -> str:
     }
     metadata = {name: value for name, value in known.items() if value is not None}
     try:
-        with runs.one_run:
+        with one_run:
             instance_for(workspace.config).report_runless_asset_event(
                 dg.AssetObservation(dg.AssetKey(ANSWERS), metadata=metadata)
             )

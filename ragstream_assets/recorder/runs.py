@@ -1,90 +1,18 @@
-"""Executes a job in this process as a run that Dagster's pages show and can execute again.
+"""Executes a job in this process as a run that Dagster's pages show and can execute again."""
 
-Ctrl-C and SIGTERM are noticed while Dagster runs: it turns them into a step that failed.
-"""
-
-import contextlib
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ragstream_assets import dagster_private, run_outcomes
 from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
-from ragstream_assets.recorder.writer import Recording, brief
+from ragstream_assets.recorder.writer import Recording
+from ragstream_assets.run_here import SILENT, brief, interrupts, said, stopping
 from ragstream_assets.run_outcomes import RunOutcome
-from ragstream_core.ports import PhaseProgress
 from ragstream_core.wiring.workspace import Workspace
-
-if TYPE_CHECKING:
-    from dagster import DagsterEvent
-
 
 MakeConfig = Callable[[], Mapping[str, Mapping[str, Any]]]
 """Makes the config by op; called when the run is made, since it may write to disk."""
-SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
-one_run = threading.Lock()
-"""Held around `execute`: two runs at a time deadlock inside Python's logging."""
-_ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
-
-
-@contextlib.contextmanager
-def interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield what says whether a signal to end came since, whoever handled it and how.
-
-    Python writes each signal's number into a pipe before any handler runs. Only the main thread
-    gets signals: elsewhere the answer is always no.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    seen = set[int]()
-
-    def came() -> bool:
-        seen.update(_read(reader))
-        return not seen.isdisjoint(_ENDING)
-
-    try:
-        yield came
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(reader)
-        os.close(writer)
-
-
-def _read(fd: int) -> bytes:
-    with contextlib.suppress(BlockingIOError):
-        return os.read(fd, 1024)
-    return b""
-
-
-def stopping(progress: PhaseProgress | None, interrupted: Callable[[], bool]) -> PhaseProgress:
-    """Return a progress callback that stops the work after a signal which something swallowed.
-
-    An exception raised by a handler is lost where it hits a destructor or a weak reference.
-
-    Raises:
-        KeyboardInterrupt: From the callback, after a signal.
-    """
-
-    def report(phase: str, done: int, total: int) -> None:
-        """Report, or stop.
-
-        Raises:
-            KeyboardInterrupt: A signal came.
-        """
-        if interrupted():
-            raise KeyboardInterrupt
-        if progress is not None:
-            progress(phase, done, total)
-
-    return report
 
 
 def execute(
@@ -161,13 +89,3 @@ def _execute(
     if is_orphan and not problem:
         recording.note = "the run before this one is not there; recorded from the start"
     return problem
-
-
-def said(event: "DagsterEvent") -> str:
-    """Return which step failed, why and what to do next, in our own words only."""
-    ours = event.step_failure_data.user_failure_data
-    why, _, next_ = (ours.description or "" if ours else "").partition("\nnext: ")
-    error = event.step_failure_data.error
-    why = why or (f"{error.cls_name}: unexpected" if error else "no reason was given")
-    next_ = next_ or "run it with --no-record --traceback to see it"
-    return f"step {event.step_key} failed: {why} (next: {next_})"

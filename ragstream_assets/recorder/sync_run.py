@@ -11,6 +11,7 @@ from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.chain_run import UNRECORDED
 from ragstream_assets.recorder.recorder import WAIT_S, is_on
 from ragstream_assets.recorder.writer import Recording
+from ragstream_assets.run_here import one_run
 from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ports import PhaseProgress
@@ -86,10 +87,10 @@ def _write(
     given = {"empty_ok": request.empty_ok, "labels": list(request.labels)}
     tags = {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "sync"}
     recording = Recording("sync_documents", tags=tags, steps=[STEP])
-    if not runs.one_run.acquire(timeout=WAIT_S):
+    if not one_run.acquire(timeout=WAIT_S):
         return "", f"another run has been busy for {WAIT_S:.0f} s"
     try:
         problem = runs.execute(workspace, recording, lambda: {STEP: given}, left)
     finally:
-        runs.one_run.release()
+        one_run.release()
     return ("", problem) if problem else (recording.run_id, "")

@@ -10,6 +10,8 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from ragstream_assets.run_here import brief
+
 MOST_WAITING = 256
 """Runs that may wait to be written; while Dagster's storage is stuck, further ones are dropped."""
 AT_EXIT_S = 10.0
@@ -132,11 +134,6 @@ class Writer:
                 with self._change:
                     self._busy = False
                     self._change.notify_all()
-
-
-def brief(error: BaseException) -> str:
-    """Return the type and the first line of an error."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
 
 
 writer = Writer()

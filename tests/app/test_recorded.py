@@ -75,8 +75,8 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
 def test_a_command_answers_first_and_waits_for_its_run_a_while(
     recording, run, monkeypatch, interrupted
 ):
-    from ragstream_assets.recorder import runs
     from ragstream_assets.recorder.writer import Recording, Writer
+    from ragstream_assets.run_here import one_run
 
     assert run("ingest", "manual", "--no-record")[0] == 0
     monkeypatch.setattr(prompt_runner, "QUIET_S", 0.05)
@@ -93,7 +93,7 @@ def test_a_command_answers_first_and_waits_for_its_run_a_while(
     monkeypatch.setattr(Recording, "wait", wait)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with runs.one_run:
+        with one_run:
             code, out, err = run("prompt", QUESTION, "-p", "manual")
     finally:
         signal.signal(signal.SIGINT, handler)

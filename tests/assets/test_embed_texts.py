@@ -5,23 +5,42 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import dagster as dg
 import psycopg
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
 
 from ragstream_app.cli.main import main
+from ragstream_assets import fan_out as launcher
+from ragstream_assets import worker_executor
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import instance_of
-from ragstream_assets.recorder import fan_out as launcher
 from ragstream_assets.recorder.recorder import record_ingest
-from ragstream_core.errors import ModelMismatch, ProjectLocked, RagstreamError
+from ragstream_core.errors import (
+    ExtraMissing,
+    ModelMismatch,
+    ProjectLocked,
+    RagstreamError,
+    UnknownSetting,
+)
 from ragstream_core.services import fan_out
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
+from tests.assets.executing import execute, values_of
 from tests.databases import RedisServer
 from tests.processes import until
 
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: here, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: here, context: {cluster: here, user: me}}]
+users: [{name: me, user: {}}]
+"""
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEXTS = 4
 WAIT_S = 120
@@ -84,6 +103,34 @@ def test_each_step_may_be_done_again(shared, database):
     assert fan_out.settle(shared, "later") == 2
     assert fan_out.settle(shared, "later") == 0
     assert (rows(database), rows(database, "ragstream_batches")) == (TEXTS, 0)
+
+
+def executor(space, **chosen):
+    """Return the executor that a run with this choice has."""
+    from ragstream_assets.worker_executor import here_or_workers
+
+    job, instance = defs.resolve_job_def("embed_texts"), instance_of(space.data_dir)
+    context = dg.InitExecutorContext(InMemoryJob(job), here_or_workers, chosen, instance)
+    return here_or_workers.executor_creation_fn(context)
+
+
+def test_kubernetes_is_a_choice_that_says_what_it_needs(shared, monkeypatch):
+    monkeypatch.setattr(worker_executor.util, "find_spec", lambda name: None)
+    with pytest.raises(ExtraMissing, match="needs the package dagster-k8s") as error:
+        executor(shared, k8s={})
+    assert error.value.hint == f"pip install dagster-k8s=={metadata.version('dagster-postgres')}"
+
+
+def test_kubernetes_options_are_those_of_its_executor(shared, tmp_path):
+    pytest.importorskip("dagster_k8s")
+    with pytest.raises(UnknownSetting, match="no option job_imag") as error:
+        executor(shared, k8s={"job_imag": "ragstream"})
+    assert "job_image" in error.value.hint
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    options = {"kubeconfig_file": str(kubeconfig), "load_incluster_config": False}
+    made = executor(shared, k8s={"job_image": "ragstream", "job_namespace": "team", **options})
+    assert type(made).__name__ == "StepDelegatingExecutor"
 
 
 def test_a_damaged_vector_is_made_again_by_a_batch(shared, database):
@@ -240,6 +287,72 @@ def test_a_second_fan_out_of_a_project_is_told_who_does_it(planned_only, monkeyp
     assert launcher.fan_out(planned_only, "demo").warning == ""
     assert told == ["wait for it to finish, then run the command again"]
     assert launcher.fan_out(planned_only, "demo").warning == "", "it is free afterwards"
+
+
+def test_an_ingest_that_asks_by_itself_embeds_here_while_another_one_has_the_workers(
+    planned_only, monkeypatch
+):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "2")
+    space = open_workspace(planned_only.data_dir)
+    with launcher._alone(space, "demo"):
+        stats, _ = record_ingest(space, "demo")
+    assert stats.committed and stats.chunks["embedded"] == TEXTS
+    (warning,) = stats.warnings
+    assert warning.startswith("the texts were embedded here: workers embed the texts of project")
+    assert f"process {os.getpid()} on " in warning
+
+
+def test_workers_are_asked_for_all_texts_of_a_rebuild(planned_only, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "3")
+    space = open_workspace(planned_only.data_dir)
+    ingest_project(space, "demo")
+    assert not launcher.is_due(space, "demo")
+    assert launcher.is_due(space, "demo", rebuild=True)
+
+
+def ingested_by_dagster(space):
+    """Run the job of an ingest as the daemon does for a sensor."""
+    done = execute(space, instance_of(space.data_dir), job="ingest_documents", project="demo")
+    assert done.success
+    (event,) = [
+        event for event in done.get_asset_materialization_events()
+        if event.asset_key.path[-1] == "index"
+    ]  # fmt: skip
+    return values_of(event)
+
+
+def test_an_ingest_of_a_sensor_asks_workers_too(shared, root, redis, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
+    assert "worker" not in str(ingested_by_dagster(open_workspace(root)))
+    (root / "doc_raw" / "demo" / "lock.md").write_text("other words")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "1")
+    said = ingested_by_dagster(open_workspace(root))
+    assert "no worker takes batches from queue cpu" in said["warnings"]
+
+
+@pytest.mark.slow
+def test_workers_embed_for_a_sensor(worker, root, monkeypatch, database):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "gpu")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "2")
+    space = open_workspace(root)
+    assert "worker" not in ingested_by_dagster(space)["warnings"]
+    instance = instance_of(space.data_dir)
+    (run,) = instance.get_runs(dg.RunsFilter(job_name="embed_texts"))
+    assert run.status is dg.DagsterRunStatus.SUCCESS
+    assert (rows(database), rows(database, "ragstream_batches")) == (TEXTS, 0)
+
+
+@pytest.mark.slow
+def test_a_worker_is_asked_whether_it_takes_batches(worker, root, capfd):
+    assert call(root, "worker", "--check", "--queue", "gpu") == 0
+    assert "takes batches from gpu" in capfd.readouterr().out
+    for words in (("--queue", "cpu"), ("--queue", "gpu", "--name", "other")):
+        assert call(root, "worker", "--check", *words) == 1
+        said = capfd.readouterr().err
+        assert "does not take batches" in said and "ragstream worker --queue" in said
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait(WAIT_S)
+    assert call(root, "worker", "--check", "--queue", "gpu") == 1
 
 
 def test_a_worker_that_finds_its_batch_gone_says_so_and_fails_nothing(shared, monkeypatch):

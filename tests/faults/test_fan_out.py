@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+import redis
 
 from ragstream_core.index.view import forget_views, open_view
 from tests.lengths import by_length
@@ -40,6 +41,15 @@ def restart_the_broker(team):
     team.redis.restart(signal.SIGKILL)
 
 
+def lose_the_brokers_data(team):
+    team.redis.restart(signal.SIGKILL, without_data=True)
+
+
+def empty_the_broker(team):
+    with redis.Redis.from_url(team.redis.url()) as broker:  # all connections stay open
+        broker.flushall()
+
+
 def restart_the_database(team):
     team.postgres.restart(signal.SIGINT)
 
@@ -59,7 +69,8 @@ def kill_the_launcher(team):
 
 
 TROUBLES = (
-    kill_a_worker, restart_the_broker, restart_the_database, kill_the_launcher, cut_the_network
+    kill_a_worker, restart_the_broker, lose_the_brokers_data, empty_the_broker,
+    restart_the_database, kill_the_launcher, cut_the_network,
 )  # fmt: skip
 
 

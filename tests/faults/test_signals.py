@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_assets.recorder.runs import interrupts, stopping
+from ragstream_assets.run_here import interrupts, stopping
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import verify

@@ -280,7 +280,7 @@ def _require_workers(how: _How) -> None:
             "--fan-out is a recorded run of Dagster",
             hint="leave out --no-record, and set dagster.record to dagster",
         )
-    from ragstream_assets.recorder.fan_out import require_workers
+    from ragstream_assets.fan_out import require_workers
 
     require_workers(how.workspace)
 

@@ -12,8 +12,9 @@ import pytest
 
 from ragstream_assets import instance, reconcile, run_outcomes
 from ragstream_assets.definitions import defs
-from ragstream_assets.recorder import recorder, runs
+from ragstream_assets.recorder import recorder
 from ragstream_assets.recorder.writer import writer
+from ragstream_assets.run_here import one_run
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.chain import OPS, ops_of
@@ -118,14 +119,14 @@ def test_switched_off_nothing_of_dagster_is_made(root, open_root, request_):
 
 def test_an_ingest_does_not_wait_for_another_run_for_ever(space, monkeypatch):
     monkeypatch.setattr(recorder, "WAIT_S", 0.05)
-    with runs.one_run:
+    with one_run:
         stats, run_id = recorder.record_ingest(space, "demo")
     assert stats.committed and run_id == "" and "busy" in stats.warnings[-1]
 
 
 def test_a_prompt_is_there_before_its_run(ingested, home, request_):
     """However long Dagster takes: here for ever, until the lock is given back."""
-    with runs.one_run:
+    with one_run:
         found = recorder.record_prompt(ingested, request_, fresh=True)
         again = recorder.record_stage(ingested, found, ("prompt_builder",))
         assert home.get_runs_count() == 0 and found.record and found.run_id
@@ -155,7 +156,7 @@ def test_where_the_run_before_is_lost_the_next_one_is_recorded_from_the_start(
 
 def test_nothing_more_is_queued_while_the_storage_is_stuck(ingested, request_, monkeypatch):
     monkeypatch.setattr("ragstream_assets.recorder.writer.MOST_WAITING", 1)
-    with runs.one_run:
+    with one_run:
         found = [recorder.record_prompt(ingested, request_, through="a2") for _ in range(3)]
     assert writer.flush(60) and found[0].run_id
     refused = [one for one in found if not one.run_id]  # one or two: the writer may have taken one
@@ -163,7 +164,7 @@ def test_nothing_more_is_queued_while_the_storage_is_stuck(ingested, request_, m
 
 
 def test_a_prompt_that_was_removed_meanwhile_is_not_written_after_all(ingested, request_, home):
-    with runs.one_run:
+    with one_run:
         found = recorder.record_prompt(ingested, request_, fresh=True)
         shutil.rmtree(ingested.store.root / found.record.prompt_key)
     assert writer.flush(60) and "not kept any more" in found.warnings[0]
@@ -172,7 +173,7 @@ def test_a_prompt_that_was_removed_meanwhile_is_not_written_after_all(ingested, 
 
 def test_what_was_cleared_meanwhile_is_not_written_after_all(ingested, request_, home):
     append_turn(ingested, Turn("", "mine", "", "Hello", "Hi"))
-    with runs.one_run:
+    with one_run:
         found = recorder.record_prompt(ingested, request_, through="a2")
         clear(ingested, Choice(everything=True))
     assert writer.flush(60) and "were cleared" in found.warnings[0]

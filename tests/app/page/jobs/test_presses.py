@@ -228,12 +228,12 @@ KILLED = """
 import os, signal
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.prompt_session import PromptSession as Desk
-from ragstream_assets.recorder import runs
+from ragstream_assets.run_here import one_run
 from ragstream_core.wiring.workspace import open_workspace
 from ragstream_core.prompts.inputs import PromptRequest
 
 desk, space = Desk(), open_workspace()
-with runs.one_run:
+with one_run:
     asked = PromptRequest("How is a file locked?", ("manual",))
     presses.start(desk, "Run all", asked, space, fresh=True).get()
     print(desk.last.prompt_key, desk.last.run_id, flush=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from ragstream_assets import dagster_private, run_outcomes
 from ragstream_assets.instance import dagster_home, drop_instances, instance_for
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
-from ragstream_assets.recorder import runs
-from ragstream_assets.recorder.writer import brief
+from ragstream_assets.run_here import SILENT, brief, interrupts, one_run, said, stopping
 from ragstream_assets.run_outcomes import RunOutcome
+from ragstream_assets.worker_executor import JOB, PLAN_OP
 from ragstream_core.errors import (
     OperationFailed,
     ProjectLocked,
@@ -54,12 +54,14 @@ class FannedOut:
     workers: int = 0
 
 
-def is_due(workspace: Workspace, project: str) -> bool:
+def is_due(workspace: Workspace, project: str, *, rebuild: bool = False) -> bool:
     """Whether an ingest would embed so much that workers are asked by themselves."""
     settings = workspace.config.settings.embeddings
     if not (settings.broker.get_secret_value() and settings.fan_out_at):
         return False
-    return ingestion.status(workspace, project).forecast.chunks >= settings.fan_out_at
+    state = ingestion.status(workspace, project)
+    texts = max(state.forecast.chunks, state.chunks if rebuild else 0)
+    return texts >= settings.fan_out_at
 
 
 def require_workers(workspace: Workspace) -> None:
@@ -85,6 +87,40 @@ def require_workers(workspace: Workspace) -> None:
         )
     require_shared(workspace)
     extras.require(f"{BROKER} (Celery)", "distributed", "celery", "redis", "dagster_celery")
+
+
+def ahead(
+    workspace: Workspace,
+    project: str,
+    *,
+    rebuild: bool = False,
+    wanted: bool = False,
+    progress: PhaseProgress | None = None,
+) -> str:
+    """Have workers embed what an ingest needs, if it is asked for or there is enough of it.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        rebuild: As of the ingest.
+        wanted: Whether a person asks for it.
+        progress: As of `fan_out`.
+
+    Returns:
+        What is to be said about it; empty if nothing is.
+
+    Raises:
+        RagstreamError: As `fan_out`; that another process has workers embed the project only if a
+            person asks for it.
+    """
+    if not (wanted or is_due(workspace, project, rebuild=rebuild)):
+        return ""
+    try:
+        return fan_out(workspace, project, rebuild=rebuild, progress=progress).warning
+    except ProjectLocked as error:
+        if wanted:
+            raise
+        return f"the texts were embedded here: {error.message}"
 
 
 def fan_out(
@@ -194,7 +230,7 @@ def _run(
         RagstreamError: The ingest itself would refuse.
     """
     left = RunOutcome(progress=progress)
-    if not runs.one_run.acquire(timeout=WAIT_S):
+    if not one_run.acquire(timeout=WAIT_S):
         return f"another run has been busy for {WAIT_S:.0f} s"
     try:
         return _execute(workspace, project, run_id, left, _config(workspace, rebuild=rebuild))
@@ -204,17 +240,16 @@ def _run(
         drop_instances()
         return brief(error)
     finally:
-        runs.one_run.release()
+        one_run.release()
 
 
 def _config(workspace: Workspace, *, rebuild: bool) -> dict[str, object]:
-    from ragstream_assets.embed_texts_job import PLAN_OP
     from ragstream_assets.resources import adopt
 
     return {
         "execution": {"config": {"celery": {}}},
         "resources": {"workspace": {"config": adopt(workspace)}},
-        "loggers": runs.SILENT,
+        "loggers": SILENT,
         "ops": {PLAN_OP: {"config": {"rebuild": rebuild}}},
     }
 
@@ -228,10 +263,7 @@ def _execute(
 ) -> str:
     from dagster import DagsterExecutionInterruptedError
 
-    from ragstream_assets.definitions import defs
-    from ragstream_assets.embed_texts_job import JOB
-
-    instance, job = instance_for(workspace.config), defs.resolve_job_def(JOB)
+    instance, job = instance_for(workspace.config), dagster_private.job_of(JOB)
     tidy(instance, workspace, project)
     run = dagster_private.create_run(
         instance,
@@ -247,8 +279,8 @@ def _execute(
     )
     run_outcomes.start(run_id, left)
     try:
-        with runs.interrupts() as interrupted:
-            left.progress = runs.stopping(left.progress, interrupted)
+        with interrupts() as interrupted:
+            left.progress = stopping(left.progress, interrupted)
             try:
                 result = dagster_private.execute_for_workers(instance, JOB, run)
             except DagsterExecutionInterruptedError:
@@ -259,7 +291,7 @@ def _execute(
         run_outcomes.forget(run_id)
     if isinstance(left.error, RagstreamError):
         raise left.error
-    problem = "; ".join(runs.said(event) for event in result.all_events if event.is_step_failure)
+    problem = "; ".join(said(event) for event in result.all_events if event.is_step_failure)
     if problem or result.success:
         return problem or left.unsettled
     return f"run {run_id} failed; its log says why"
