@@ -1,6 +1,7 @@
 """What `ragstream doctor` looks at; each check says ok, warn or fail and the next step.
 
-Nothing here contacts anything: the provider is shown, ports are tried on loopback only.
+The provider is shown and not contacted, ports are tried on loopback only; a database and a broker
+that the settings name are asked.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
     models = (_embedder, _reranker, _gate)
     looks = (_python, _packages, _extras, *models, _data_root, _history, _ports, _provider)
-    return _examined((*looks, _shared), config)
+    return _examined((*looks, _shared, _workers), config)
 
 
 def examine_models(config: AppConfig) -> list[Check]:
@@ -386,6 +387,18 @@ def _shared(config: AppConfig) -> Iterator[Check]:
     from ragstream_core.wiring.workspace import Workspace
 
     table = shared_table(Workspace(config))
-    vectors = sum(model.vectors for model in table.models if model.fingerprint == table.mine)
-    detail = f"{table.database} reached: {vectors:,} vectors of the model configured here"
-    yield Check("shared", "ok", detail)
+    detail = f"{table.database} reached: {table.vectors:,} vectors of the model configured here"
+    waiting = f", {table.waiting:,} texts wait for workers" if table.waiting else ""
+    yield Check("shared", "ok", detail + waiting)
+
+
+def _workers(config: AppConfig) -> Iterator[Check]:
+    """Say which workers answer, if a broker is set."""
+    from ragstream_app.output.workers import workers_of, workers_text
+
+    there = workers_of(config.settings.embeddings)
+    if there is None:
+        return
+    step = "" if there else "start one: ragstream worker; until then ingests embed by themselves"
+    said = workers_text(config.settings.embeddings, there).partition(";")[0]
+    yield Check("workers", "ok" if there else "warn", said, step)

@@ -29,6 +29,7 @@ from ragstream_app.page.panels import (
     shared,
     transparency,
     weather,
+    workers,
 )
 from ragstream_app.page.panels.chat_state import VIEW_KEY
 from ragstream_app.page.panels.history import choice, imports, turns
@@ -94,7 +95,7 @@ def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> No
 
 
 def show_sidebar() -> None:
-    """Draw projects and uploads, files, retrieval, agents and the weather."""
+    """Draw projects and uploads, files, retrieval, agents, workers and the weather."""
     with st.sidebar:
         projects.show()
         new_documents.show()
@@ -102,6 +103,7 @@ def show_sidebar() -> None:
         files.show()
         retrieval.show()
         retrieval.show_agent_choice()
+        workers.show()
         ended = weather.show()
     weather.result(ended)
 

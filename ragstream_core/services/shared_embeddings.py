@@ -49,12 +49,19 @@ class SharedTable:
         models: What it holds of each embedder.
         bytes: Of the table with its index, on the database's disk.
         mine: Fingerprint of the embedder that is configured here.
+        waiting: Texts that ingests have handed to workers and that are not settled.
     """
 
     database: str
     models: tuple[SharedModel, ...]
     bytes: int
     mine: str
+    waiting: int = 0
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors there are of the embedder that is configured here."""
+        return sum(model.vectors for model in self.models if model.fingerprint == self.mine)
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
@@ -97,13 +104,14 @@ def shared_table(workspace: Workspace) -> SharedTable:
             " GROUP BY e.id ORDER BY e.id"
         ).fetchall()
         size = db.execute("SELECT pg_total_relation_size('ragstream_vectors')").fetchone()
+        waiting = _waiting(db)
     models = tuple(
         SharedModel(str(name), str(fp), int(str(dim)), int(str(count)), int(str(size_of)),
                     made.isoformat(timespec="seconds") if isinstance(made, dt.datetime) else "")
         for name, fp, dim, count, size_of, made in rows
     )  # fmt: skip
     total = int(str(size[0])) if size else 0
-    return SharedTable(database.shown, models, total, fingerprint(workspace.config))
+    return SharedTable(database.shown, models, total, fingerprint(workspace.config), waiting)
 
 
 def clear_shared(
@@ -184,10 +192,23 @@ def _chosen(db: Connection, database: Database, model: str, *, several: bool) ->
     return [row[0] for row in fits]
 
 
+def _has_batches(db: Connection) -> bool:
+    found = db.execute("SELECT to_regclass('ragstream_batches') IS NOT NULL").fetchone()
+    return bool(found and found[0])
+
+
+def _waiting(db: Connection) -> int:
+    """Return how many texts wait for workers."""
+    if not _has_batches(db):
+        return 0
+    query = "SELECT coalesce(sum(cardinality(hashes)), 0) FROM ragstream_batches"
+    found = db.execute(query).fetchone()
+    return int(str(found[0])) if found else 0
+
+
 def _clear_batches(db: Connection, older_than_days: int) -> None:
     """Remove texts that still wait for workers, of runs that nobody settled."""
-    found = db.execute("SELECT to_regclass('ragstream_batches') IS NOT NULL").fetchone()
-    if found and found[0]:
+    if _has_batches(db):
         db.execute(
             "DELETE FROM ragstream_batches WHERE made <= now() - make_interval(days => %s)",
             (older_than_days,),

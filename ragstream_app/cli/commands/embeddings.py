@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ragstream_app.cli import options
 from ragstream_app.output.words import size
+from ragstream_app.output.workers import workers_of, workers_text
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import AddOption, Refused
-
-if TYPE_CHECKING:
-    from ragstream_core.settings.documents import EmbeddingsConfig
 
 CLEAR_EPILOG = """**Examples**
 
@@ -35,7 +33,7 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     config = session_of(ctx).workspace().config.settings.embeddings
     table = shared_table(session_of(ctx).workspace())
-    there = _workers(config)
+    there = workers_of(config)
     if as_json:
         emit_json({**table.to_json(), "workers": there})
         return
@@ -50,21 +48,9 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
     if all(model.fingerprint != table.mine for model in table.models):
         typer.echo(f"  none of the model that is configured here ({table.mine[:12]})")
     if there is not None:
-        names = ", ".join(there) or "none; start one with `ragstream worker`"
-        typer.echo(f"workers of queue {config.queue}: {names}")
-
-
-def _workers(config: EmbeddingsConfig) -> list[str] | None:
-    """Return the workers that take batches; None without a broker.
-
-    Raises:
-        OperationFailed: The broker does not answer.
-    """
-    if not config.broker.get_secret_value():
-        return None
-    from ragstream_assets.celery_executor import workers_there
-
-    return workers_there(config)
+        typer.echo(workers_text(config, there))
+    if there is not None or table.waiting:
+        typer.echo(f"texts that wait for workers: {table.waiting:,}")
 
 
 def clear(

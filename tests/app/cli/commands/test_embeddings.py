@@ -205,6 +205,25 @@ def test_clearing_takes_texts_away_that_still_wait_for_workers(run, shared, tmp_
     place = database_at(database, setting="embeddings.shared")
     with place.connect() as db:
         BatchTable(db, place, "1").write("r", 0, {"ab" * 32: "text"}, owner="me", embed_fp="fp")
+        assert "texts that wait for workers: 1" in run("one", "embeddings", "status")[1]
+        assert json.loads(run("one", "embeddings", "status", "--json")[1])["waiting"] == 1
         for words, left in ((("--older-than", "1"), 1), (("--dry-run",), 1), (("--yes",), 0)):
             assert run("one", "embeddings", "clear", *words)[0] == 0
             assert db.execute("SELECT count(*) FROM ragstream_batches").fetchone() == (left,)
+
+
+def test_the_doctor_names_workers_and_what_waits(run, shared, tmp_path, redis_server, monkeypatch):
+    def looks():
+        found = json.loads(run("one", "doctor", "--json")[1])
+        return {row["name"]: row for row in found if row["name"] in ("shared", "workers")}
+
+    write_docs(tmp_path / "one")
+    assert set(looks()) == {"shared"}
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis_server.url(8))
+    found = looks()
+    assert "0 vectors of the model configured here" in found["shared"]["detail"]
+    assert (
+        found["workers"]["level"] == "warn" and "ragstream worker" in found["workers"]["next_step"]
+    )
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", "redis://127.0.0.1:1/0")
+    assert looks()["workers"]["level"] == "fail"

@@ -1,0 +1,31 @@
+"""Which workers there are, for people; the broker is asked when somebody wants to know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragstream_core.settings.documents import EmbeddingsConfig
+
+
+def workers_of(config: EmbeddingsConfig) -> list[str] | None:
+    """Return the workers that take batches; None without a broker.
+
+    Raises:
+        ExtraMissing: Celery is not installed.
+        OperationFailed: The broker does not answer.
+    """
+    if not config.broker.get_secret_value():
+        return None
+    from ragstream_core.platform import extras
+
+    extras.require("embeddings.broker (Celery)", "distributed", "celery", "redis", "dagster_celery")
+    from ragstream_assets.celery_executor import workers_there
+
+    return workers_there(config)
+
+
+def workers_text(config: EmbeddingsConfig, there: list[str]) -> str:
+    """Return a line with the workers that were found."""
+    names = ", ".join(there) or "none; start one with `ragstream worker`"
+    return f"workers of queue {config.queue}: {names}"
