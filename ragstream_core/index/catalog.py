@@ -167,7 +167,7 @@ class Catalog:
         """Put chunk rows aside in a temporary table."""
         self.db.execute("BEGIN")
         self.db.executemany(
-            "INSERT INTO staged VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+            "INSERT INTO staged VALUES(?,?,?,?,?,?,?,?,?,pack_terms(?),?)",
             ((*row, *_heading_terms(row.heading)) for row in rows),
         )
         self.db.execute("COMMIT")

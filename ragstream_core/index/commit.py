@@ -31,7 +31,8 @@ _STAYING = "to_gen IS NULL AND path NOT IN (SELECT path FROM closing)"
 _COLUMNS = "chunk_id, path, start, end, page, heading, heading_terms, text_hash"
 _ALL = f"SELECT {_COLUMNS} FROM staged UNION ALL SELECT {_COLUMNS} FROM chunks WHERE {_STAYING}"
 _ROWS = (
-    "SELECT r.chunk_id, r.path, r.text_hash, v.epoch, v.row, v.crc32, r.heading_terms, t.terms "
+    "SELECT r.chunk_id, r.path, r.text_hash, v.epoch, v.row, v.crc32, "
+    "unpack_terms(r.heading_terms), unpack_terms(t.terms) "
     f"FROM ({_ALL}) r LEFT JOIN vectors v ON v.embed_fp = ? AND v.text_hash = r.text_hash "
     "LEFT JOIN texts t ON t.text_hash = r.text_hash ORDER BY r.chunk_id"
 )

@@ -144,13 +144,14 @@ def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
         for text_hash, text in db.execute("SELECT text_hash, text FROM texts").fetchall():
             terms = term_blob(text)
             db.execute(
-                "UPDATE texts SET terms = ?, terms_crc = ? WHERE text_hash = ?",
+                "UPDATE texts SET terms = pack_terms(?), terms_crc = ? WHERE text_hash = ?",
                 (terms, zlib.crc32(terms), text_hash),
             )
         for (heading,) in db.execute("SELECT DISTINCT heading FROM chunks").fetchall():
             terms = term_blob(heading) if heading else b""
             db.execute(
-                "UPDATE chunks SET heading_terms = ?, heading_crc = ? WHERE heading = ?",
+                "UPDATE chunks SET heading_terms = pack_terms(?), heading_crc = ? "
+                "WHERE heading = ?",
                 (terms, zlib.crc32(terms), heading),
             )
         db.execute("INSERT OR REPLACE INTO meta VALUES('lexical_version', ?)", (LEXICAL_VERSION,))

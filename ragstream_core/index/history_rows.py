@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 _CHUNKS = (
-    "SELECT c.chunk_id, c.chunk_idx, c.start, c.end, c.text_hash, t.text, t.terms, t.terms_crc "
-    "FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
+    "SELECT c.chunk_id, c.chunk_idx, c.start, c.end, c.text_hash, t.text, unpack_terms(t.terms), "
+    "t.terms_crc FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
     "WHERE c.to_gen IS NULL ORDER BY c.chunk_id"
 )
 

@@ -34,7 +34,7 @@ MOST_CHANGED = 1 / 16
 """Share of the rows of the file that may have ended or come before both are merged."""
 _OF = ("digest", "lexical", "crc32")
 """What changes name the file by that they are of."""
-_TERMS = "c.heading_terms, c.heading_crc, t.terms, t.terms_crc"
+_TERMS = "unpack_terms(c.heading_terms), c.heading_crc, unpack_terms(t.terms), t.terms_crc"
 _ALL = (
     f"SELECT {_TERMS} FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
     f"WHERE {LIVE} ORDER BY c.chunk_id"

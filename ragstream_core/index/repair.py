@@ -21,6 +21,7 @@ from ragstream_core.index import catalog_read, derived, retention, text_writer, 
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import (
     CATALOG_NAME,
+    INSERT_TEXT,
     JOURNAL_NAME,
     connect_writer,
     guard,
@@ -128,7 +129,7 @@ def _take_over(
     for block in _blocks(old, embed_fp):
         sound = _sound_rows(block, mapped, epoch)
         with transaction(db, index_dir / CATALOG_NAME):
-            db.executemany("INSERT OR REPLACE INTO texts VALUES(?,?,?,?,?)", map(_text_row, sound))
+            db.executemany(INSERT_TEXT, map(_text_row, sound))
             db.executemany(
                 "INSERT OR IGNORE INTO vectors VALUES(?,?,?,?,?)",
                 ((embed_fp, *row[:4]) for row in sound),

@@ -23,10 +23,15 @@ from ragstream_core.index.lock import label, project_lock, rebuild_hint, update_
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.undo import on_failure
+from ragstream_core.text.terms import packed_terms, unpacked_terms
 
 CATALOG_NAME = "catalog.sqlite"
 JOURNAL_NAME = f"{CATALOG_NAME}-journal"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Format of a new catalog; one of an earlier format keeps its own and is written in it."""
+WIDE_TERMS = 1
+"""The format before: terms as `terms.term_blob` packs them, rows of chunks and texts by key."""
+PAGE_BYTES = 8_192  # a text with its terms lies in one page; larger ones cost more a journal
 _READ_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read again
 _WRITE_CACHE_KIB = -8_192  # more makes a first ingest no faster, only larger
 BUSY_TIMEOUT_S = 10.0
@@ -45,15 +50,16 @@ CREATE TABLE chunks(
     chunk_id TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL, chunk_idx INTEGER NOT NULL,
     start INTEGER NOT NULL, end INTEGER NOT NULL, page INTEGER NOT NULL, heading TEXT NOT NULL,
     text_hash TEXT NOT NULL, heading_terms BLOB NOT NULL, heading_crc INTEGER NOT NULL,
-    from_gen INTEGER NOT NULL, to_gen INTEGER,
-    PRIMARY KEY(chunk_id, from_gen)) WITHOUT ROWID;
+    from_gen INTEGER NOT NULL, to_gen INTEGER);
+CREATE UNIQUE INDEX chunks_id ON chunks(chunk_id, from_gen);
 CREATE INDEX chunks_path ON chunks(path) WHERE to_gen IS NULL;
 CREATE INDEX chunks_text ON chunks(text_hash);
 CREATE INDEX chunks_dead ON chunks(to_gen) WHERE to_gen IS NOT NULL;
--- the text comes last: what is before it is read without its overflow pages
+-- rows lie as they were recorded: full pages, and neighbours in a file are neighbours here
 CREATE TABLE texts(
-    text_hash TEXT PRIMARY KEY, tokens INTEGER NOT NULL, terms BLOB NOT NULL,
-    terms_crc INTEGER NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
+    text_hash TEXT NOT NULL, tokens INTEGER NOT NULL, terms BLOB NOT NULL,
+    terms_crc INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE UNIQUE INDEX texts_hash ON texts(text_hash);
 CREATE TABLE vectors(
     embed_fp TEXT NOT NULL, text_hash TEXT NOT NULL, epoch INTEGER NOT NULL, row INTEGER NOT NULL,
     crc32 INTEGER NOT NULL, PRIMARY KEY(embed_fp, text_hash)) WITHOUT ROWID;
@@ -85,6 +91,9 @@ CHUNK_CANON = (
 
 FILE_CANON = "'f'||length(f.path)||':'||f.path||'|'||f.sha256||'|'||f.decision"
 """SQL text of a file row ``f`` as it enters the digest: no mtime, so machines agree."""
+
+INSERT_TEXT = "INSERT OR REPLACE INTO texts VALUES(?,?,pack_terms(?),?,?)"
+"""SQL statement that records a text with its terms, as `terms.term_blob` gives them, and a crc."""
 
 _SIGNS_OF_DAMAGE = ("malformed", "no such", "decode", "not a database", "corrupt", "no column")
 
@@ -143,10 +152,8 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
             ):  # fmt: skip
                 db.execute(f"PRAGMA {pragma}")
             if db.execute("PRAGMA user_version").fetchone()[0] == 0 and _is_empty(db):
-                db.executescript(
-                    f"BEGIN IMMEDIATE;{DDL}PRAGMA user_version={SCHEMA_VERSION};COMMIT"
-                )
-            _check_version(db, path)
+                initialise(db)
+            settle_format(db, path)
             db.executescript(TEMP_DDL)
     return db
 
@@ -172,7 +179,7 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
                 raise GenerationGone(  # a first ingest that was killed before its tables
                     f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
                 )
-            _check_version(db, path)
+            settle_format(db, path)
     return db
 
 
@@ -213,14 +220,38 @@ def _is_empty(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
 
 
-def _check_version(db: sqlite3.Connection, path: Path) -> None:
+def initialise(db: sqlite3.Connection) -> None:
+    """Make the tables of an empty catalog."""
+    db.execute(f"PRAGMA page_size={PAGE_BYTES}")
+    db.executescript(f"BEGIN IMMEDIATE;{DDL}PRAGMA user_version={SCHEMA_VERSION};COMMIT")
+
+
+def settle_format(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse formats that are not known; give queries ``pack_terms`` and ``unpack_terms``.
+
+    They stand between the terms of `terms.term_blob` and what a row of this catalog's format holds;
+    the crc beside a row's terms is that of the former.
+    """
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version != SCHEMA_VERSION:
+    if version not in (WIDE_TERMS, SCHEMA_VERSION):
         what = "newer" if version > SCHEMA_VERSION else "not a catalog or"
         raise IntegrityError(
-            f"{path} is {what} of format {version}, this program reads {SCHEMA_VERSION}",
+            f"{path} is {what} of format {version}, this program reads {WIDE_TERMS} to "
+            f"{SCHEMA_VERSION}",
             hint=("use the newer program, or ", rebuild_hint(path.parent)),
         )
+    wide = version == WIDE_TERMS
+    db.create_function("pack_terms", 1, _as_is if wide else packed_terms, deterministic=True)
+    db.create_function("unpack_terms", 1, _as_is if wide else _unpacked, deterministic=True)
+
+
+def _as_is(stored: bytes | None) -> bytes | None:
+    return stored
+
+
+def _unpacked(stored: bytes | None) -> bytes | None:
+    """Unpack terms; what cannot be is left as it is, and fails its crc."""
+    return unpacked_terms(stored) if isinstance(stored, bytes) else stored
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.rows import TextRow
-from ragstream_core.index.schema import CATALOG_NAME, transaction
+from ragstream_core.index.schema import CATALOG_NAME, INSERT_TEXT, transaction
 from ragstream_core.index.vectors import append_rows, check_vectors, free_epoch, vector_path
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def write_vectors(
 
     def name(db: sqlite3.Connection) -> None:
         db.executemany(
-            "INSERT OR REPLACE INTO texts VALUES(?,?,?,?,?)",
+            INSERT_TEXT,
             ((r.text_hash, r.tokens, r.terms, zlib.crc32(r.terms), r.text) for r in rows),
         )
         db.executemany(

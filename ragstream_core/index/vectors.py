@@ -216,8 +216,9 @@ _STAGED = (
     "LEFT JOIN texts t ON t.text_hash = s.text_hash ORDER BY v.row"
 )
 _SOUND = (
-    "SELECT v.text_hash, v.epoch, v.row, v.crc32, t.text, t.terms, t.terms_crc FROM vectors v "
-    "JOIN texts t ON t.text_hash = v.text_hash WHERE v.embed_fp = ? AND v.text_hash = ?"
+    "SELECT v.text_hash, v.epoch, v.row, v.crc32, t.text, unpack_terms(t.terms), t.terms_crc "
+    "FROM vectors v JOIN texts t ON t.text_hash = v.text_hash "
+    "WHERE v.embed_fp = ? AND v.text_hash = ?"
 )
 _ALL = "SELECT text_hash, epoch, row, crc32, 0 FROM vectors WHERE embed_fp = ? ORDER BY row"
 

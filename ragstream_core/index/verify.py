@@ -209,7 +209,7 @@ def row_findings(db: sqlite3.Connection, part: Part = WHOLE) -> Iterator[Finding
         catalog_read.live_files(db, found.n)  # raises if a row fails its crc
         yield from _digest(db, found)
     yield from _summed("texts", "texts do not have their hash or crc", bad_texts(db, part))
-    headings = db.execute("SELECT chunk_id, heading_terms, heading_crc FROM chunks")
+    headings = db.execute("SELECT chunk_id, unpack_terms(heading_terms), heading_crc FROM chunks")
     bad = (i for i, terms, crc in headings if not _has_crc(terms, crc))
     yield from _summed("texts", "headings do not have their crc", bad)
 
@@ -228,7 +228,7 @@ def _has_crc(blob: object, crc: int) -> bool:
 def bad_texts(db: sqlite3.Connection, part: Part = WHOLE) -> Iterator[str]:
     """Yield the hash of each stored text that does not have it, or whose terms fail their crc."""
     for text_hash, text, terms, crc in db.execute(
-        "SELECT text_hash, text, terms, terms_crc FROM texts"
+        "SELECT text_hash, text, unpack_terms(terms), terms_crc FROM texts"
     ):
         if part.holds(text_hash):
             whole = isinstance(text, str) and sha256_hex(text) == text_hash

@@ -204,7 +204,7 @@ class Stager:
         return {h: self._waiting[h] for h in list(self._waiting)[: self.batch_texts]}
 
     def _record(self, *, last: bool = False) -> None:
-        from ragstream_core.text.terms import term_blob
+        from ragstream_core.text.term_blobs import term_blobs
 
         batch = self._next_batch()
         total = self.embedded + len(self._waiting)
@@ -221,7 +221,11 @@ class Stager:
                 f"the embedder returned shape {vectors.shape} for {wanted}",
                 hint=("run ", RunCommand("doctor"), f"; the {self._source} stay pending"),
             )
-        rows = [TextRow(h, t, self._embedder.count(t), term_blob(t)) for h, t in batch.items()]
+        terms = term_blobs(list(batch.values()))
+        rows = [
+            TextRow(text_hash, text, self._embedder.count(text), blob)
+            for (text_hash, text), blob in zip(batch.items(), terms, strict=True)
+        ]
         self.store.record_texts(rows, vectors, embed_fp=self._embedder.fingerprint, last=last)
         for text_hash in batch:
             del self._waiting[text_hash]

@@ -5,7 +5,9 @@ generations with its Chroma collection, a conversation of two turns, two prompts
 and in a bundle).
 """
 
+import contextlib
 import json
+import sqlite3
 import tarfile
 from pathlib import Path
 
@@ -24,6 +26,11 @@ def older(environment):
     return environment
 
 
+def format_of(catalog):
+    with contextlib.closing(sqlite3.connect(catalog)) as db:
+        return db.execute("PRAGMA user_version").fetchone()[0]
+
+
 def as_json(run, *words):
     code, out, err = run(*words, "--json")
     assert code == 0, err
@@ -38,6 +45,15 @@ def test_its_index_is_sound_and_an_ingest_embeds_only_what_is_new(older, run):
     found = as_json(run, "ingest", "manual")
     assert (found["generation"], found["chunks"]["embedded"]) == (3, 1)
     assert found["chunks"]["live"] == 4
+    catalog = older / "index" / "manual" / "catalog.sqlite"
+    assert format_of(catalog) == 1
+    assert "would be written anew" in run("index", "gc", "manual", "--new-format", "--dry-run")[1]
+    assert format_of(catalog) == 1
+    assert as_json(run, "index", "gc", "manual", "--new-format")[0]["new_format"]
+    assert format_of(catalog) == 2
+    assert run("index", "check", "manual", "--read-data", "1/1")[0] == 0
+    assert not as_json(run, "ingest", "manual")["committed"]
+    assert not as_json(run, "index", "gc", "manual", "--new-format")[0]["new_format"]
 
 
 @pytest.mark.parametrize("key", [KEPT, WITH_A_FILE])

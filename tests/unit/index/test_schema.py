@@ -26,7 +26,7 @@ def test_a_reader_creates_and_changes_nothing(tmp_path):
         db.execute("DELETE FROM meta")
 
 
-@pytest.mark.parametrize("version", [2, 99, 0])
+@pytest.mark.parametrize("version", [3, 99, 0])
 def test_another_format_is_refused_not_repaired(tmp_path, version):
     db = connect_writer(tmp_path)
     db.execute(f"PRAGMA user_version = {version}")

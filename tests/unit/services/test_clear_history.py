@@ -16,6 +16,7 @@ from ragstream_core.errors import InputUnavailable, IntegrityError, UsageError
 from ragstream_core.index import history_rows
 from ragstream_core.index.history_catalog import open_history_catalog
 from ragstream_core.index.rows import TextRow
+from ragstream_core.index.schema import PAGE_BYTES
 from ragstream_core.index.snapshot import open_snapshot
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import open_view
@@ -341,7 +342,7 @@ def test_with_a_damaged_catalog_turns_are_hidden_and_go_after_the_rebuild(space)
     embed(space)
     catalog = history_dir(space) / "index" / "catalog.sqlite"
     raw = bytearray(catalog.read_bytes())
-    raw[4096:4160] = bytes(64)
+    raw[PAGE_BYTES : PAGE_BYTES + 64] = bytes(64)
     catalog.write_bytes(raw)
     with pytest.raises(IntegrityError) as caught:
         clear(space, Choice("secret"))

@@ -101,7 +101,7 @@ def test_a_prompt_is_the_same_there_and_replays_on_either_side(writer, reader, p
 
 
 def test_only_what_changed_travels_and_what_is_up_to_date_stays(reader, place, tmp_path):
-    docs = {f"{n}.md": f"# Part {n}\n\n" + f"Sentence {n} of its own. " * 40 for n in range(60)}
+    docs = {f"{n}.md": f"# Part {n}\n\n" + f"Sentence {n} of its own. " * 40 for n in range(240)}
     writer = ingested_workspace(tmp_path / "large", docs=docs)
     publish(writer, "demo", place)
     assert publish(writer, "demo", place).sent == 0

@@ -1,0 +1,262 @@
+"""What an index costs as it grows, beside the model: ingest, delta, opening, a question, bytes.
+
+OMP_NUM_THREADS=1 python -m tests.benchmarks.bench_growth [CHUNKS ...]
+
+Documents of forty paragraphs, each a chunk of 120 words drawn by Zipf's law from 50,000, the most
+frequent of them English: about as long and with as many terms as a chunk of this project's pages.
+Vectors are drawn, and drawing them is not counted. Cutting at empty lines stands for the chunker,
+which counts tokens with the model's tokenizer. Each step is a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.text.chunk_profiles import PROFILES
+from ragstream_core.text.chunker import Chunker, ChunkPiece
+from tests.benchmarks.bench_scale import unit
+from tests.benchmarks.measure import table
+
+if TYPE_CHECKING:
+    from ragstream_core.index.view import CatalogView
+    from ragstream_core.ports import F32, Progress
+
+PARAGRAPHS, WORDS, VOCABULARY, FOLDER = 40, 120, 50_000, 100
+DELTA_FILES, PIECES, PIECE_WORDS = 10, 10, 12
+STEPS = ("ingest", "first", "open", "delta", "check")
+PROJECT = "grown"
+FREQUENT = """
+the of and to in a is that for it as was with be by on not he his but at are this have from or had
+an they which you were their one all we can her has there been if more when will would who so no
+"""
+Found = TypeVar("Found")
+
+
+class Drawn(HashedEmbedder):
+    """An embedder that draws its vectors and counts what that costs."""
+
+    name = "drawn"
+    seconds = 0.0
+
+    def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
+        """Return unit vectors that depend on the texts."""
+        began = time.process_time()
+        made = unit(np.random.default_rng(zlib.crc32("".join(texts).encode())), len(texts))
+        self.seconds += time.process_time() - began
+        return made
+
+    def embed_queries(self, texts: Sequence[str]) -> F32:
+        """Return the same vectors for as many texts."""
+        return unit(np.random.default_rng(3), len(texts))
+
+    def count(self, text: str) -> int:
+        """Return about as many tokens as a text has."""
+        return len(text) // 4
+
+
+class Paragraphs(Chunker):
+    """Cuts a text at its empty lines; the first paragraph is the heading of the others."""
+
+    def chunk(self, text: str, *, file_type: str) -> list[ChunkPiece]:
+        """Return the paragraphs of a text."""
+        heading, *parts = text.split("\n\n")
+        pieces: list[ChunkPiece] = []
+        at = len(heading) + 2
+        for part in parts:
+            pieces.append(ChunkPiece(len(pieces), part, at, at + len(part), heading[2:]))
+            at += len(part) + 2
+        return pieces
+
+
+def words() -> list[str]:
+    """Return the vocabulary: distinct words of 3 to 12 letters."""
+    rng = np.random.default_rng(0)
+    letters = rng.integers(97, 123, (VOCABULARY * 2, 12), dtype=np.uint8)
+    sizes = rng.integers(3, 13, len(letters))
+    made = (bytes(row[:n]).decode() for row, n in zip(letters, sizes, strict=True))
+    return [*FREQUENT.split(), *dict.fromkeys(made)][:VOCABULARY]
+
+
+def paragraphs(rng: np.random.Generator, names: np.ndarray) -> Iterator[str]:
+    """Yield paragraphs without end."""
+    sums = np.cumsum(1 / np.arange(1, VOCABULARY + 1))
+    while True:
+        drawn = np.searchsorted(sums, rng.random((1024, WORDS)) * sums[-1])
+        yield from map(" ".join, names[drawn].tolist())
+
+
+def document(source: Iterator[str], n: int) -> str:
+    """Return a document."""
+    parts = [next(source) for _ in range(PARAGRAPHS)]
+    return "\n\n".join([f"# Document {n} of the corpus", *parts])
+
+
+def write_corpus(data: Path, chunks: int) -> None:
+    """Write the documents."""
+    source = paragraphs(np.random.default_rng(1), np.array(words(), dtype=object))
+    for n in range(chunks // PARAGRAPHS):
+        path = document_path(data, n)
+        if n % FOLDER == 0:
+            path.parent.mkdir(parents=True)
+        path.write_text(document(source, n))
+
+
+def document_path(data: Path, n: int) -> Path:
+    """Return where a document lies."""
+    return data / "doc_raw" / PROJECT / f"part-{n // FOLDER:04}" / f"document-{n:06}.md"
+
+
+def ingest(data: Path) -> dict[str, float]:
+    """Ingest; return what it cost beside the vectors."""
+    from ragstream_core.ingestion.ingestion_config import IngestionConfig
+    from ragstream_core.ingestion.ingestion_manager import IngestionManager
+
+    phases: dict[str, float] = {}
+    last = ("read", time.process_time())
+
+    def progress(phase: str, done: int, total: int) -> None:
+        nonlocal last
+        name, began = last
+        last = (phase, time.process_time())
+        phases[name] = phases.get(name, 0.0) + last[1] - began
+
+    embedder = Drawn()
+    manager = IngestionManager(
+        data / "doc_raw", data / "index", embedder=embedder, progress=progress,
+        chunkers=lambda profile: Paragraphs(PROFILES["default"]),
+    )  # fmt: skip
+    stats = manager.run(PROJECT, IngestionConfig())
+    progress("end", 0, 0)
+    return {"embedded": stats.chunks["embedded"], "drawing": embedder.seconds, **phases}
+
+
+def delta(data: Path) -> dict[str, float]:
+    """Write some documents anew and ingest."""
+    files = sum(1 for _ in (data / "doc_raw").rglob("*.md"))
+    source = paragraphs(np.random.default_rng(2), np.array(words(), dtype=object))
+    for n in range(0, files, max(files // DELTA_FILES, 1))[:DELTA_FILES]:
+        document_path(data, n).write_text(document(source, n))
+    began = time.process_time()
+    found = ingest(data)
+    return {**found, "cpu": time.process_time() - began - found["drawing"]}
+
+
+def opened(data: Path) -> dict[str, float]:
+    """Open the index and ask it."""
+    import ragstream_core.text.bm25  # noqa: F401
+    from ragstream_core.index.view import open_view
+
+    view, opening = timed(lambda: open_view(data / "index" / PROJECT, keep=True))
+    question = asking(view)
+    _, first = timed(question)
+    warm = min(timed(question)[1] for _ in range(5))
+    return {"opening": opening, "first": first, "warm": warm}
+
+
+def asking(view: CatalogView) -> Callable[[], object]:
+    """Return a question of some pieces, whose words are drawn as those of the documents."""
+    from ragstream_core.retrieval.retriever import Fusion, Retriever
+
+    source = paragraphs(np.random.default_rng(5), np.array(words(), dtype=object))
+    pieces = [" ".join(next(source).split()[:PIECE_WORDS]) for _ in range(PIECES)]
+    retriever = Retriever(Drawn(), Fusion())
+    return lambda: retriever.search([view], " ".join(pieces), pieces=pieces)
+
+
+def timed(call: Callable[[], Found]) -> tuple[Found, float]:
+    """Return what a call returns, and its CPU seconds."""
+    began = time.process_time()
+    found = call()
+    return found, time.process_time() - began
+
+
+def check(data: Path) -> dict[str, float]:
+    """Return the bytes of the index by part, and whether it is sound."""
+    import sqlite3
+
+    index = data / "index" / PROJECT
+    db = sqlite3.connect(f"file:{index / 'catalog.sqlite'}?mode=ro", uri=True)
+    kinds = {"catalog": "catalog.sqlite", "vectors": "*.f32", "terms": "lexical*/**/*"}
+    return {
+        "chunks": db.execute("SELECT count(*) FROM chunks WHERE to_gen IS NULL").fetchone()[0],
+        **{name: sum(p.stat().st_size for p in index.glob(glob)) for name, glob in kinds.items()},
+    }
+
+
+CALLS: dict[str, Callable[[Path], dict[str, float]]] = {
+    "ingest": ingest, "first": opened, "open": opened, "delta": delta, "check": check,
+}  # fmt: skip
+
+
+def step(name: str, data: Path) -> None:
+    """Run a step in this process; print what it cost as JSON."""
+    began = time.process_time()
+    found = CALLS[name](data)
+    whole = time.process_time() - began - found.get("drawing", 0.0)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"cpu": whole, "peak": peak, **found}))
+
+
+def measured(chunks: int, data: Path) -> dict[str, dict[str, float]]:
+    """Return what each step cost at a size."""
+    write_corpus(data, chunks)
+    found = {}
+    for name in STEPS:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.bench_growth", "--step", name, str(data)],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            sys.exit(done.stderr)
+        found[name] = json.loads(done.stdout)
+        print(chunks, name, found[name], file=sys.stderr, flush=True)
+    return found
+
+
+def section(*sizes: int) -> str:
+    """Measure; return the Markdown section."""
+    rows = []
+    for chunks in sizes or (10_000, 100_000):
+        with tempfile.TemporaryDirectory() as folder:
+            found = measured(chunks, Path(folder))
+        rows.append(_row(chunks, found))
+    head = ["chunks", "ingest, CPU s", "peak MiB", "delta of ten files, CPU s", "opening, CPU s",
+            "first question, CPU s", "warm question, CPU s", "catalog MB", "term arrays MB",
+            "vectors MB"]  # fmt: skip
+    return "## What an index costs as it grows\n\n" + table(head, rows)
+
+
+def _row(chunks: int, found: dict[str, dict[str, float]]) -> list[object]:
+    size = found["check"]
+    return [
+        f"{chunks:,}", f"{found['ingest']['cpu']:.1f}", f"{found['ingest']['peak']:.0f}",
+        f"{found['delta']['cpu']:.2f}", f"{found['open']['opening']:.2f}",
+        f"{found['open']['first']:.2f}", f"{found['open']['warm']:.3f}",
+        *(f"{size[name] / 1e6:,.0f}" for name in ("catalog", "terms", "vectors")),
+    ]  # fmt: skip
+
+
+def report() -> str:
+    """Return the Markdown section."""
+    return section()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--step"]:
+        step(sys.argv[2], Path(sys.argv[3]))
+    else:
+        print(section(*map(int, sys.argv[1:])))
