@@ -1,9 +1,11 @@
 """The rows of one generation, checked: from the catalog, or from the sealed file of the newest.
 
 Reading a generation from the catalog hashes every row and every vector. A process that did so may
-leave ids, paths and places in an `array_file`, stamped with the generation's digest and one crc
-over all vectors in this order. A file that is behind or damaged is as good as none. Chunks are read
-from the catalog still; the crc of each row is in the file, so what is shown is checked as well.
+leave ids, paths and places in an `array_file`, stamped with the generation's digest, one crc over
+all vectors in this order, and the state of the vector file before they were read: while size, inode
+and times are those, no byte of it was written, and the vectors need no second look. A file that is
+behind or damaged is as good as none. Chunks are read from the catalog still; the crc of each row is
+in the file, so what is shown is checked as well.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,18 +46,33 @@ class GenerationRows:
     Attributes:
         chunk_ids: Ids, sorted.
         paths: Source path of each.
-        vectors: Shape (rows, dimension), float32, read-only.
+        source: Their vectors, or the mapped vector file that holds them at `places`.
         epoch: Of the vector file they were read from.
         places: Row of each in that file, int64.
         crcs: Crc32 of each row as it enters the digest, uint32.
+        mapped: Whether ``source`` is the file.
+        state: Of the file before its rows were checked; empty if that says nothing.
     """
 
     chunk_ids: tuple[str, ...]
     paths: tuple[str, ...]
-    vectors: F32
+    source: F32
     epoch: int
     places: npt.NDArray[np.int64]
     crcs: npt.NDArray[np.uint32]
+    mapped: bool = False
+    state: tuple[int, ...] = ()
+
+    @cached_property
+    def vectors(self) -> F32:
+        """Shape (rows, dimension), float32, read-only; taken from the file at first use."""
+        import numpy as np
+
+        if not self.mapped:
+            return self.source
+        rows = np.take(self.source, self.places, axis=0)
+        rows.flags.writeable = False
+        return rows
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -92,6 +110,7 @@ ROWS_FILE = Path("stores", "rows-newest.bin")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
 _ARRAYS = {"places": "<i8", "paths": "<i4", "crcs": "<u4", "names": "|u1"}
 _END = "\0"  # no path can hold it
+_SETTLED_NS = 50_000_000
 _FILE = "SELECT epoch, dimension FROM vector_files WHERE embed_fp = ?"
 
 
@@ -114,6 +133,7 @@ def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
         "epoch": loaded.epoch,
         "dimension": loaded.vectors.shape[1],
         "vectors": _crc(loaded.vectors),
+        "state": loaded.state,
     }
     arrays = {
         "places": loaded.places.astype("<i8"),
@@ -142,13 +162,16 @@ def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Generat
     except (OSError, ValueError):
         return None
     places = arrays["places"]
-    rows = _vectors(db, index_dir, wanted.embed_fp, stamp, places)
-    if rows is None:
+    found = _vectors(db, index_dir, wanted.embed_fp, stamp, places)
+    if found is None:
         return None
+    source, mapped = found
     names = str(arrays["names"].data, "utf-8").split(_END)
     paths = tuple(map(names[len(places) :].__getitem__, arrays["paths"].tolist()))
     chunk_ids = tuple(names[: len(places)])
-    return GenerationRows(chunk_ids, paths, rows, stamp["epoch"], places, arrays["crcs"])
+    return GenerationRows(
+        chunk_ids, paths, source, stamp["epoch"], places, arrays["crcs"], mapped=mapped
+    )
 
 
 def _vectors(
@@ -157,8 +180,8 @@ def _vectors(
     embed_fp: str,
     stamp: Mapping[str, Any],
     places: npt.NDArray[np.int64],
-) -> F32 | None:
-    """Return the vectors at some places; None if they are no longer what they were."""
+) -> tuple[F32, bool] | None:
+    """Return the mapped file and True, or checked vectors; None if they are not what they were."""
     import numpy as np
 
     epoch, dimension = stamp["epoch"], stamp["dimension"]
@@ -168,12 +191,28 @@ def _vectors(
             return None
         path = vectors.vector_path(index_dir, embed_fp, epoch)
         try:
+            before = file_state(path)
             mapped = vectors.map_rows(path, rows=int(places.max()) + 1, dimension=dimension)
         except (OSError, IntegrityError):  # gone, or shorter than it was: the catalog says so
             return None
+        if before and list(before) == stamp.get("state"):
+            return mapped, True
         rows = np.take(mapped, places, axis=0)
     rows.flags.writeable = False
-    return rows if _crc(rows) == stamp["vectors"] else None
+    return (rows, False) if _crc(rows) == stamp["vectors"] else None
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """Return size, inode and times of a file; empty if it may have been written just now.
+
+    Raises:
+        OSError: It is gone.
+    """
+    status = path.stat()
+    times = status.st_mtime_ns, status.st_ctime_ns
+    if time.time_ns() - max(times) < _SETTLED_NS:  # the clock of files is coarse
+        return ()
+    return status.st_size, status.st_ino, *times
 
 
 def _crc(rows: F32) -> int:
@@ -213,6 +252,7 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Ge
     """
     import numpy as np
 
+    state = _state_now(db, index_dir, wanted.embed_fp)
     rows = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n}).fetchall()
     files = db.execute(f"SELECT {FILE_CANON} FROM files f WHERE {LIVE}", {"n": wanted.n})
     total = multiset_sum(0, (str(row[6]) for row in rows))
@@ -226,7 +266,17 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Ge
         rows[0][3] if rows else 0,
         np.array([row[4] for row in rows], dtype=np.int64),
         np.array([canon_crc(row[6]) for row in rows], dtype=np.uint32),
+        state=state,
     )
+
+
+def _state_now(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> tuple[int, ...]:
+    """Return the state of a model's vector file; empty if it is not there."""
+    row = db.execute(_FILE, (embed_fp,)).fetchone()
+    try:
+        return file_state(vectors.vector_path(index_dir, embed_fp, row[0])) if row else ()
+    except FileNotFoundError:
+        return ()
 
 
 def canon_crc(canon: object) -> int:

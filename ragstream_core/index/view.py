@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from ragstream_core.index.rows import Generation
+    from ragstream_core.ports import F32
     from ragstream_core.records import Chunk
     from ragstream_core.text.bm25 import PostingLists
 
@@ -55,7 +56,6 @@ class CatalogView:
         embed_fp: Fingerprint of the model that made `vectors`.
         chunk_ids: Ids of the live chunks, sorted.
         paths: Source path of each row.
-        vectors: Shape (rows, dimension), float32 unit rows, read-only.
     """
 
     def __init__(
@@ -70,9 +70,14 @@ class CatalogView:
         self.index_dir, self.project, self.pinned = index_dir, project, pinned
         self.loaded, self.sealed = loaded, sealed
         self.generation, self.digest, self.embed_fp = pinned.n, pinned.digest, pinned.embed_fp
-        self.chunk_ids, self.paths, self.vectors = loaded.chunk_ids, loaded.paths, loaded.vectors
+        self.chunk_ids, self.paths = loaded.chunk_ids, loaded.paths
         self._lexical: PostingLists | None = None
         self._texts: OrderedDict[str, Chunk] = OrderedDict()
+
+    @property
+    def vectors(self) -> F32:
+        """Shape (rows, dimension), float32 unit rows, read-only; loaded at first use."""
+        return self.loaded.vectors
 
     @property
     def lexical(self) -> PostingLists:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index import view
+from ragstream_core.index import generation_rows, view
 from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.view import forget_views, open_view
 
@@ -106,6 +106,23 @@ def test_a_flipped_vector_is_found_by_the_catalogs_crc(filled):
     path.write_bytes(raw)
     with pytest.raises(IntegrityError, match="crc"):
         kept_view(filled)
+
+
+def test_a_file_that_was_not_written_since_is_read_when_vectors_are_asked_for(filled, monkeypatch):
+    monkeypatch.setattr(generation_rows, "_SETTLED_NS", -(10**18))
+    first = told(kept_view(filled))
+    with monkeypatch.context() as patch:
+        patch.delattr(generation_rows, "_crc")
+        again = kept_view(filled)
+        assert again.loaded.mapped and "vectors" not in vars(again.loaded)
+        assert told(again) == first
+        with pytest.raises(ValueError):
+            again.vectors[0] = 0
+    path = filled.vector_file()
+    path.write_bytes(path.read_bytes())
+    again = kept_view(filled)
+    assert told(again) == first and not again.loaded.mapped
+    test_a_flipped_vector_is_found_by_the_catalogs_crc(filled)
 
 
 def test_rows_of_an_older_vector_file_are_not_used(filled, asked):
