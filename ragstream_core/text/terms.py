@@ -117,12 +117,19 @@ def packed_terms(blob: bytes) -> bytes:
     pairs, all but the last with 255.
     """
     n = len(blob) // _WIDE
-    if any(blob[k::_WIDE].count(0) != n for k in range(_PACKED, _WIDE)):
+    if int.from_bytes(blob, "little") & _above_a_byte(n):
         return b"".join(_split(blob))
     packed = bytearray(n * _PACKED)
     for k in range(_PACKED):
         packed[k::_PACKED] = blob[k::_WIDE]
     return bytes(packed)
+
+
+@functools.lru_cache(maxsize=1024)
+def _above_a_byte(n: int) -> int:
+    """Return the bits of so many pairs that are set if a count is above 255."""
+    pair = bytes(_PACKED) + b"\xff" * (_WIDE - _PACKED)
+    return int.from_bytes(pair * n, "little")
 
 
 def _split(blob: bytes) -> Iterator[bytes]:

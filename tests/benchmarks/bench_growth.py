@@ -42,6 +42,14 @@ FREQUENT = """
 the of and to in a is that for it as was with be by on not he his but at are this have from or had
 an they which you were their one all we can her has there been if more when will would who so no
 """
+HEAD = [
+    "chunks", "ingest, CPU s", "its peak MiB", "delta of ten files, CPU s", "opening, CPU s",
+    "first question", "one piece, warm", "ten pieces, warm", "catalog MB", "term arrays MB",
+    "vectors MB",
+]  # fmt: skip
+TITLE = "## What an index costs as it grows"
+PLOT = "![The same as lines](growth.svg)"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 Found = TypeVar("Found")
 
 
@@ -160,18 +168,21 @@ def opened(data: Path) -> dict[str, float]:
     from ragstream_core.index.view import open_view
 
     view, opening = timed(lambda: open_view(data / "index" / PROJECT, keep=True))
-    question = asking(view)
+    question = asking(view, PIECES)
     _, first = timed(question)
     warm = min(timed(question)[1] for _ in range(5))
-    return {"opening": opening, "first": first, "warm": warm}
+    short = asking(view, 1)
+    short()
+    one = min(timed(short)[1] for _ in range(5))
+    return {"opening": opening, "first": first, "warm": warm, "one": one}
 
 
-def asking(view: CatalogView) -> Callable[[], object]:
+def asking(view: CatalogView, count: int) -> Callable[[], object]:
     """Return a question of some pieces, whose words are drawn as those of the documents."""
     from ragstream_core.retrieval.retriever import Fusion, Retriever
 
     source = paragraphs(np.random.default_rng(5), np.array(words(), dtype=object))
-    pieces = [" ".join(next(source).split()[:PIECE_WORDS]) for _ in range(PIECES)]
+    pieces = [" ".join(next(source).split()[:PIECE_WORDS]) for _ in range(count)]
     retriever = Retriever(Drawn(), Fusion())
     return lambda: retriever.search([view], " ".join(pieces), pieces=pieces)
 
@@ -228,26 +239,31 @@ def measured(chunks: int, data: Path) -> dict[str, dict[str, float]]:
 
 
 def section(*sizes: int) -> str:
-    """Measure; return the Markdown section."""
-    rows = []
+    """Measure; return the Markdown section with the rows of other sizes as they stand there."""
+    rows = {int(row[0].replace(",", "")): row for row in kept_rows()}
     for chunks in sizes or (10_000, 100_000):
         with tempfile.TemporaryDirectory() as folder:
-            found = measured(chunks, Path(folder))
-        rows.append(_row(chunks, found))
-    head = ["chunks", "ingest, CPU s", "peak MiB", "delta of ten files, CPU s", "opening, CPU s",
-            "first question, CPU s", "warm question, CPU s", "catalog MB", "term arrays MB",
-            "vectors MB"]  # fmt: skip
-    return "## What an index costs as it grows\n\n" + table(head, rows)
+            rows[chunks] = row_of(chunks, measured(chunks, Path(folder)))
+    return f"{TITLE}\n\n{table(HEAD, [rows[size] for size in sorted(rows)])}\n\n{PLOT}"
 
 
-def _row(chunks: int, found: dict[str, dict[str, float]]) -> list[object]:
-    size = found["check"]
+def row_of(chunks: int, found: dict[str, dict[str, float]]) -> list[str]:
+    """Return the row of a size."""
+    size, opened = found["check"], found["open"]
     return [
-        f"{chunks:,}", f"{found['ingest']['cpu']:.1f}", f"{found['ingest']['peak']:.0f}",
-        f"{found['delta']['cpu']:.2f}", f"{found['open']['opening']:.2f}",
-        f"{found['open']['first']:.2f}", f"{found['open']['warm']:.3f}",
+        f"{chunks:,}", f"{found['ingest']['cpu']:.1f}", f"{found['ingest']['peak']:,.0f}",
+        f"{found['delta']['cpu']:.2f}", f"{opened['opening']:.2f}", f"{opened['first']:.2f}",
+        f"{opened['one']:.3f}", f"{opened['warm']:.3f}",
         *(f"{size[name] / 1e6:,.0f}" for name in ("catalog", "terms", "vectors")),
     ]  # fmt: skip
+
+
+def kept_rows() -> list[list[str]]:
+    """Return the rows of the table on the page, ascending by chunks."""
+    _, _, after = PAGE.read_text(encoding="utf-8").partition(TITLE)
+    lines = after.partition("\n## ")[0].splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    return sorted(rows[2:], key=lambda row: int(row[0].replace(",", "")))
 
 
 def report() -> str:
