@@ -117,37 +117,38 @@ def run_ops(
     Raises:
         RagstreamError: A stage refused or failed.
     """
-    now = start
+    after = [start]
+    tell = observe or (lambda op, so_far: None)
 
     def passed(op: str, prompt: SuperPrompt, seconds: float) -> None:
-        nonlocal now
-        after = _after(now, op, prompt, seconds)
-        if op == OPS[-1]:
-            kept = save_prompt(
-                workspace,
-                prompt,
-                run_id=after.run_id,
-                resumed=after.resumed,
-                timings_ms=dict(after.timings_ms),
-                passed=after.passed,
-            )
-            after = replace(after, record=kept)
-        now = after
-        if observe is not None:
-            observe(op, now)
+        after.append(_after(after[-1], op, prompt, seconds))
+        if op != OPS[-1]:
+            tell(op, after[-1])
 
     def submit(error: Exception | None) -> None:
         if start.recording is not None:
-            write = partial(_write, workspace, start.recording, start.prompt, now, error)
+            write = partial(_write, workspace, start.recording, start.prompt, after[-1], error)
             writer.submit(start.recording, write)
 
     try:
         run_chain(stages_of(workspace), start.prompt, first=ops[0], through=ops[-1], observe=passed)
+        if ops[-1] == OPS[-1]:
+            built = after.pop()  # the last op has passed when its prompt is kept
+            kept = save_prompt(
+                workspace,
+                built.prompt,
+                run_id=built.run_id,
+                resumed=built.resumed,
+                timings_ms=dict(built.timings_ms),
+                passed=built.passed,
+            )
+            after.append(replace(built, record=kept))
+            tell(OPS[-1], after[-1])
     except Exception as error:
         submit(error)
         raise
     submit(None)
-    return now
+    return after[-1]
 
 
 def _after(now: RecordedPrompt, op: str, prompt: SuperPrompt, seconds: float) -> RecordedPrompt:

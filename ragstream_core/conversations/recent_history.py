@@ -220,9 +220,9 @@ def render_recent(pairs: Sequence[Entry], *, fits: Callable[[str], bool]) -> tup
         return fits(text_of(at(n, chars)))
 
     fewest = min(FEWEST_CHARS, longest)
-    n = _largest(lambda n: is_room(n, fewest), 0, len(pairs))
+    n = _largest(functools.partial(is_room, chars=fewest), 0, len(pairs))
     low, n = (fewest, n) if n else (0, min(1, len(pairs)))
-    chars = _largest(lambda chars: is_room(n, chars), low, longest)
+    chars = _largest(functools.partial(is_room, n), low, longest)
     return at(n, chars) if n and chars else ()
 
 

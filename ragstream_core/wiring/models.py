@@ -14,7 +14,6 @@ from ragstream_core.prompts.chain import OPS
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.models.chat.endpoint_chat import ChatOptions
-    from ragstream_core.models.embedders.fingerprints import Precision
     from ragstream_core.models.rerankers.cross_encoder import NliModel
     from ragstream_core.platform.endpoint_address import Endpoint
     from ragstream_core.ports import ChatModel, Embedder, Reranker
@@ -48,9 +47,11 @@ def embedder(config: AppConfig) -> Embedder:
         WeightsMismatch: A file is not what it must be.
         UsageError: Unknown backend.
     """
+    from ragstream_core.models.embedders.registry import same_embeddings
+
     chosen = config.settings.embeddings
-    return _embedder(
-        chosen.backend, chosen.model, models_dir(config), device=chosen.device,
+    return same_embeddings(
+        chosen.backend, model=chosen.model, models_dir=models_dir(config), device=chosen.device,
         workers=chosen.workers, endpoint=endpoint(config), precision=chosen.precision,
     )  # fmt: skip
 
@@ -185,25 +186,6 @@ def require_replayable(config: AppConfig) -> None:
             f"the dimension of {chosen.model} is not kept, and a replay asks no endpoint",
             hint=(RunCommand("ingest"), " asks for it"),
         )
-
-
-@functools.lru_cache(maxsize=4)
-def _embedder(
-    backend: str,
-    model: str,
-    directory: Path,
-    *,
-    device: str,
-    workers: int,
-    endpoint: Endpoint | None,
-    precision: Precision,
-) -> Embedder:
-    from ragstream_core.models.embedders.registry import create_embeddings
-
-    return create_embeddings(
-        backend, model=model, models_dir=directory, device=device, workers=workers,
-        endpoint=endpoint, precision=precision,
-    )  # fmt: skip
 
 
 def reranker_name(config: AppConfig, settings: RerankConfig) -> str:
@@ -375,8 +357,10 @@ def model_to_load(op: str, config: AppConfig) -> str:
         op: The stage.
         config: Its settings.
     """
+    from ragstream_core.models.embedders.registry import same_embeddings
+
     chain, name = config.chain(), ""
-    if op == OPS[0] and not _embedder.cache_info().currsize:
+    if op == OPS[0] and not same_embeddings.cache_info().currsize:
         name = config.settings.embeddings.model
     elif op == "reranker" and not _cross_encoder.cache_info().currsize:
         name = reranker_name(config, chain.rerank)

@@ -118,7 +118,7 @@ def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> Su
         RagstreamError: The embedder's weights are missing or wrong.
     """
     prompt = SuperPrompt(body={"text": text})
-    return _a0(workspace, settings, default_alias_text())(prompt)
+    return _a0(models.embedder(workspace.config), settings, default_alias_text())(prompt)
 
 
 def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
@@ -132,12 +132,7 @@ def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
 _aliases = functools.cache(parse_aliases)
 
 
-def _a0(
-    workspace: Workspace,
-    settings: ChainSettings,
-    aliases: str,
-) -> Preprocessing:
-    embedder = models.embedder(workspace.config)
+def _a0(embedder: Embedder, settings: ChainSettings, aliases: str) -> Preprocessing:
     return Preprocessing(
         _aliases(aliases),
         embedder.count,
@@ -149,7 +144,7 @@ def _a0(
 def _preprocessing(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    stage = _a0(workspace, settings, inputs.texts["aliases"])
+    stage = _a0(models.embedder(workspace.config), settings, inputs.texts["aliases"])
     recent, notes = ConversationMemory(workspace, inputs).rendered()
     given = settings.prompt
     persona = {"system": given.system, "role": given.role, "tone": given.tone}

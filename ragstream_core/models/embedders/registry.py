@@ -5,6 +5,7 @@ Importing this module loads no engine.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,10 @@ def create_embeddings(
     _require_precision(backend, model, precision)
     options = EmbeddingOptions(model, models_dir, device, workers, notice, endpoint, precision)
     return EMBEDDERS.create(backend, options)
+
+
+same_embeddings = functools.lru_cache(maxsize=4)(create_embeddings)
+"""As `create_embeddings`, one embedder a process for the same values."""
 
 
 def embed_fingerprint(

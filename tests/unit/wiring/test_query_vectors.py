@@ -6,13 +6,13 @@ import struct
 import numpy as np
 import pytest
 
+from ragstream_core.models.embedders import registry
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.backup import backup
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring import models
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -30,7 +30,7 @@ def server(server):
 
 
 def open_at(root, server):
-    models._embedder.cache_clear()
+    registry.same_embeddings.cache_clear()
     explicit = {"embeddings.backend": "openai", "embeddings.base_url": server.url,
                 "embeddings.model": "far-away"}  # fmt: skip
     return open_workspace(root, explicit=explicit)

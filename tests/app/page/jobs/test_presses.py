@@ -302,15 +302,16 @@ def test_a_press_says_which_stages_are_through_and_what_each_took(space, held):
 
 
 def test_a_cold_start_names_the_model_that_is_loaded(space, monkeypatch):
+    from ragstream_core.models.embedders import registry
     from ragstream_core.wiring import models
 
-    go, real = threading.Event(), models._embedder.__wrapped__
+    go, real = threading.Event(), registry.same_embeddings.__wrapped__
 
     def slow(*given, **more):
         assert go.wait(WAIT_S)
         return real(*given, **more)
 
-    monkeypatch.setattr(models, "_embedder", functools.lru_cache(slow))
+    monkeypatch.setattr(registry, "same_embeddings", functools.lru_cache(slow))
     job = presses.start(PromptSession(), presses.RUN_ALL, REQUEST, space)
     job.wait(0.05)
     name = space.config.settings.embeddings.model
