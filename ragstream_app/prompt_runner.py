@@ -123,7 +123,8 @@ def estimated(found: Estimate) -> str:
 def outcome_of(done: RecordedPrompt) -> PromptOutcome:
     """Return what came of a prompt."""
     timings = dict(done.timings_ms)
-    warnings = [*([done.said] if done.said else []), *_warnings(done.prompt)]
+    warnings = [done.said] if done.said else []
+    warnings += [warning.message for warning in done.prompt.extras.warnings]
     return PromptOutcome(
         done.prompt, done.prompt_key, done.run_id, timings, warnings, recorded=done
     )
@@ -152,7 +153,3 @@ def wait_for_recording(outcome: PromptOutcome, say: Callable[[str], object]) -> 
         say("not recorded in Dagster: it took too long; the prompt is kept")
     for warning in outcome.recorded.warnings if outcome.recorded else ():
         say(f"warning: {warning}")
-
-
-def _warnings(prompt: SuperPrompt) -> list[str]:
-    return [warning.message for warning in prompt.extras.warnings]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ragstream_app.api.models import Target
     from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer, Prepared
-    from ragstream_core.ports import ChatModel
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import Workspace
 
@@ -113,6 +112,7 @@ class Answering:
             Stopped: The client left before it was asked.
         """
         from ragstream_core.wiring import answering
+        from ragstream_core.wiring.models import chat_model
 
         self._require()
         space = self._answers_in()
@@ -121,7 +121,7 @@ class Answering:
             self._made.prompt,
             prompt_key=self.key,
             session=self._session,
-            model=StoppableChat(_model(space), self._left),
+            model=StoppableChat(chat_model(space.config), self._left),
             or_extract=True,
         )
         found = answering.answer(space, prepared, show=show)
@@ -188,9 +188,3 @@ class Answering:
 
 def _with(workspace: Workspace, settings: Mapping[str, object]) -> Workspace:
     return replace(workspace, config=workspace.config.with_task("", explicit=settings))
-
-
-def _model(workspace: Workspace) -> ChatModel:
-    from ragstream_core.wiring.models import chat_model
-
-    return chat_model(workspace.config)

@@ -66,16 +66,12 @@ def _examined(
     checks: list[Check] = []
     for look in looks:
         try:
-            checks += _findings(look, config)
+            checks += list(look(config))  # all of them, or the error alone
         except RagstreamError as error:
             checks.append(Check(look.__name__.strip("_"), "fail", error.message, error.hint))
         except OSError as error:
             checks.append(Check(look.__name__.strip("_"), "fail", str(error)))
     return checks
-
-
-def _findings(look: Callable[[AppConfig], Iterator[Check]], config: AppConfig) -> list[Check]:
-    return list(look(config))
 
 
 def _python(_: AppConfig) -> Iterator[Check]:

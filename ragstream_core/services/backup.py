@@ -183,7 +183,7 @@ def backup(
         _copy_texts(workspace, name, staging, documents=False)
     prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
     history = None if list(projects) else copy_history(workspace, staging)
-    digests = {_relative(p, staging): file_sha256(p) for p in files(staging)}
+    digests = {p.relative_to(staging).as_posix(): file_sha256(p) for p in files(staging)}
     listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
               "projects": {name: state._asdict() for name, state in states.items()},
               "history": history._asdict() if history else {}, "files": digests}  # fmt: skip
@@ -283,7 +283,3 @@ def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None)
         if (store.root / "blobs" / digest).is_file():
             copy_durable(store.root / "blobs" / digest, target / "prompts" / "blobs" / digest)
     return count
-
-
-def _relative(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix()

@@ -70,6 +70,8 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
         Refused: It would be larger than 1 GB.
         OSError: Disk full, permission denied.
     """
+    from ragstream_core.index.export import take_out
+
     if target.is_dir():
         raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
     record = workspace.store.record(key)
@@ -87,7 +89,7 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
     secrets = _secrets_beside(parts)
     chunks = 0
     for pin in inputs.pins:
-        found = _generation(workspace, pin.project, pin.generation, pin.digest)
+        found = take_out(workspace.index_dir(pin.project), pin.generation, pin.digest)
         chunks += len(found.chunks)
         secrets |= _secrets_in(found)
         encoded = dict(zip(bundle_format.INDEX_PARTS, encode(found), strict=True))
@@ -131,12 +133,6 @@ def encode(found: Portable) -> list[bytes]:
 
 def _lines(rows: Iterable[Sequence[object]]) -> bytes:
     return "".join(f"{canonical_json(list(row))}\n" for row in rows).encode()
-
-
-def _generation(workspace: Workspace, project: str, n: int, digest: str) -> Portable:
-    from ragstream_core.index.export import take_out
-
-    return take_out(workspace.index_dir(project), n, digest)
 
 
 def _secrets_in(found: Portable) -> set[str]:

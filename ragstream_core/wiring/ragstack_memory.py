@@ -117,7 +117,8 @@ class RagstackMemory:
         if not (self.is_cached and stands_alone(query)):
             return None
         inputs = pin_inputs(self._workspace, replace(self._request, text=query))
-        scope = scope_of(self._workspace, inputs, self._model or self._default())
+        model = self._model or models.chat_model(self._workspace.config)
+        scope = scope_of(self._workspace, inputs, model)
         embedder = models.embedder(self._workspace.config)
         known = answer_cache.questions(self._workspace, self.settings.index_name, embedder)
         if not scope or all(row.scope != scope for row in known.rows):
@@ -127,7 +128,8 @@ class RagstackMemory:
         for match in known.nearest(vector, scope=scope, least=least)[:LOOKED_AT]:
             turn = self._turn(match)
             if turn and self._is_asked_by(query, turn) and self._holds(inputs, turn):
-                answer = cached_answer(self._workspace, turn, session=self._session())
+                session = self._request.session or journal.new_session(self._workspace)
+                answer = cached_answer(self._workspace, turn, session=session)
                 return CachedAnswer(query, turn, match.score, answer, known.seq)
         return None
 
@@ -177,12 +179,6 @@ class RagstackMemory:
         prompt = run_prompt(self._workspace, inputs, through="a5_format_enforcer")
         shown = [text for source, text in history_texts(prompt) if source.id != "recent"]
         return "\n\n".join(shown) if self.settings.enabled else ""
-
-    def _default(self) -> ChatModel:
-        return models.chat_model(self._workspace.config)
-
-    def _session(self) -> str:
-        return self._request.session or journal.new_session(self._workspace)
 
     def _turn(self, match: Match) -> Turn | None:
         """Return the turn of an earlier question, as the journal has it."""

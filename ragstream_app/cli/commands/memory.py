@@ -186,6 +186,7 @@ def scan(
         Refused: `history.persist` is off.
         OperationFailed: Disk full or failing.
     """
+    from ragstream_app.output.words import printable
     from ragstream_core.errors import UsageError
     from ragstream_core.wiring import fact_proposals
 
@@ -195,7 +196,7 @@ def scan(
     analysis = fact_proposals.analyze(workspace, session=session, form=form)
     found = fact_proposals.remember(workspace, analysis, dry_run=dry_run)
     for line in analysis.notes:
-        _note(line)
+        note(printable(line))
     if as_json:
         rows = [row.to_json() for row in found]
         emit_json({"dry_run": dry_run, "turns": analysis.turns, "facts": rows})
@@ -244,9 +245,3 @@ def _print_found(row: FoundFact) -> None:
         typer.echo(f"          {printable(row.why)}")
     if row.advice:
         typer.echo(f"          if that changed: {printable(row.advice)}")
-
-
-def _note(text: str) -> None:
-    from ragstream_app.output.words import printable
-
-    note(printable(text))
