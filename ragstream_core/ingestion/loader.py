@@ -1,15 +1,9 @@
-"""From the bytes of a file to its text: read once, hashed, decoded or parsed (R-034, R-044).
+"""From the bytes of a file to its text: `DocumentLoader` reads once, hashes, decodes or parses.
 
-`DocumentLoader`: reads each file once, hashes and decodes the bytes it read (R-044).
-
-Spans refer to the text of a document: the decoded text as it stands, the pages of a PDF joined by
-form feeds, or the Markdown an Office file was converted to; with secrets redacted if so set.
-
-How bytes become text (R-034): a byte order mark decides, else strict UTF-8, else a fallback.
-
-The fallback is what the user declared, never a guess; without one the file is skipped.
-
-The bytes of one file into the pages of one document, by type, with secrets looked for.
+How bytes become text (R-034): a byte order mark decides, else strict UTF-8, else the fallback that
+the user declared, never a guess; without one the file is skipped. Spans refer to the text of a
+document: the decoded text as it stands, the pages of a PDF joined by form feeds, or the Markdown
+an Office file was converted to; with secrets redacted if so set. (R-044)
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""`Chunk`, the piece of a source that a prompt can quote, and `Hit` and `Citation` of it.
-
-`Hit` and `Citation`: what a search returns and what an answer points at.
-
-`Chunk`: the immutable piece of a source text that a prompt can quote (R-123…R-126).
-"""
+"""`Chunk`, a piece of a source that a prompt can quote; `Hit` and `Citation`, which name one."""
 
 from __future__ import annotations
 

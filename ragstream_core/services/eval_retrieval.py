@@ -1,7 +1,4 @@
-"""Measures the search of older turns on judged conversations, through the history's own path.
-
-Connects the evaluation with the models, stages and settings that prompts use.
-"""
+"""Measures the search of documents and of older turns, with the models and settings of prompts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Everything that a kept prompt can say of itself: its candidates' ways, its line, its files.
 
-Which prompts a prompt goes on from, stage by stage, and what was set otherwise each time.
+Its line is the prompts that it goes on from, stage by stage, and what was set otherwise each time.
 """
 
 from __future__ import annotations

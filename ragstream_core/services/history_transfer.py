@@ -1,9 +1,7 @@
-"""Export and import of conversations.
+"""Export and import of conversations, and turns of other conversations brought into a project.
 
-Brings turns of other conversations into a project by tag and time (R-147).
-
-Nothing is copied or embedded: each turn gets the tag ``project:NAME``, which the filter
-`history.projects` takes like a label that the turn was written with.
+Nothing is copied or embedded for the latter (R-147): each turn gets the tag ``project:NAME``, which
+the filter `history.projects` takes like a label that the turn was written with.
 """
 
 from __future__ import annotations

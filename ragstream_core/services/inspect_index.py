@@ -1,8 +1,7 @@
 """One page about an index: what it holds, whether vectors and metadata agree, how long chunks are.
 
 The check is that of `ragstream index check` with every text hashed; nothing is repaired here.
-
-`ragstream index export`: one generation of a project as one Arrow file.
+`ragstream index export` writes one generation as an Arrow file.
 """
 
 from __future__ import annotations

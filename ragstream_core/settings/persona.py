@@ -1,8 +1,6 @@
-"""Who answers, and wording that a person may replace in settings or a task profile.
+"""Wording that a person may replace in settings or a task profile: who answers, and templates.
 
-Wording of ours that a person may replace: a text with one named place in it.
-
-Who answers, and the text around a task: wording that a person gives in settings or a profile.
+A template is a text with one named place in it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What a settings section is made of, and what a setting may be in words.
 
-What every section of the settings is made of.
-
-What a setting may be, in words: one text for the reference, the Launchpad and the errors.
+The words are the same in the reference, in the Launchpad and in errors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The two stages that look candidates up and put them in order, and the retriever they share.
 
-Light to import: what needs NumPy is loaded when a prompt reaches it.
-
-Prompts, `search`, the quality gate and the evaluation all search through here.
+Prompts, `search`, the quality gate and the evaluation all search through here. Light to import:
+what needs NumPy is loaded when a prompt reaches it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Writes the draft of one requirement: passages from the chain, then rules or a language model.
 
-Drafts: one test case without its id, or why there is none; each is kept and can be made again.
-
-data/specs/<project>/drafts/<key>.json   the draft, its prompt, what a language model was asked
-
-The key covers the pinned inputs of the prompt, so an unchanged requirement is not asked about
-twice, and a specification that was interrupted goes on where it was.
+A draft is one test case without its id, or why there is none, with its prompt and what a language
+model was asked. It is kept in ``data/specs/<project>/drafts/<key>.json``; the key covers the pinned
+inputs of the prompt, so an unchanged requirement is not asked about twice, and a specification that
+was interrupted goes on where it was.
 """
 
 from __future__ import annotations

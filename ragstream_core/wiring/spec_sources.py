@@ -1,9 +1,7 @@
-"""The passages of a requirement: what the chain of prompts finds for a request about it.
+"""A project read for requirements, and the passages that the chain of prompts finds for each.
 
 There is no second way to the index: a request is pinned, run and kept like any prompt, so every
 passage has a citation that `ragstream trace` follows, and the prompt can be explained and replayed.
-
-A project's newest generation, read for requirements: its documents, ids, and lines of files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What a prompt may take at most of the model that it is meant for, before it is built.
+"""What a prompt may take of the model that it is meant for, and what counts its tokens.
 
-The token budget of a prompt: what the settings say, within what its model can read (R-115).
-
-The token counter of a prompt, of settings without a prompt, and of a prompt that was made.
+The budget is what the settings say, within what the model can read (R-115).
 """
 
 from __future__ import annotations
