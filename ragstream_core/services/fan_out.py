@@ -89,7 +89,7 @@ def plan_batches(
     Raises:
         RagstreamError: The database cannot be used, or the ingest would refuse as well.
     """
-    from ragstream_core.wiring.ingestion_managers import manager_of
+    from ragstream_core.wiring.ingestion import manager_of
 
     workspace.require_project(project)
     embedder = models.embedder(workspace.config)

@@ -15,7 +15,6 @@ from ragstream_core.wiring import (
     models,
     pgvector_graphs,
 )
-from ragstream_core.wiring.ingestion_managers import manager_of
 from ragstream_core.wiring.shared_vectors import sharing
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _run(
     workspace.require_project(project)
     embedder = models.embedder(workspace.config)
     with sharing(workspace.config, embedder) as shared:
-        manager = manager_of(workspace, project, shared or embedder, progress)
+        manager = ingestion.manager_of(workspace, project, shared or embedder, progress)
         run = functools.partial(manager.run, project, config)
         if workspace.config.settings.debug.enabled:
             from ragstream_core.wiring.debug_log import logged_ingest

@@ -1,8 +1,12 @@
-"""What an ingest of a project would do, decided without a model: its configuration and status."""
+"""What ingests a project by the settings, and what an ingest would do: configuration and status.
+
+All but `manager_of` decides without a model; what needs one is imported there.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,7 +33,9 @@ from ragstream_core.wiring.models import fingerprint
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.document_tree import DocumentTree
+    from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.ports import Embedder, PhaseProgress
     from ragstream_core.records.identity import Json
     from ragstream_core.text.chunk_profiles import ChunkProfile
     from ragstream_core.wiring.chroma_collections import CollectionState
@@ -298,3 +304,29 @@ def _size(folder: Path) -> int:
         with contextlib.suppress(OSError, RagstreamError):
             total += path.stat().st_size
     return total
+
+
+def manager_of(
+    workspace: Workspace, project: str, embedder: Embedder, progress: PhaseProgress | None
+) -> IngestionManager:
+    """Return what ingests a project with an embedder, see `IngestionManager`."""
+    from ragstream_core.ingestion.ingestion_manager import IngestionManager
+    from ragstream_core.prompts.store import pinned
+    from ragstream_core.text.chunker import Chunker
+    from ragstream_core.text.tokenizer import word_offsets
+    from ragstream_core.wiring.quality_gate import gate_of
+
+    offsets = getattr(embedder, "token_offsets", word_offsets)
+    return IngestionManager(
+        workspace.data_dir / "doc_raw",
+        workspace.config.index_dir,
+        embedder=embedder,
+        chunkers=lambda _: Chunker(
+            profile_of(workspace),
+            token_offsets=offsets,
+            strip_markdown=workspace.config.settings.chunking.strip_markdown,
+        ),
+        progress=progress,
+        gate=gate_of(workspace, project),
+        pinned=functools.partial(pinned, workspace.store.root),
+    )
