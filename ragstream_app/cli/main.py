@@ -19,6 +19,7 @@ from ragstream_app.cli.commands import (
     ask,
     care,
     chat,
+    config,
     demo,
     embeddings,
     evaluate,
@@ -112,7 +113,7 @@ _add(app, "up", up.up)
 _add(app, "worker", worker.worker, worker.WORKER_EPILOG)
 _add(app, "serve", serve.serve, serve.SERVE_EPILOG)
 _add(app, "password", up.password)
-_add(app, "doctor", explain.doctor)
+_add(app, "doctor", config.doctor)
 _add(app, "du", care.du)
 _add(app, "backup", care.backup)
 _add(app, "restore", care.restore)
@@ -173,9 +174,9 @@ _add(models_app, "pull", models.pull)
 _add(models_app, "verify", models.verify)
 _add(embeddings_app, "status", embeddings.status)
 _add(embeddings_app, "clear", embeddings.clear, embeddings.CLEAR_EPILOG)
-_add(config_app, "show", explain.config_show)
-_add(config_app, "reference", explain.config_reference)
-_add(eval_app, "retrieval", explain.eval_retrieval, explain.EVAL_EPILOG)
+_add(config_app, "show", config.show)
+_add(config_app, "reference", config.reference)
+_add(eval_app, "retrieval", evaluate.retrieval, evaluate.RETRIEVAL_EPILOG)
 _add(eval_app, "gold", evaluate.gold, evaluate.GOLD_EPILOG)
 _add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)
 _add(eval_app, "gate", evaluate.gate, evaluate.GATE_EPILOG)

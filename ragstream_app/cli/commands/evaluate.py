@@ -1,4 +1,4 @@
-"""`ragstream eval gold`, `sweep`, `faithfulness`: a project's gold questions, and answers."""
+"""`ragstream eval retrieval`, `gold`, `sweep`, `gate`, `faithfulness`: how good results are."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from ragstream_core.ports import Progress
     from ragstream_core.wiring.workspace import Workspace
 
+
+RETRIEVAL_EPILOG = """**Files**
+
+corpus.jsonl: one object a line with id, text and, where there is one, title
+
+queries.jsonl: one object a line with id and text
+
+qrels.tsv: a header line, then query-id, corpus-id and score, separated by tabs"""
 
 GOLD_EPILOG = """**Examples**
 
@@ -46,6 +54,49 @@ ragstream eval faithfulness -p handbook --ask --limit 10
 ragstream eval faithfulness --session 2026-11-03-a --judge quote
 
 ragstream eval faithfulness --answers answers.jsonl --json --out report.json"""
+
+
+def retrieval(
+    ctx: typer.Context,
+    corpus: Annotated[Path, typer.Option(metavar="FILE", help="The documents.")],
+    queries: Annotated[Path, typer.Option(metavar="FILE", help="The questions.")],
+    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Which documents answer which.")],
+    run: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the ranking as a TREC run file.")
+    ] = None,
+    assignments: options.Assignments = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure nDCG@10, R@10 and MRR@10 of retrieval with the given settings.
+
+    Raises:
+        UsageError: A file is missing or malformed.
+    """
+    for path in (corpus, queries, qrels):
+        if not path.is_file():
+            raise UsageError(f"no such file: {path}", hint="ragstream eval retrieval --help")
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.config import parse_assignments
+    from ragstream_core.evaluation.retrieval import write_run
+    from ragstream_core.services.eval_retrieval import evaluate_retrieval
+
+    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    with ingest_progress("eval") as progress:
+        result = evaluate_retrieval(
+            workspace,
+            corpus,
+            queries=queries,
+            qrels=qrels,
+            progress=lambda done, total: progress("texts, then queries", done, total),
+        )
+    if run is not None:
+        write_run(run, result.run)
+    if as_json:
+        emit_json(result.to_json())
+        return
+    from ragstream_app.output.tables import print_metrics
+
+    print_metrics(result)
 
 
 def gold(

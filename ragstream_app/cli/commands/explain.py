@@ -1,10 +1,9 @@
-"""Commands that look: explain, replay, doctor, config, eval."""
+"""`ragstream explain` and `ragstream replay`: why a prompt is as it is, and whether it still is."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,18 +11,7 @@ from ragstream_app.cli import options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
-if TYPE_CHECKING:
-    from ragstream_core.config import AppConfig
-
 REFUSED = 3
-EVAL_EPILOG = """**Files**
-
-corpus.jsonl: one object a line with id, text and, where there is one, title
-
-queries.jsonl: one object a line with id and text
-
-qrels.tsv: a header line, then query-id, corpus-id and score, separated by tabs"""
-
 REPLAY_EPILOG = """**Examples**
 
 ragstream replay 0a1b2c
@@ -76,7 +64,7 @@ def replay(
         UsageError: Neither a key nor a bundle.
         UnknownPrompt: No such prompt.
         IntegrityError: The bundle is not what was written, or of another prompt.
-        Exit: With 3, where the bytes are not the same.
+        Exit: With 3 if the bytes are not the same.
     """
     from ragstream_core.services.replay import replay_bundle, replay_prompt
 
@@ -99,102 +87,3 @@ def replay(
             note(f"  next: {verdict.hint}")
     if not identical:
         raise typer.Exit(REFUSED)
-
-
-def doctor(ctx: typer.Context, as_json: options.Json = False) -> None:
-    """Check Python, packages, models, folders and ports, each with what to do about it.
-
-    Raises:
-        Exit: With 1, where something will not work.
-    """
-    from ragstream_app.cli.doctor import examine
-
-    checks = examine(session_of(ctx).workspace().config)
-    if as_json:
-        emit_json([asdict(check) for check in checks])
-    else:
-        from ragstream_app.output.tables import print_checks
-
-        print_checks(checks)
-    if any(check.level == "fail" for check in checks):
-        raise typer.Exit(1)
-
-
-def config_show(
-    ctx: typer.Context,
-    origin: Annotated[
-        bool, typer.Option("--origin", metavar="", help="Say where each value came from.")
-    ] = False,
-    task: Annotated[str, typer.Option(metavar="NAME", help="With this task profile.")] = "",
-    as_json: options.Json = False,
-) -> None:
-    """Show every setting's value; secrets as asterisks."""
-    rows = _values(session_of(ctx).workspace(task=task).config)
-    if as_json:
-        plain: dict[str, Any] = {key: value for key, value, _ in rows}
-        sourced = {key: {"value": value, "origin": where} for key, value, where in rows}
-        emit_json(sourced if origin else plain)
-        return
-    from ragstream_app.output.tables import print_settings
-
-    print_settings(rows, origin=origin)
-
-
-def config_reference() -> None:
-    """Print the settings reference as Markdown, generated from the code."""
-    from ragstream_app.output.settings_reference import settings_reference
-
-    typer.echo(settings_reference(), nl=False)
-
-
-def eval_retrieval(
-    ctx: typer.Context,
-    corpus: Annotated[Path, typer.Option(metavar="FILE", help="The documents.")],
-    queries: Annotated[Path, typer.Option(metavar="FILE", help="The questions.")],
-    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Which documents answer which.")],
-    run: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write the ranking as a TREC run file.")
-    ] = None,
-    assignments: options.Assignments = None,
-    as_json: options.Json = False,
-) -> None:
-    """Measure nDCG@10, R@10 and MRR@10 of retrieval with the given settings.
-
-    Raises:
-        UsageError: A file is missing or malformed.
-    """
-    for path in (corpus, queries, qrels):
-        if not path.is_file():
-            raise UsageError(f"no such file: {path}", hint="ragstream eval retrieval --help")
-    from ragstream_app.output.progress import ingest_progress
-    from ragstream_core.config import parse_assignments
-    from ragstream_core.evaluation.retrieval import write_run
-    from ragstream_core.services.eval_retrieval import evaluate_retrieval
-
-    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
-    with ingest_progress("eval") as progress:
-        result = evaluate_retrieval(
-            workspace,
-            corpus,
-            queries=queries,
-            qrels=qrels,
-            progress=lambda done, total: progress("texts, then queries", done, total),
-        )
-    if run is not None:
-        write_run(run, result.run)
-    if as_json:
-        emit_json(result.to_json())
-        return
-    from ragstream_app.output.tables import print_metrics
-
-    print_metrics(result)
-
-
-def _values(config: AppConfig) -> list[tuple[str, Any, str]]:
-    from ragstream_core.settings import known_keys
-
-    tree = config.settings.model_dump(mode="json")
-    return [
-        (key, tree[key.split(".")[0]][key.split(".")[1]], config.origin[key])
-        for key in known_keys()
-    ]
