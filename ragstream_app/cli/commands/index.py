@@ -263,9 +263,9 @@ def export(
         Refused: The file already exists.
         OperationFailed: Disk full, permission denied; a file that was there stays.
     """
-    from ragstream_core.services import inspect_index
+    from ragstream_core.services.export_index import export as export_index
 
-    done = inspect_index.export(
+    done = export_index(
         session_of(ctx).workspace(),
         project,
         out or Path(f"{project}.arrow"),

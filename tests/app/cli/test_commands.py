@@ -307,7 +307,7 @@ def test_an_export_is_written_whole_and_replaces_nothing_unasked(indexed, run, m
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:
-        disk.setattr("ragstream_core.services.inspect_index.replace_bytes", full)
+        disk.setattr("ragstream_core.services.export_index.replace_bytes", full)
         code, _, err = run("index", "export", "manual", "--force")
     assert code == 1 and "No space left" in err and Path("manual.arrow").read_text() == "mine"
     assert run("index", "export", "manual", "--force")[0] == 0
