@@ -301,6 +301,8 @@ def test_an_export_is_written_whole_and_replaces_nothing_unasked(indexed, run, m
     assert decode(whole)[1]["content"] == done["content"]
     code, _, err = run("index", "export", "manual")
     assert code == 3 and "already exists" in err
+    code, _, err = run("index", "export", "manual", "--out", ".", "--force")
+    assert code == 3 and ". is a folder" in err and "--force" not in err
     Path("manual.arrow").write_text("mine")
 
     def full(*_):
