@@ -268,7 +268,7 @@ class Bm25:
                 weights = repeated(times, self._k3) * weights
             np.add.at(scores, rows, weights)
         if self._places is not None:
-            scores = scores[self._places]
+            scores = scores.take(self._places)
         return np.round(scores, 6, out=scores)
 
     def _weigh(self, term: int) -> tuple[npt.NDArray[np.int64], F64]:

@@ -61,6 +61,7 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     bench_near_equal.report,
     bench_scale.report,
     bench_growth.report,
+    "bench_term_arrays",
     bench_inverted_lists.report,
     bench_pgvector.report,
     bench_journal.report,
