@@ -8,6 +8,8 @@ index. A text that only tells is compared with whole passages, and all its token
 from __future__ import annotations
 
 import itertools
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -41,10 +43,47 @@ class TokenVectors(Protocol):
         ...
 
 
+class RecentProducts:
+    """The products of tokens of the pieces and passages that were compared last.
+
+    A later stage compares the same ones again, word by word. Products are exact (see `max_sim`), so
+    that it does not matter which of both worked them out. Safe for threads.
+    """
+
+    def __init__(self, most: int = 16) -> None:
+        """Keep the products of so many pieces, the newest."""
+        self._most = most
+        self._known: OrderedDict[str, tuple[dict[str, slice], F64]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, piece: str, places: dict[str, slice], products: F64) -> None:
+        """Keep the products of a piece.
+
+        Args:
+            piece: Its text.
+            places: Text of a passage → the rows of its tokens.
+            products: Shape (tokens of all passages, tokens of the piece).
+        """
+        with self._lock:
+            self._known[piece] = places, products
+            self._known.move_to_end(piece)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+    def of(self, piece: str, passage: str) -> F64 | None:
+        """Return the products of a piece and a passage, if both were compared."""
+        with self._lock:
+            places, products = self._known.get(piece, ({}, None))
+        at = places.get(passage)
+        return None if at is None or products is None else products[at]
+
+
 def max_sim(
     queries: Sequence[npt.ArrayLike],
     passages: Sequence[npt.ArrayLike],
     weights: Sequence[F64 | None] | None = None,
+    *,
+    told: Callable[[int, F64], None] | None = None,
 ) -> list[list[float]]:
     """Late interaction: mean over query tokens of the best cosine with a passage token.
 
@@ -58,6 +97,8 @@ def max_sim(
         passages: For each passage its unit token vectors, shape (t, d).
         weights: For each query what its tokens count, shape (q,), > 0 in sum: it is compared with
             windows, and the best one of a passage decides. None: with whole passages, all alike.
+        told: Called with the number of a query and its products with the tokens of all passages,
+            one passage after the other.
 
     Returns:
         For each query one score a passage.
@@ -73,7 +114,10 @@ def max_sim(
         left = np.asarray(query, dtype=np.float16).astype(np.float64)
         if not left.size:
             continue
-        best = np.clip(np.maximum.reduceat(joined @ left.T, blocks, axis=0), -1.0, 1.0)
+        products: F64 = joined @ left.T
+        if told is not None:
+            told(number, products)
+        best = np.clip(np.maximum.reduceat(products, blocks, axis=0), -1.0, 1.0)
         weight = weights[number] if weights is not None else None
         if weight is None:
             scores = [float(row.mean()) for row in np.maximum.reduceat(best, firsts, axis=0)]
@@ -175,21 +219,37 @@ class MaxSimScorer:
         passages: Encodes the passages; usually through a cache.
         tau: Sharpness over the pieces > 0; one piece is its own score.
         rarity: Tells what the tokens of a question count; None: all alike, in whole passages.
+        recent: Keeps the products of tokens for a later stage; None: nobody needs them.
     """
 
     queries: TokenVectors
     passages: TokenVectors
     tau: float = 9.0
     rarity: Rarity | None = None
+    recent: RecentProducts | None = None
 
     def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
         asked = self.queries.token_vectors(list(pieces))
         tokens = self.passages.token_vectors(list(passages))
-        rows = max_sim(asked, tokens, self._weights(pieces, asked))
+        told = self._keeper(pieces, passages, tokens) if self.recent is not None else None
+        rows = max_sim(asked, tokens, self._weights(pieces, asked), told=told)
         weights = weights_of_pieces(pieces, asked)
         joined = log_avg_exp(np.array(rows).T, self.tau, weights if weights.any() else None)
         return [float(score) for score in np.round(joined, DIGITS)]
+
+    def _keeper(
+        self, pieces: Sequence[str], passages: Sequence[str], tokens: Sequence[F16]
+    ) -> Callable[[int, F64], None]:
+        recent = self.recent
+        assert recent is not None
+        ends = itertools.accumulate(map(len, tokens))
+        places = {
+            passage: slice(end - len(rows), end)
+            for passage, rows, end in zip(passages, tokens, ends, strict=True)
+            if rows.size
+        }
+        return lambda number, products: recent.put(pieces[number], places, products)
 
     def _weights(self, pieces: Sequence[str], tokens: Sequence[F16]) -> list[F64 | None]:
         """Return what each piece's tokens count; None for all if several pieces only tell."""
@@ -208,5 +268,7 @@ class MaxSimScorer:
         Returns:
             In [0, 1], rounded to 6 digits; 1 for a single piece, and if any piece asks.
         """
+        if len(pieces) == 1:
+            return 1.0
         weights = weights_of_pieces(pieces, self.queries.token_vectors(list(pieces)))
         return round(float(weights.max()), DIGITS)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ragstream_core.retrieval.max_sim import TokenVectors
+from ragstream_core.retrieval.max_sim import RecentProducts, TokenVectors
 from ragstream_core.retrieval.scoring import DIGITS
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ Span = tuple[int, int]
 Offsets = Callable[[str], Sequence[Span]]
 RECENT = 64
 """Passages whose tokens are held: neighbouring questions find the same ones."""
+MANY = 1_024
+"""Passages of which it is held where their tokens begin."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,13 @@ class WordNearness:
         queries: Encodes the questions.
         passages: Encodes the passages; usually through a cache.
         offsets: Where the tokens of a text stand, in characters, one a row of its vectors.
+        recent: What MaxSim has worked out already.
     """
 
     queries: TokenVectors
     passages: TokenVectors
     offsets: Offsets
+    recent: RecentProducts = field(default_factory=RecentProducts)
 
     def __call__(
         self, question: str, words: Sequence[Span], places: Sequence[tuple[str, Sequence[Span]]]
@@ -53,29 +57,41 @@ class WordNearness:
             words: Where.
             places: Each passage with its sentences.
         """
-        asked = np.asarray(self.queries.token_vectors([question])[0], dtype=np.float64)
         columns = _share(self.offsets(question), words)
         used = columns.any(axis=1)
-        asked, columns = asked[used], columns[used]
         products, cuts, before = [], [], 0
         for text, spans in places:
-            rows, starts = self._tokens(text)
-            products.append(rows @ asked.T)
-            ends = np.searchsorted(starts, np.asarray(spans).ravel())
+            rows = self._products(question, text)[:, used]
+            products.append(rows)
+            ends = np.searchsorted(self._starts(text), np.asarray(spans).ravel())
             cuts.append(before + np.minimum(ends, len(rows)))  # a model may cut tokens
             before += len(rows)
+        columns = columns[used]
         best = _best(np.concatenate(products), np.concatenate(cuts))
         found: list[list[float]] = np.round(best @ columns, DIGITS).tolist()
         return found
 
+    def _products(self, question: str, text: str) -> F64:
+        known = self.recent.of(question, text)
+        if known is not None:
+            return known
+        asked: F16 = self.queries.token_vectors([question])[0]
+        return self._tokens(text) @ asked.astype(np.float64).T
+
     @functools.cached_property
-    def _tokens(self) -> Callable[[str], tuple[F64, I64]]:
-        def read(text: str) -> tuple[F64, I64]:
+    def _tokens(self) -> Callable[[str], F64]:
+        def read(text: str) -> F64:
             rows: F16 = self.passages.token_vectors([text])[0]
-            starts = [start for start, _ in self.offsets(text)]
-            return rows.astype(np.float64), np.array(starts, dtype=np.int64)
+            return rows.astype(np.float64)
 
         return functools.lru_cache(maxsize=RECENT)(read)
+
+    @functools.cached_property
+    def _starts(self) -> Callable[[str], I64]:
+        def read(text: str) -> I64:
+            return np.array([start for start, _ in self.offsets(text)], dtype=np.int64)
+
+        return functools.lru_cache(maxsize=MANY)(read)
 
 
 def _best(products: F64, cuts: I64) -> F64:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragstream_core.ports import Embedder, IndexView
     from ragstream_core.records import Chunk, Hit
     from ragstream_core.records.prompt_inputs import PromptInputs
-    from ragstream_core.retrieval.max_sim import MaxSimScorer
+    from ragstream_core.retrieval.max_sim import MaxSimScorer, RecentProducts
     from ragstream_core.retrieval.retriever import Retriever
     from ragstream_core.retrieval.word_nearness import WordNearness
     from ragstream_core.settings import ChainSettings
@@ -159,7 +159,16 @@ def _word_nearness(encoder: Hashable, cache_dir: Path, keep: bool) -> WordNearne
 
     embedder = cast("Embedder", encoder)
     offsets = getattr(embedder, "token_offsets", word_offsets)
-    return WordNearness(embedder, _token_vectors(embedder, cache_dir, keep), offsets)
+    passages = _token_vectors(embedder, cache_dir, keep)
+    return WordNearness(embedder, passages, offsets, _recent_products(encoder))
+
+
+@functools.lru_cache(maxsize=4)
+def _recent_products(encoder: Hashable) -> RecentProducts:
+    """Return what the reranker worked out with a model; A4 asks for the same."""
+    from ragstream_core.retrieval.max_sim import RecentProducts
+
+    return RecentProducts()
 
 
 def _token_vectors(embedder: Embedder, cache_dir: Path, keep: bool) -> CachedTokenVectors:
@@ -230,7 +239,8 @@ def reranker_stage(
         passages = _token_vectors(embedder, cache_dir, keep)
         offsets = getattr(embedder, "token_offsets", word_offsets)
         rarity = Rarity(lambda: [view.lexical for view in views()], offsets)
-        return MaxSimScorer(embedder, passages, settings.retrieval.tau, rarity)
+        recent = _recent_products(cast(Hashable, embedder))
+        return MaxSimScorer(embedder, passages, settings.retrieval.tau, rarity, recent)
 
     return stage(
         lambda prompt_md, pieces, passages: scorer().score(pieces, passages),

@@ -25,6 +25,7 @@ from ragstream_core.agents.context.answer_signs import (
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.records.super_prompt import ANSWERS
+from ragstream_core.retrieval.max_sim import MaxSimScorer, RecentProducts
 from ragstream_core.retrieval.word_nearness import WordNearness
 from tests.unit.agents.test_condense import COUNTER, GATE, INDEX, kept
 
@@ -138,6 +139,29 @@ def test_words_come_near_to_sentences_the_same_way_however_they_are_asked():
     assert both[1] == [1.0, 1.0] and max(both[0]) < 1
     assert both[2:] == near(question, spans, [(GATE, [(0, len(GATE))])])
     assert near(question, spans, [(NORMANS, [(5, 5)])]) == [[0.0, 0.0]]
+
+
+def test_nothing_changes_if_the_reranker_has_compared_the_same_words_before():
+    class Once(HashedEmbedder):
+        """Refuses to encode a passage; the reranker has done so."""
+
+        def token_vectors(self, texts):
+            raise AssertionError(texts)
+
+    embedder, recent = HashedEmbedder(), RecentProducts(most=2)
+    pieces, passages = ["William in England?", "Who sank ships?"], [GATE, "", NORMANS]
+    scorer = MaxSimScorer(embedder, embedder, recent=recent)
+    assert scorer.score(pieces, passages) == MaxSimScorer(embedder, embedder).score(
+        pieces, passages
+    )
+    places = [(NORMANS, [(0, 31), (32, 68)]), (GATE, [(0, len(GATE))])]
+    alone = WordNearness(embedder, embedder, embedder.token_offsets)
+    beside = WordNearness(Once(), Once(), embedder.token_offsets, recent)
+    for piece, words in zip(pieces, ([(0, 7), (11, 18)], [(0, 3), (9, 14)]), strict=True):
+        assert beside(piece, words, places) == alone(piece, words, places)
+    scorer.score(["Another one?"], passages)
+    assert recent.of(pieces[0], NORMANS) is None  # the newest two are held
+    assert recent.of(pieces[1], "") is None and recent.of(pieces[1], INDEX) is None
 
 
 def test_the_ledger_says_of_each_piece_what_speaks_for_and_against_an_answer():
