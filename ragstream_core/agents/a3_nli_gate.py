@@ -371,7 +371,7 @@ def _row(
 ) -> Decision:
     cosine = round(_best_cosine(prompt, chunk_id), 6)
     kept, rule, reason = decided
-    parts = {name: round(value, 6) for name, value in near._asdict().items()} if near else {}
+    parts = {"words": round(near.words, 6), "both": round(near.both, 6)} if near else {}
     return Decision(
         STAGE, chunk_id, rank, cosine, kept, rule, reason,
         pass_no=pass_number(prompt), scores={"best_cosine": cosine, **parts},

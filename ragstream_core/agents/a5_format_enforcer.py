@@ -93,7 +93,8 @@ class FormatEnforcer:
         Raises:
             BudgetExceeded: Hard Rules, Project Memory, ❖ FILES and the task alone are over it.
         """
-        if prompt.extras.enforced.digest == self._digest(prompt):
+        before = prompt.extras.enforced.digest
+        if before and before == self._digest(prompt):
             return advance(prompt, STAGE)
         result = advance(prompt, STAGE)
         candidates = list(prompt.final_selection_ids)

@@ -6,6 +6,7 @@ alias table (R-103, C-10).
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,7 @@ def normalise_header(name: str) -> str:
     return _NOT_WORD.sub(" ", _NUMBERING.sub("", name)).strip().casefold()
 
 
+@functools.cache
 def default_alias_text() -> str:
     """Return the YAML text of the table that ships with the package."""
     return resources.files(__package__).joinpath("aliases.yaml").read_text(encoding="utf-8")

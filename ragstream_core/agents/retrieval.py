@@ -48,7 +48,8 @@ class RetrievalStage:
         pool = prompt.extras.pool
         pieces = pieces_of(prompt)
         hits = [] if pool.lock else self.search(" ".join(pieces), pieces, pool.off)
-        rows = [self._decide(hit, rank, pass_number(prompt)) for rank, hit in enumerate(hits, 1)]
+        now = pass_number(prompt)
+        rows = [self._decide(hit, rank, now) for rank, hit in enumerate(hits, 1)]
         kept = [hit for hit, row in zip(hits, rows, strict=True) if row.kept]
         ids = [hit.chunk_id for hit in kept]
         result.base_context_chunks = self.load(ids)
@@ -74,16 +75,6 @@ class RetrievalStage:
         elif hit.cosine < self.min_score:
             kept, rule = False, "min_score"
             reason = f"cosine {hit.cosine:.3f} is below {self.min_score:.3f}"
-        return Decision(
-            STAGE, hit.chunk_id, rank, hit.score, kept, rule, reason, 0, pass_no, _scores(hit)
-        )
-
-
-def _scores(hit: Hit) -> dict[str, float]:
-    return {
-        "score": hit.score,
-        "cosine": hit.cosine,
-        "best_cosine": hit.best_cosine,
-        "bm25": hit.bm25,
-        **hit.scores,
-    }
+        chunk_id, score, cosine, best, bm25, parts, _ = hit
+        held = {"score": score, "cosine": cosine, "best_cosine": best, "bm25": bm25, **parts}
+        return Decision(STAGE, chunk_id, rank, score, kept, rule, reason, 0, pass_no, held)

@@ -136,7 +136,8 @@ def _named(text: str, least: int) -> str:
 
 
 def _count(words: Sequence[str], begins: str) -> int:
-    return sum(word.startswith(tuple(begins.split())) for word in words)
+    known = tuple(begins.split())
+    return sum(word.startswith(known) for word in words)
 
 
 def _own_words(text: str, near: Sequence[str]) -> str:

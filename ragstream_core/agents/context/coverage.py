@@ -66,9 +66,16 @@ class Weights:
     _known: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, quotes: Sequence[Quote]) -> Weights:
-        """Count the sentences and their terms; what two sentences share of a text counts once."""
-        return cls(len(quotes), Counter(chain.from_iterable(_said_once(quotes))))
+    def of(cls, quotes: Sequence[Quote], asked: frozenset[str] | None = None) -> Weights:
+        """Count the sentences and their terms; what two sentences share of a text counts once.
+
+        Args:
+            quotes: The sentences.
+            asked: The only terms that will be weighed; None: any.
+        """
+        said = _said_once(quotes)
+        counted = said if asked is None else map(asked.intersection, said)
+        return cls(len(quotes), Counter(chain.from_iterable(counted)))
 
     def __call__(self, term: str) -> float:
         """Return the weight of a term, > 0; a term that no sentence holds weighs most."""
@@ -84,9 +91,10 @@ def _said_once(quotes: Sequence[Quote]) -> Iterator[frozenset[str]]:
     """Yield the terms of each sentence, without those that it shares as a text with the last."""
     end, chunk_id, held = 0, "", frozenset[str]()
     for quote in quotes:
-        again = quote.chunk_id == chunk_id and quote.span[0] < end
+        start, last = quote.span
+        again = start < end and quote.chunk_id == chunk_id
         yield quote.held - held if again else quote.held
-        end, chunk_id, held = quote.span[1], quote.chunk_id, quote.held
+        end, chunk_id, held = last, quote.chunk_id, quote.held
 
 
 def coverage(piece: Piece, held: set[str] | frozenset[str], context: frozenset[str],

@@ -36,6 +36,7 @@ BESIDE_BONUS = 0.15
 Strengths = Mapping[str, Sequence[float]]
 """Chunk id → how strong it is for each piece, in [0, 1]; 1 for the strongest of a piece."""
 
+_DIGITS = 9
 _LEANS = re.compile(
     r"(?:this|these|those|it|its|they|here|below|above|such|that|then|also|in (?:this|the) example"
     r"|for example|otherwise|however)\b",
@@ -115,7 +116,10 @@ class Choice:
     def __post_init__(self) -> None:
         """Read each sentence's terms once."""
         self._best = [max(row, default=0.0) for row in self.scores]
-        self._held = [sorted(self.asked & q.held) for q in self.quotes]
+        self._held = [
+            sorted(self.asked & q.held) if best > 0 else []
+            for q, best in zip(self.quotes, self._best, strict=True)
+        ]
         self._nearest = [0.0] * len(self.quotes)
 
     def freshness(self, i: int) -> float:
@@ -131,6 +135,21 @@ class Choice:
         if best <= 0 or nearest >= SAME or self.used[self.quotes[i].chunk_id] >= PER_CHUNK:
             return 0.0
         return best * self.freshness(i) * (1 - REDUNDANCY * nearest)
+
+    def best_of(self, order: Sequence[int]) -> tuple[float, int]:
+        """Return the largest value of some sentences, and the first sentence that has it.
+
+        Args:
+            order: At least one, by falling best score, which no value exceeds.
+        """
+        value, at = -1.0, -1
+        for i in order:
+            if round(self._best[i], _DIGITS) < value:
+                break
+            own = round(self.value(i), _DIGITS)
+            if own > value or (own == value and i < at):
+                value, at = own, i
+        return value, at
 
     def take(self, i: int) -> None:
         """Choose sentence ``i``."""
@@ -171,10 +190,7 @@ def choose(
     """
     alike, eased = (1.0,) * len(pieces), EASE_OF_STRONGEST if strengths else 0.0
     strong = [strengths.get(q.chunk_id, alike) if strengths else alike for q in quotes]
-    raw = [
-        [relevance(p, q, weight, strength=s) for p, s in zip(pieces, row, strict=True)]
-        for q, row in zip(quotes, strong, strict=True)
-    ]
+    raw = _relevances(quotes, pieces, weight, strong)
     best = [max((row[p] for row in raw), default=0.0) for p in range(len(pieces))]
     floors = [max(FLOOR, RELATIVE_FLOOR * top) for top in best]
     ease = [
@@ -186,22 +202,45 @@ def choose(
             s if s >= f * e * (1.0 - eased * v) else 0.0
             for s, f, v in zip(row, floors, of, strict=True)
         ]
+        if any(row)
+        else row
         for row, e, of in zip(raw, ease, strong, strict=True)
     ]
     state = Choice(quotes, scores, frozenset(t for p in pieces for t in p.terms), weight)
-    open_ = {i for i, row in enumerate(scores) if any(row)}
-    while open_ and len(state.chosen) < limit:
-        value, at = max((round(state.value(i), 9), -i) for i in open_)
+    order = sorted((i for i, row in enumerate(scores) if any(row)), key=lambda i: -max(scores[i]))
+    while order and len(state.chosen) < limit:
+        value, at = state.best_of(order)
         if value <= 0:
             break
-        state.take(-at)
-        open_.discard(-at)
+        state.take(at)
+        order.remove(at)
     if strengths:
         _fill(state, raw, scores, strong, limit)
     return [
         (quotes[i], [p.id for p, s in zip(pieces, scores[i], strict=True) if s], max(scores[i]))
         for i in state.chosen
     ]
+
+
+def _relevances(
+    quotes: Sequence[Quote],
+    pieces: Sequence[Piece],
+    weight: Callable[[str], float],
+    strong: Sequence[Sequence[float]],
+) -> list[list[float]]:
+    """Return the relevance of each sentence for each piece; most share no term."""
+    speaking: dict[str, list[int]] = {}
+    for at, piece in enumerate(pieces):
+        for term in piece.distinct:
+            speaking.setdefault(term, []).append(at)
+    rows = []
+    for quote, strengths in zip(quotes, strong, strict=True):
+        row = [0.0] * len(pieces)
+        held = quote.held.intersection(speaking)
+        for at in {at for term in held for at in speaking[term]}:
+            row[at] = relevance(pieces[at], quote, weight, strength=strengths[at])
+        rows.append(row)
+    return rows
 
 
 def _fill(

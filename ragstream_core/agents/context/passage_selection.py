@@ -24,6 +24,7 @@ from ragstream_core.prompts.fences import Source, frame
 from ragstream_core.prompts.render import also_line
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores, Span
+from ragstream_core.text.memo import remembered
 from ragstream_core.text.sentences import blocks, sentences_in
 from ragstream_core.text.task_words import what_is_asked
 
@@ -78,6 +79,7 @@ def _framed(
     return counter.count("\n".join(lines) + "\n\n")
 
 
+@remembered
 def sentence_ends(text: str) -> list[int]:
     """Return where a text may be cut: behind each sentence, row, item and code block."""
     ends: list[int] = []
@@ -189,7 +191,7 @@ class Reading:
         quotes: Quotable sentences of the chunks.
         evidence: The chunks.
         files: What ❖ FILES shows.
-        weight: Term weights over the quotes.
+        weight: Weights of the pieces' terms over the quotes.
         strengths: Chunk id → how strong the chunk is for each piece; empty: unknown.
     """
 
@@ -214,7 +216,8 @@ class Reading:
         scores = prompt.extras.scores
         evidence = [_evidence(chunk, scores.get(chunk.id, Scores()), terms) for chunk in told]
         files = [_file(row, terms) for row in injected(prompt)]
-        return cls(pieces, asked, quotes, evidence, files, Weights.of(quotes))
+        wanted = frozenset(term for piece in (*pieces, *asked) for term in piece.terms)
+        return cls(pieces, asked, quotes, evidence, files, Weights.of(quotes, wanted))
 
     def holds(self, at: int, cosine: float) -> bool:
         """Return whether a kept chunk speaks to piece ``at``; as `supported`."""
