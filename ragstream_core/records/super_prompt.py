@@ -114,10 +114,11 @@ def evolve(prompt: SuperPrompt, **changes: Any) -> SuperPrompt:
         ValueError: An unknown stage.
         AttributeError: An unknown field.
     """
-    result = SuperPrompt()
-    for name in SuperPrompt.__slots__:
+    result = SuperPrompt.__new__(SuperPrompt)
+    for name in SuperPrompt.__slots__:  # the values were checked when the prompt got them
         value = getattr(prompt, name)
-        setattr(result, name, copy.copy(value) if isinstance(value, _CONTAINERS) else value)
+        held = copy.copy(value) if isinstance(value, _CONTAINERS) else value
+        object.__setattr__(result, name, held)
     for name, value in changes.items():
         setattr(result, name, value)
     if "stage" in changes:

@@ -6,6 +6,7 @@ silently sees the first 256 tokens only. Hence a copy that never truncates and n
 
 from __future__ import annotations
 
+import functools
 import re
 from array import array
 from bisect import bisect_left
@@ -54,6 +55,13 @@ def most_tokens(text: str) -> int:
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
+RECENT = 32
+"""Short texts whose tokens are held."""
+RECENT_CHARS = 1_000
+Tokens = tuple[list[int], list[tuple[int, int]]]
+"""Ids, and (start, end) of each token in characters."""
+
+
 class ModelTokenizer:
     """Token ids, offsets and counts of texts, special tokens not included."""
 
@@ -63,6 +71,7 @@ class ModelTokenizer:
         copy.no_truncation()
         copy.no_padding()
         self._tokenizer = copy
+        self._recent = functools.lru_cache(maxsize=RECENT)(self._read)
 
     @classmethod
     def from_file(cls, path: Path) -> ModelTokenizer:
@@ -73,17 +82,23 @@ class ModelTokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text of any length."""
-        encoding = self._tokenizer.encode(clean(text), add_special_tokens=False)
-        return list(encoding.ids)
+        return list(self._tokens(text)[0])
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) of each token, in characters of the text."""
-        encoding = self._tokenizer.encode(clean(text), add_special_tokens=False)
-        return list(encoding.offsets)
+        return list(self._tokens(text)[1])
 
     def count(self, text: str) -> int:
         """Return the number of tokens, ≥ 0."""
-        return len(self._tokenizer.encode(clean(text), add_special_tokens=False).ids)
+        return len(self._tokens(text)[0])
+
+    def _tokens(self, text: str) -> Tokens:
+        """Return ids and offsets; a question is read by several stages in turn."""
+        return (self._recent if len(text) <= RECENT_CHARS else self._read)(text)
+
+    def _read(self, text: str) -> Tokens:
+        encoding = self._tokenizer.encode(clean(text), add_special_tokens=False)
+        return encoding.ids, encoding.offsets
 
 
 def even_windows(ids: list[int], window: int) -> list[list[int]]:

@@ -328,14 +328,16 @@ def _audit(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
     views = _views(workspace, inputs)
-    alone = len(views) == 1
-    paths = [(view.project, path) for view in views for path in _files_of(cast(Hashable, view))]
-    eligible = {path if alone else f"{project}/{path}" for project, path in paths}
+    files_of = [(view.project, _files_of(cast(Hashable, view))) for view in views]
+    if len(files_of) == 1:
+        ((_, eligible),) = files_of
+    else:
+        eligible = sorted({f"{project}/{path}" for project, paths in files_of for path in paths})
     texts = {
         "Hard Rules": inputs.texts["hard_rules"],
         PROJECT_MEMORY: inputs.texts["project_memory"],
     }
-    return Audit(sorted(eligible), texts, inputs.history.session, enabled=settings.agents.a2)
+    return Audit(eligible, texts, inputs.history.session, enabled=settings.agents.a2)
 
 
 def _enforcer(
