@@ -22,6 +22,8 @@ from ragstream_core.ingestion.ingestion_manager import IngestionManager
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.text.chunk_profiles import chunk_profile
 from ragstream_core.text.chunker import Chunker
+from ragstream_core.vector_stores.chroma import process
+from tests import chroma_children
 from tests.lengths import FULL
 from tests.model_server import serving
 from tests.processes import serving_threads
@@ -85,6 +87,14 @@ def servers_end():
     before = serving_threads()
     yield
     assert not serving_threads() - before, "a server was closed and not shut down"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forked_chroma():
+    """Children that open Chroma are forked from one that has imported it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "subprocess", chroma_children.INSTEAD)
+        yield
 
 
 class CountingEmbedder:

@@ -15,6 +15,11 @@ from ragstream_core.vector_stores.chroma.process import ChromaProcess, receive, 
 from ragstream_core.vector_stores.chroma.store import ChromaStore
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forked_chroma():
+    """Nothing is forked: here children are started as the product starts them."""
+
+
 @pytest.fixture
 def store(tmp_path):
     made = ChromaStore(tmp_path, 4)
