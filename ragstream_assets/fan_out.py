@@ -21,6 +21,7 @@ from ragstream_core.errors import (
     ProjectLocked,
     RagstreamError,
     RunCommand,
+    Stopped,
     TryAgain,
     UnknownSetting,
     quoted,
@@ -143,7 +144,7 @@ def fan_out(
         UnknownSetting: A setting is missing or is no address.
         ExtraMissing: Celery is not installed.
         ProjectLocked: Another process has workers embed the same project.
-        RagstreamError: The ingest itself would refuse.
+        Stopped: A person asked for the end.
     """
     require_workers(workspace)
     from ragstream_assets.celery_executor import broker_shown, workers_there
@@ -227,18 +228,18 @@ def _run(
 
     Raises:
         KeyboardInterrupt: A signal to end came.
-        RagstreamError: The ingest itself would refuse.
+        Stopped: A person asked for the end.
     """
     left = RunOutcome(progress=progress)
     if not one_run.acquire(timeout=WAIT_S):
         return f"another run has been busy for {WAIT_S:.0f} s"
     try:
         return _execute(workspace, project, run_id, left, _config(workspace, rebuild=rebuild))
-    except RagstreamError:
+    except Stopped:
         raise
     except Exception as error:  # Dagster or its storage: the ingest goes on without workers
         drop_instances()
-        return brief(error)
+        return error.message if isinstance(error, RagstreamError) else brief(error)
     finally:
         one_run.release()
 
@@ -280,7 +281,7 @@ def _execute(
     run_outcomes.start(run_id, left)
     try:
         with interrupts() as interrupted:
-            left.progress = stopping(left.progress, interrupted)
+            left.progress = stopping(_keeping_stops(left), interrupted)
             try:
                 result = dagster_private.execute_for_workers(instance, JOB, run)
             except DagsterExecutionInterruptedError:
@@ -289,9 +290,30 @@ def _execute(
                 raise KeyboardInterrupt
     finally:
         run_outcomes.forget(run_id)
-    if isinstance(left.error, RagstreamError):
+    if isinstance(left.error, Stopped):
         raise left.error
     problem = "; ".join(said(event) for event in result.all_events if event.is_step_failure)
     if problem or result.success:
         return problem or left.unsettled
     return f"run {run_id} failed; its log says why"
+
+
+def _keeping_stops(left: RunOutcome) -> PhaseProgress | None:
+    """Return a run's progress; that a person stopped it is kept, since Dagster swallows it."""
+    progress = left.progress
+    if progress is None:
+        return None
+
+    def report(phase: str, done: int, total: int) -> None:
+        """Report, or stop.
+
+        Raises:
+            Stopped: A person asked for the end.
+        """
+        try:
+            progress(phase, done, total)
+        except Stopped as error:
+            left.error = error
+            raise
+
+    return report

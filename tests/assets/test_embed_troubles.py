@@ -6,6 +6,7 @@ import redis
 
 from ragstream_assets import fan_out as launcher
 from ragstream_assets.recorder.recorder import record_ingest
+from ragstream_core.errors import Stopped
 from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
@@ -105,6 +106,23 @@ def test_batches_of_another_version_cost_a_warning(asked, database):
     warning = ingested(asked, fan_out=True)
     assert "tables of text_batches have version 9, this RAGstream reads version 1" in warning
     assert "install the newer RAGstream here too" in warning
+
+
+def test_dagsters_database_that_is_away_costs_a_warning(asked, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__STORAGE", "postgresql://ragstream@127.0.0.1:1/none")
+    warning = ingested(asked, fan_out=True)
+    assert "(dagster.storage)" in warning and "nobody answers there" in warning
+    assert "ragstream ingest demo --fan-out" in warning
+
+
+def test_who_stops_an_ingest_while_workers_embed_stops_it(asked):
+    def stop(phase, done, total):
+        if phase == "workers":
+            raise Stopped("you stopped the ingest")
+
+    with pytest.raises(Stopped):
+        record_ingest(open_workspace(asked), "demo", fan_out=True, progress=stop)
+    assert len(open_view(asked / "index" / "demo").chunk_ids) == TEXTS
 
 
 @pytest.fixture
