@@ -26,6 +26,7 @@ from ragstream_assets import dagster_private
 from ragstream_assets.run_outcomes import outcome
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed, RunCommand, SetVariable
+from ragstream_core.services.fan_out import require_broker
 from ragstream_core.settings.documents import EmbeddingsConfig
 
 BATCH_OP = "embed_batch"
@@ -41,6 +42,8 @@ HAND_OUTS = 4
 """How often a step is handed out; after the last one it has failed."""
 PHASE = "workers"
 ANSWER_S = 2.0
+_LOOK = {"socket_timeout": 4, "socket_connect_timeout": 4, "retry_on_timeout": False}
+"""Of a look: somebody waits for it. redis tries again inside its tries, for many minutes."""
 RESULTS_KEPT_S = 6 * 3600
 
 
@@ -109,9 +112,13 @@ def workers_there(config: EmbeddingsConfig, queue: str = "") -> list[str]:
         queue: Its name; default: the one of the settings.
 
     Raises:
+        UnknownSetting: Its address is none.
         OperationFailed: The broker does not answer.
     """
-    app = make_app(app_args(config))
+    require_broker(config)
+    args = app_args(config)
+    args["config_source"]["broker_transport_options"].update(_LOOK)
+    app = make_app(args)
     try:
         with app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0.2, timeout=5)

@@ -29,7 +29,12 @@ from ragstream_core.errors import (
 from ragstream_core.platform import extras
 from ragstream_core.platform.locks import FolderLock, holder_name
 from ragstream_core.ports import PhaseProgress
-from ragstream_core.services.fan_out import BROKER, forget_batches, require_shared
+from ragstream_core.services.fan_out import (
+    BROKER,
+    forget_batches,
+    require_broker,
+    require_shared,
+)
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import Workspace
 
@@ -81,11 +86,7 @@ def require_workers(workspace: Workspace) -> None:
                 RunCommand("worker"),
             ),
         )
-    if not url.startswith(("redis://", "rediss://")):
-        raise UnknownSetting(
-            f"{BROKER} is no address of a Redis",
-            hint=f"set {BROKER} to redis://HOST:6379/0, or rediss://… for TLS",
-        )
+    require_broker(workspace.config.settings.embeddings)
     require_shared(workspace)
     extras.require(f"{BROKER} (Celery)", "distributed", "celery", "redis", "dagster_celery")
 

@@ -13,6 +13,7 @@ def workers_of(config: EmbeddingsConfig) -> list[str] | None:
 
     Raises:
         ExtraMissing: Celery is not installed.
+        UnknownSetting: The broker's address is none.
         OperationFailed: The broker does not answer.
     """
     if not config.broker.get_secret_value():

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ragstream_core.errors import (
     ModelMismatch,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ragstream_core.models.embedders.text_batches import BatchTable
     from ragstream_core.platform.postgres import Database
     from ragstream_core.ports import Embedder, PhaseProgress
+    from ragstream_core.settings.documents import EmbeddingsConfig
     from ragstream_core.wiring.workspace import Workspace
 
 BROKER = "embeddings.broker"
@@ -50,6 +52,30 @@ class EmbeddedBatch:
     embedded: int
     seconds: float
     host: str
+
+
+def require_broker(config: EmbeddingsConfig) -> None:
+    """Refuse a broker whose address cannot be used; nobody is contacted.
+
+    Args:
+        config: The section of the settings.
+
+    Raises:
+        UnknownSetting: It is none of a Redis, or its port or its database is no number.
+    """
+    try:
+        parts = urlsplit(config.broker.get_secret_value())
+        database = parts.path.removeprefix("/")
+        is_usable = parts.port != 0 and (not database or int(database) >= 0)
+        is_usable = is_usable and parts.scheme in ("redis", "rediss")
+    except ValueError:  # its words may hold a part of the password
+        is_usable = False
+    if not is_usable:
+        raise UnknownSetting(
+            f"{BROKER} is no address of a Redis",
+            hint=f"set {BROKER} to redis://HOST:6379/0, or rediss://… for TLS; "
+            "a slash in its password is written %2F",
+        )
 
 
 def require_shared(workspace: Workspace) -> Database:
