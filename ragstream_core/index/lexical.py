@@ -94,8 +94,9 @@ def _published(index_dir: Path, stamp: dict[str, str]) -> LexicalArrays | Merged
     path, beside = index_dir / LEXICAL_FILE, index_dir / CHANGES_FILE
     if array_file.says(path, stamp) or not beside.exists():
         return lexical_file.mapped(path, stamp)
-    changes = lexical_changes.read(beside, stamp)
-    return changes.merged(lexical_file.mapped(path, _file_of(array_file.told(beside))))
+    of = _file_of(array_file.told(beside))  # others may take their place while they are read
+    changes = lexical_changes.read(beside, {**stamp, **{f"of_{name}": of[name] for name in _OF}})
+    return changes.merged(lexical_file.mapped(path, of))
 
 
 def publish(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:

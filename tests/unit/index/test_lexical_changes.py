@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.index import lexical
+from ragstream_core.index import lexical, lexical_changes
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.lexical import CHANGES_FILE, LEXICAL_FILE
 from ragstream_core.index.repair import repair_derived
@@ -119,6 +119,32 @@ def test_changes_of_a_file_that_is_gone_or_another_are_built_from_the_catalog(fi
     assert filled.pending() is not None
     filled.run()
     assert list(published(filled)) == ["arrays.bin"]
+
+
+def test_changes_are_not_taken_with_a_file_that_came_while_they_were_read(filled, monkeypatch):
+    change(filled)
+    older, newest = published(filled), filled.view().pinned
+    read = lexical_changes.read
+
+    def read_and_wait(path, stamp):
+        found = read(path, stamp)
+        for name, raw in later.items():
+            (filled.index / LEXICAL_FILE).with_name(name).write_bytes(raw)
+        return found
+
+    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.1)
+    filled.write("8.md", "one more")
+    filled.run()  # merged
+    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.5)
+    filled.write("9.md", "and another")
+    filled.run()
+    later = published(filled)
+    with reading(filled.index) as db:
+        expected = build_lexical(lexical.terms_of(db, filled.index, newest.n)).packed()
+        for name, raw in older.items():
+            (filled.index / LEXICAL_FILE).with_name(name).write_bytes(raw)
+        monkeypatch.setattr(lexical_changes, "read", read_and_wait)
+        assert lexical.load(db, filled.index, newest).packed() == expected
 
 
 @pytest.mark.parametrize("name", [LEXICAL_FILE, CHANGES_FILE])
