@@ -21,6 +21,7 @@ from ragstream_core.index.schema import (
     connect_writer,
     guard,
     initialise,
+    reading,
     settle_format,
 )
 from ragstream_core.platform.files import rename_file, sync_dir
@@ -42,9 +43,9 @@ def is_older(index_dir: Path) -> bool:
 
     Raises:
         IntegrityError: It is no catalog, or of a later format.
-        OperationFailed: It cannot be opened.
+        OperationFailed: It cannot be read.
     """
-    with contextlib.closing(connect_writer(index_dir)) as db:
+    with reading(index_dir) as db:  # the lock is not held: another may be writing it anew
         return _version(db) < SCHEMA_VERSION
 
 
