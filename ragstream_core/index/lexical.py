@@ -156,13 +156,20 @@ def _write_whole(db: sqlite3.Connection, index_dir: Path, newest: Generation) ->
     lexical_file.write(index_dir / LEXICAL_FILE, _stamp(newest), blobs)
 
 
-def lend(index_dir: Path, to: Path) -> None:
+def lend(db: sqlite3.Connection, index_dir: Path, to: Path) -> None:
     """Let another folder begin with these files: only what differs is then written there.
 
+    Not if the generation that the file of all rows was written of is gone there: that may hold rows
+    that were erased meanwhile, and ended in a later generation, whose digest stays.
+
     Args:
+        db: The catalog in the other folder.
         index_dir: The project's folder below the index root.
         to: An index of the same project, as yet without term arrays, on the same disk.
     """
+    written_of = str(array_file.told(index_dir / LEXICAL_FILE).get("digest", ""))
+    if not db.execute("SELECT 1 FROM generations WHERE digest = ?", (written_of,)).fetchone():
+        return
     for name in (LEXICAL_FILE, CHANGES_FILE):
         with contextlib.suppress(OSError):  # none as yet, or no hard links: they are built
             make_private_dir((to / name).parent)

@@ -197,8 +197,7 @@ def _pull(
                 if progress is not None:
                     progress("blocks", done, total)
         now = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
-        lexical.lend(index_dir, staging)
-        _derive(staging)
+        _derive(staging, None if verify else index_dir)
         write_mark(staging, PulledMark(depot.url, now, said))
         _require_free(workspace, name, depot.url)  # an ingest may have begun meanwhile
         _take_place(staging, index_dir)
@@ -290,14 +289,20 @@ class _Fetch:
         return block if publication.digest_of(block) == digest else None
 
 
-def _derive(staging: Path) -> None:
+def _derive(staging: Path, before: Path | None) -> None:
     """Write the term arrays and the manifest of documents, as an ingest does after its commit.
+
+    Args:
+        staging: The index that was pulled.
+        before: The one whose place it takes: its term arrays are begun with.
 
     Raises:
         IntegrityError: The index was damaged before it was published.
     """
     with reading(staging) as db:
         if (newest := catalog_read.latest(db)) is not None:
+            if before is not None:
+                lexical.lend(db, before, staging)
             derived.publish(db, staging, newest, refused=(), rewrite_manifest=True)
 
 

@@ -39,6 +39,7 @@ from ragstream_core.services.search import search
 from ragstream_core.services.uploads import save_upload
 from ragstream_core.services.verify import verify_project
 from ragstream_core.services.verify_prompt import verify_key
+from ragstream_core.text.terms import term_id
 from ragstream_core.wiring import ingestion
 from tests.lengths import by_length
 from tests.workspaces import (
@@ -136,6 +137,25 @@ def test_the_term_arrays_of_a_pulled_index_are_made_of_those_before(
         words = [open_view(space.index_dir("demo")).lexical.packed() for space in (reader, writer)]
         assert words[0] == words[1] and asked == []
     assert verify_project(reader, "demo").findings == []
+
+
+def test_no_term_of_what_is_forgotten_stays_where_it_was_pulled(writer, reader, place, monkeypatch):
+    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(lexical, "MOST_CHANGED", 9.0)
+    word = term_id("marzipan").to_bytes(8, "little", signed=True)
+    changed(writer, "# More\n\nThe marzipan lies in the vault.\n")
+    publish(writer, "demo", place)
+    pull(reader, place)
+    arrays = reader.index_dir("demo") / lexical.LEXICAL_FILE
+    (docs_of(writer) / "more.md").unlink()
+    ingest_project(writer, "demo")
+    publish(writer, "demo", place)
+    pull(reader, place)
+    assert arrays.with_name("changes.bin").exists() and word in arrays.read_bytes()
+    forget(writer, "demo", "more.md")  # no row of the newest generation, whose digest stays
+    publish(writer, "demo", place, PublishRequest(keep=0))
+    pull(reader, place)
+    assert not any(word in path.read_bytes() for path in arrays.parent.iterdir())
 
 
 def test_an_index_that_is_pulled_is_read_and_never_written(writer, reader, place):
