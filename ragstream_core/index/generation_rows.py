@@ -71,6 +71,7 @@ class GenerationRows:
         if not self.mapped:
             return self.source
         rows = np.take(self.source, self.places, axis=0)
+        vectors.release(self.source)
         rows.flags.writeable = False
         return rows
 
@@ -168,7 +169,8 @@ def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Generat
     source, mapped = found
     names = str(arrays["names"].data, "utf-8").split(_END)
     paths = tuple(map(names[len(places) :].__getitem__, arrays["paths"].tolist()))
-    chunk_ids = tuple(names[: len(places)])
+    del names[len(places) :]
+    chunk_ids = tuple(names)
     return GenerationRows(
         chunk_ids, paths, source, stamp["epoch"], places, arrays["crcs"], mapped=mapped
     )

@@ -59,13 +59,15 @@ def svg(rows: Sequence[Sequence[str]]) -> str:
         parts.append(_text(x(size), HEIGHT - BOTTOM + 16, f"{size:,.0f}", "middle"))
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(_text(middle, HEIGHT - 10, "chunks; CPU seconds upwards", "middle"))
-    last = [max(number(rows[-1][column]), 1e-3) for column in LINES]
-    for (column, (name, colour)), end in zip(LINES.items(), last, strict=True):
+    above = float("-inf")
+    for column in sorted(LINES, key=lambda column: -number(rows[-1][column])):
+        name, colour = LINES[column]
         points = [(x(number(row[0])), y(max(number(row[column]), 1e-3))) for row in rows]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         label = f"{name}: {rows[-1][column]} s"
-        parts.append(_text(x(sizes[-1]) + 8, y(end) + 4, label, "start", colour))
+        above = max(points[-1][1] + 4, above + 15)  # labels do not lie on each other
+        parts.append(_text(points[-1][0] + 8, above, label, "start", colour))
     return "\n".join([*parts, "</svg>"])
 
 
