@@ -43,6 +43,10 @@ class TokenVectors(Protocol):
         ...
 
 
+PRODUCTS_BYTES = 64 * 2**20
+"""Of products that are kept; a prompt of ten short pieces has a tenth of it."""
+
+
 class RecentProducts:
     """The products of tokens of the pieces and passages that were compared last.
 
@@ -50,9 +54,10 @@ class RecentProducts:
     that it does not matter which of both worked them out. Safe for threads.
     """
 
-    def __init__(self, most: int = 16) -> None:
-        """Keep the products of so many pieces, the newest."""
-        self._most = most
+    def __init__(self, most: int = 16, most_bytes: int = PRODUCTS_BYTES) -> None:
+        """Keep the products of the newest pieces: of so many, and no more than so many bytes."""
+        self._most, self._most_bytes = most, most_bytes
+        self._bytes = 0
         self._known: OrderedDict[str, tuple[dict[str, slice], F64]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -65,10 +70,12 @@ class RecentProducts:
             products: Shape (tokens of all passages, tokens of the piece).
         """
         with self._lock:
+            _, before = self._known.pop(piece, ({}, None))
             self._known[piece] = places, products
-            self._known.move_to_end(piece)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
+            self._bytes += products.nbytes - (0 if before is None else before.nbytes)
+            while len(self._known) > self._most or self._bytes > self._most_bytes:
+                _, (_, oldest) = self._known.popitem(last=False)
+                self._bytes -= oldest.nbytes
 
     def of(self, piece: str, passage: str) -> F64 | None:
         """Return the products of a piece and a passage, if both were compared."""

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,6 +163,22 @@ def test_nothing_changes_if_the_reranker_has_compared_the_same_words_before():
     scorer.score(["Another one?"], passages)
     assert recent.of(pieces[0], NORMANS) is None  # the newest two are held
     assert recent.of(pieces[1], "") is None and recent.of(pieces[1], INDEX) is None
+
+
+def test_what_the_reranker_has_compared_takes_no_more_memory_than_allowed():
+    recent, row = RecentProducts(most_bytes=1_000), np.zeros((10, 4))  # 320 bytes
+    for name in ("first", "second", "second", "third", "fourth"):
+        recent.put(name, {NORMANS: slice(0, 10)}, row)
+    held = [name for name in ("first", "second", "third", "fourth") if known(recent, name)]
+    assert held == ["second", "third", "fourth"], "one that is compared again counts once"
+    recent.put("large", {NORMANS: slice(0, 40)}, np.zeros((40, 4)))
+    assert not any(known(recent, name) for name in (*held, "large"))
+    recent.put("first", {NORMANS: slice(0, 10)}, row)
+    assert known(recent, "first")
+
+
+def known(recent, piece):
+    return recent.of(piece, NORMANS) is not None
 
 
 def test_the_ledger_says_of_each_piece_what_speaks_for_and_against_an_answer():
