@@ -3,19 +3,21 @@
 Reading a generation from the catalog hashes every row and every vector. A process that did so may
 leave ids, paths and places in an `array_file`, stamped with the generation's digest, one crc over
 all vectors in this order, and the state of the vector file before they were read: while size, inode
-and times are those, no byte of it was written, and the vectors need no second look. A file that is
-behind or damaged is as good as none. Chunks are read from the catalog still; the crc of each row is
-in the file, so what is shown is checked as well.
+and times are those, no byte of it was written, and the vectors need no second look; that is asked
+when a generation is opened, and again when its vectors are read. A file that is behind or damaged
+is as good as none. Chunks are read from the catalog still; the crc of each row is in the file, so
+what is shown is checked as well.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +53,7 @@ class GenerationRows:
         places: Row of each in that file, int64.
         crcs: Crc32 of each row as it enters the digest, uint32.
         mapped: Whether ``source`` is the file.
+        still: Says whether what is read from it are the vectors that were checked.
         state: Of the file before its rows were checked; empty if that says nothing.
     """
 
@@ -61,6 +64,7 @@ class GenerationRows:
     places: npt.NDArray[np.int64]
     crcs: npt.NDArray[np.uint32]
     mapped: bool = False
+    still: Callable[[Callable[[], F32]], bool] | None = None
     state: tuple[int, ...] = ()
 
     @cached_property
@@ -74,6 +78,11 @@ class GenerationRows:
         vectors.release(self.source)
         rows.flags.writeable = False
         return rows
+
+    @cached_property
+    def is_sound(self) -> bool:
+        """Whether the vectors are those that were checked, also if they are read only now."""
+        return self.still is None or self.still(lambda: self.vectors)
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -166,14 +175,15 @@ def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Generat
     found = _vectors(db, index_dir, wanted.embed_fp, stamp, places)
     if found is None:
         return None
-    source, mapped = found
+    source, still = found
     names = str(arrays["names"].data, "utf-8").split(_END)
     paths = tuple(map(names[len(places) :].__getitem__, arrays["paths"].tolist()))
     del names[len(places) :]
     chunk_ids = tuple(names)
     return GenerationRows(
-        chunk_ids, paths, source, stamp["epoch"], places, arrays["crcs"], mapped=mapped
-    )
+        chunk_ids, paths, source, stamp["epoch"], places, arrays["crcs"],
+        mapped=still is not None, still=still,
+    )  # fmt: skip
 
 
 def _vectors(
@@ -182,8 +192,11 @@ def _vectors(
     embed_fp: str,
     stamp: Mapping[str, Any],
     places: npt.NDArray[np.int64],
-) -> tuple[F32, bool] | None:
-    """Return the mapped file and True, or checked vectors; None if they are not what they were."""
+) -> tuple[F32, Callable[[Callable[[], F32]], bool] | None] | None:
+    """Return the mapped file and what checks vectors from it, or checked vectors.
+
+    None if they are not what they were.
+    """
     import numpy as np
 
     epoch, dimension = stamp["epoch"], stamp["dimension"]
@@ -198,10 +211,22 @@ def _vectors(
         except (OSError, IntegrityError):  # gone, or shorter than it was: the catalog says so
             return None
         if before and list(before) == stamp.get("state"):
-            return mapped, True
+            return mapped, functools.partial(_still, path, before, stamp["vectors"])
         rows = np.take(mapped, places, axis=0)
     rows.flags.writeable = False
-    return (rows, False) if _crc(rows) == stamp["vectors"] else None
+    return (rows, None) if _crc(rows) == stamp["vectors"] else None
+
+
+def _still(path: Path, state: tuple[int, ...], crc: int, read: Callable[[], F32]) -> bool:
+    """Whether rows from a mapped file are those it had in a state; by their crc if it changed."""
+    with contextlib.suppress(OSError):  # compacted meanwhile; what is mapped stays
+        if path.stat().st_size < state[0]:
+            return False  # to read what was cut off would end the process
+    rows = read()
+    with contextlib.suppress(OSError):
+        if file_state(path) == state:
+            return True
+    return _crc(rows) == crc
 
 
 def file_state(path: Path) -> tuple[int, ...]:

@@ -76,7 +76,15 @@ class CatalogView:
 
     @property
     def vectors(self) -> F32:
-        """Shape (rows, dimension), float32 unit rows, read-only; loaded at first use."""
+        """Shape (rows, dimension), float32 unit rows, read-only; loaded at first use.
+
+        Raises:
+            IntegrityError: They were damaged since the generation was opened.
+            OperationFailed: The catalog cannot be read.
+        """
+        if not self.loaded.is_sound:
+            with reading(self.index_dir) as db:
+                self.loaded = load_rows(db, self.index_dir, self.pinned)
         return self.loaded.vectors
 
     @property

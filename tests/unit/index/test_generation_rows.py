@@ -1,5 +1,6 @@
 """The sealed rows of the newest generation: they answer as the catalog does, or not at all."""
 
+import os
 import sqlite3
 
 import numpy as np
@@ -123,6 +124,39 @@ def test_a_file_that_was_not_written_since_is_read_when_vectors_are_asked_for(fi
     again = kept_view(filled)
     assert told(again) == first and not again.loaded.mapped
     test_a_flipped_vector_is_found_by_the_catalogs_crc(filled)
+
+
+def test_what_is_written_into_the_file_before_the_vectors_are_read_is_found(filled, monkeypatch):
+    monkeypatch.setattr(generation_rows, "_SETTLED_NS", -(10**18))
+    first, path = told(kept_view(filled)), filled.vector_file()
+
+    def flip():
+        with path.open("r+b") as file:
+            file.seek(700)
+            (byte,) = file.read(1)
+            file.seek(700)
+            file.write(bytes([byte ^ 64]))
+
+    view = kept_view(filled)
+    assert view.loaded.mapped
+    flip()
+    with pytest.raises(IntegrityError, match="crc"):
+        view.vectors  # noqa: B018
+    flip()
+    assert told(view) == first
+    (filled.index / ROWS_FILE).unlink()
+    kept_view(filled)
+    appended = kept_view(filled)
+    with path.open("ab") as file:  # another ingest has begun
+        file.write(bytes(64))
+    assert told(appended) == first and appended.loaded.mapped
+    (filled.index / ROWS_FILE).unlink()
+    kept_view(filled)
+    cut = kept_view(filled)
+    assert cut.loaded.mapped
+    os.truncate(path, 100)
+    with pytest.raises(IntegrityError, match="were committed"):
+        cut.vectors  # noqa: B018
 
 
 def test_rows_of_an_older_vector_file_are_not_used(filled, asked):
