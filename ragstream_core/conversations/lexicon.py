@@ -21,7 +21,7 @@ MAX_BYTES = 1_000_000
 MAX_ENTRIES = 20_000
 MAX_WORDS = 8
 """Words of one entry."""
-_HINT = "compare with the one that ships: ragstream_core/history/lexicon.yaml"
+_HINT = "compare with the one that ships: ragstream_core/conversations/lexicon.yaml"
 Phrase = tuple[str, ...]
 """Stemmed words: ``large language models`` is found by ``large language model``."""
 _WORD = re.compile(r"\w+")
