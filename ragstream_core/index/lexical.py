@@ -167,13 +167,18 @@ def lend(db: sqlite3.Connection, index_dir: Path, to: Path) -> None:
         index_dir: The project's folder below the index root.
         to: An index of the same project, as yet without term arrays, on the same disk.
     """
-    written_of = str(array_file.told(index_dir / LEXICAL_FILE).get("digest", ""))
-    if not db.execute("SELECT 1 FROM generations WHERE digest = ?", (written_of,)).fetchone():
+    if not _is_kept(db, array_file.told(index_dir / LEXICAL_FILE)):
         return
     for name in (LEXICAL_FILE, CHANGES_FILE):
         with contextlib.suppress(OSError):  # none as yet, or no hard links: they are built
             make_private_dir((to / name).parent)
             (to / name).hardlink_to(index_dir / name)
+
+
+def _is_kept(db: sqlite3.Connection, told: dict[str, Any]) -> bool:
+    """Return whether a catalog still has the generation that a file of all rows was written of."""
+    query = "SELECT 1 FROM generations WHERE digest = ?"
+    return db.execute(query, (str(told.get("digest", "")),)).fetchone() is not None
 
 
 def _drop_changes(index_dir: Path) -> None:
@@ -205,7 +210,8 @@ def _publish_changes(db: sqlite3.Connection, index_dir: Path, newest: Generation
         return False
     if rows - len(changes.ended) + len(changes.names) != newest.counts.get("chunks"):
         return False
-    if len(changes) > most:
+    expired = len(changes.ended) and not _is_kept(db, told)
+    if len(changes) > most or expired:  # what ended goes with the text that the catalog kept of it
         lexical_file.write_merged(path, stamp, changes.merged(old))
     else:
         lexical_changes.write(beside, {**stamp, **of}, changes)

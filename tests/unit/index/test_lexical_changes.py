@@ -11,7 +11,7 @@ from ragstream_core.index.view import forget_views
 from ragstream_core.platform import array_file
 from ragstream_core.text.bm25 import Bm25, LexicalArrays, build_lexical
 from ragstream_core.text.bm25_merge import MergedLists
-from ragstream_core.text.terms import terms
+from ragstream_core.text.terms import term_id, terms
 
 QUESTIONS = ["body words number", "replaced heading", "new", "Heading 3"]
 
@@ -95,6 +95,23 @@ def test_what_is_merged_never_reads_the_terms_of_other_rows(filled, monkeypatch)
     filled.write("8.md", "one more")
     filled.run()
     assert asked == []
+    require_equal_to_one_build(filled, LexicalArrays)
+
+
+def test_what_ended_goes_when_no_generation_that_had_it_is_kept(filled):
+    word = term_id("marzipan").to_bytes(8, "little", signed=True)
+    filled.write("s.md", "marzipan")
+    filled.run()
+    with open_catalog(filled.index) as catalog:
+        lexical.publish_again(catalog.db, filled.index, catalog.latest())
+    (filled.docs / "s.md").unlink()
+    filled.run(retain_generations=2)
+    assert word in published(filled)["arrays.bin"]
+    require_equal_to_one_build(filled)
+    filled.write("3.md", "replaced")
+    filled.run(retain_generations=2)
+    assert word not in (filled.index / "catalog.sqlite").read_bytes()
+    assert not any(word in raw for raw in published(filled).values())
     require_equal_to_one_build(filled, LexicalArrays)
 
 
