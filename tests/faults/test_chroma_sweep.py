@@ -31,6 +31,11 @@ SHORT = {"signal=KILL": ("rename", "pwrite64")}
 LONG = {**SHORT, "error=ENOSPC": ("fsync",)}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forked_chroma():
+    """Override the fixture of the same name: strace follows children of the process, no others."""
+
+
 @pytest.fixture(autouse=True)
 def ground(monkeypatch):
     need_strace()
