@@ -104,12 +104,16 @@ def broker_shown(config: EmbeddingsConfig) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
-def workers_there(config: EmbeddingsConfig, queue: str = "") -> list[str]:
+def workers_there(
+    config: EmbeddingsConfig, queue: str = "", *, any_of_them: bool = False
+) -> list[str]:
     """Return the names of the workers that take batches from a queue now, sorted.
 
     Args:
         config: The section of the settings.
         queue: Its name; default: the one of the settings.
+        any_of_them: Whether the first one that answers is enough. Who wants all of them waits
+            for `ANSWER_S`, since nothing says how many there are.
 
     Raises:
         UnknownSetting: Its address is none.
@@ -122,11 +126,21 @@ def workers_there(config: EmbeddingsConfig, queue: str = "") -> list[str]:
     try:
         with app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0.2, timeout=5)
-            inspected = app.control.inspect(timeout=ANSWER_S, connection=connection)
-            queues = inspected.active_queues() or {}
+            for answers in (1, None) if any_of_them else (None,):
+                inspected = app.control.inspect(
+                    timeout=ANSWER_S, connection=connection, limit=answers
+                )
+                found = _that_take(inspected.active_queues() or {}, queue or config.queue)
+                if found:
+                    break
     except AWAY as error:
         raise _broker_failure(config, str(error)) from None
-    wanted = queue_name(queue or config.queue)
+    return found
+
+
+def _that_take(queues: dict[str, list[dict[str, str]]], queue: str) -> list[str]:
+    """Return the names of the workers that take from a queue, of the queues of all workers."""
+    wanted = queue_name(queue)
     return sorted(
         name for name, taken in queues.items() if any(each["name"] == wanted for each in taken)
     )

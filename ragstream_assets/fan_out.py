@@ -8,7 +8,6 @@ import contextlib
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ragstream_assets import dagster_private, run_outcomes
 from ragstream_assets.instance import dagster_home, drop_instances, instance_for
@@ -43,21 +42,6 @@ PAUSE_S = 5.0
 WAIT_S = 60.0
 LOCKS = "fan_outs"
 """Folder in Dagster's home: one folder a project, for the lock of its fan-out."""
-
-
-@dataclass(frozen=True, slots=True)
-class FannedOut:
-    """What workers did for an ingest.
-
-    Attributes:
-        run_id: The last run of `embed_texts`; empty if there was none.
-        warning: Why not all was done by workers; empty if it was.
-        workers: How many took batches from the queue when it began.
-    """
-
-    run_id: str = ""
-    warning: str = ""
-    workers: int = 0
 
 
 def is_due(workspace: Workspace, project: str, *, rebuild: bool = False) -> bool:
@@ -118,7 +102,7 @@ def ahead(
     if not (wanted or is_due(workspace, project, rebuild=rebuild)):
         return ""
     try:
-        return fan_out(workspace, project, rebuild=rebuild, progress=progress).warning
+        return fan_out(workspace, project, rebuild=rebuild, progress=progress)
     except ProjectLocked as error:
         if wanted:
             raise
@@ -131,7 +115,7 @@ def fan_out(
     *,
     rebuild: bool = False,
     progress: PhaseProgress | None = None,
-) -> FannedOut:
+) -> str:
     """Have workers embed what the next ingest of a project needs, and wait for them.
 
     Args:
@@ -140,6 +124,9 @@ def fan_out(
         rebuild: As of the ingest.
         progress: Called with ("read", …) while it is planned, then with ("workers", batches
             done, batches).
+
+    Returns:
+        Why not all was done by workers; empty if it was.
 
     Raises:
         UnknownSetting: A setting is missing or is no address.
@@ -152,29 +139,29 @@ def fan_out(
 
     settings = workspace.config.settings.embeddings
     try:
-        there = workers_there(settings)
+        there = workers_there(settings, any_of_them=True)
     except OperationFailed as error:
-        return FannedOut(warning=f"no workers were asked: {error}")
+        return f"no workers were asked: {error}"
     if not there:
         start = RunCommand("worker", "" if settings.queue == "cpu" else f"--queue {settings.queue}")
         nobody = OperationFailed(
             f"no worker takes batches from queue {settings.queue} of {broker_shown(settings)}",
             hint=start,
         )
-        return FannedOut(warning=f"the texts were embedded here: {nobody}")
+        return f"the texts were embedded here: {nobody}"
     workspace.require_project(project)
     try:
         with _alone(workspace, project):
-            run_id, problem = _attempts(workspace, project, rebuild=rebuild, progress=progress)
+            problem = _attempts(workspace, project, rebuild=rebuild, progress=progress)
     except OSError as error:  # of the lock: disk full, permission denied
-        return FannedOut(warning=f"no workers were asked: {brief(error)}")
+        return f"no workers were asked: {brief(error)}"
     if not problem:
-        return FannedOut(run_id, workers=len(there))
+        return ""
     again = OperationFailed(
         f"workers did not embed all texts, the rest was embedded here: {problem}",
         hint=RunCommand("ingest", f"{quoted(project)} --fan-out"),
     )
-    return FannedOut(run_id, str(again), len(there))
+    return str(again)
 
 
 @contextlib.contextmanager
@@ -201,20 +188,21 @@ def _alone(workspace: Workspace, project: str) -> Iterator[None]:
 
 def _attempts(
     workspace: Workspace, project: str, *, rebuild: bool, progress: PhaseProgress | None
-) -> tuple[str, str]:
-    """Make runs until one has done all; return the last one and what is wrong, empty if nothing."""
-    problem = run_id = ""
+) -> str:
+    """Make runs until one has done all; return what is wrong with the last one, if anything."""
+    problem = ""
     try:
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_S)
-            run_id = str(uuid.uuid4())
-            problem = _run(workspace, project, run_id, rebuild=rebuild, progress=progress)
+            problem = _run(
+                workspace, project, str(uuid.uuid4()), rebuild=rebuild, progress=progress
+            )
             if not problem:
                 break
     finally:
         forget_batches(workspace, project)  # plain texts do not wait for the next fan-out
-    return run_id, problem
+    return problem
 
 
 def _run(

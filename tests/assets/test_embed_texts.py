@@ -16,6 +16,7 @@ from dagster._core.definitions.job_base import InMemoryJob
 from ragstream_app.cli.main import main
 from ragstream_assets import fan_out as launcher
 from ragstream_assets import worker_executor
+from ragstream_assets.celery_executor import workers_there
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import instance_of
 from ragstream_assets.recorder.recorder import record_ingest
@@ -243,7 +244,7 @@ def test_a_small_ingest_asks_nobody(shared, root, redis, monkeypatch):
 def planned_only(shared, root, redis, monkeypatch):
     """A broker with one worker of which nothing is heard: texts are planned, and no more."""
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
-    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda config: ["one"])
+    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda *a, **k: ["one"])
     monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
 
     def plan(workspace, project, run_id, **more):
@@ -255,8 +256,7 @@ def planned_only(shared, root, redis, monkeypatch):
 
 
 def test_no_text_stays_in_the_database_when_workers_did_not_embed(planned_only, database):
-    done = launcher.fan_out(planned_only, "demo")
-    assert "nothing was heard of it" in done.warning
+    assert "nothing was heard of it" in launcher.fan_out(planned_only, "demo")
     assert rows(database, "ragstream_batches") == 0
 
 
@@ -267,7 +267,7 @@ def test_a_database_that_is_away_at_the_end_is_no_failure(planned_only, monkeypa
 
     monkeypatch.setattr(launcher, "_run", away)
     try:
-        assert launcher.fan_out(planned_only, "demo").warning == ""
+        assert launcher.fan_out(planned_only, "demo") == ""
     finally:
         postgres.start()
 
@@ -284,9 +284,9 @@ def test_a_second_fan_out_of_a_project_is_told_who_does_it(planned_only, monkeyp
         return ""
 
     monkeypatch.setattr(launcher, "_run", twice)
-    assert launcher.fan_out(planned_only, "demo").warning == ""
+    assert launcher.fan_out(planned_only, "demo") == ""
     assert told == ["wait for it to finish, then run the command again"]
-    assert launcher.fan_out(planned_only, "demo").warning == "", "it is free afterwards"
+    assert launcher.fan_out(planned_only, "demo") == "", "it is free afterwards"
 
 
 def test_an_ingest_that_asks_by_itself_embeds_here_while_another_one_has_the_workers(
@@ -350,6 +350,10 @@ def test_a_worker_is_asked_whether_it_takes_batches(worker, root, capfd):
         assert call(root, "worker", "--check", *words) == 1
         said = capfd.readouterr().err
         assert "does not take batches" in said and "ragstream worker --queue" in said
+    settings = open_workspace(root).config.settings.embeddings
+    (name,) = workers_there(settings, "gpu")
+    assert workers_there(settings, "gpu", any_of_them=True) == [name]
+    assert workers_there(settings, "cpu", any_of_them=True) == []
     os.killpg(worker.pid, signal.SIGKILL)
     worker.wait(WAIT_S)
     assert call(root, "worker", "--check", "--queue", "gpu") == 1

@@ -38,7 +38,7 @@ def shared(root, database, monkeypatch):
 def asked(shared, redis_server, monkeypatch):
     """The same with a broker, and a worker that nothing comes to."""
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis_server.url(9))
-    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda config: ["one"])
+    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda *a, **k: ["one"])
     monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
     return shared
 
@@ -164,8 +164,8 @@ def test_a_broker_with_another_password_costs_a_warning(shared, tmp_path, monkey
         for password in ("", ":wrong-word@"):
             url = server.url().replace("redis://", f"redis://{password}")
             monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", url)
-            done = launcher.fan_out(open_workspace(shared), "demo")
-            assert "does not let us in" in done.warning and "redis://:PASSWORD@" in done.warning
-            assert "wrong-word" not in done.warning and str(server.port) in done.warning
+            said = launcher.fan_out(open_workspace(shared), "demo")
+            assert "does not let us in" in said and "redis://:PASSWORD@" in said
+            assert "wrong-word" not in said and str(server.port) in said
     finally:
         server.stop()
