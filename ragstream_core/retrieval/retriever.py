@@ -128,7 +128,7 @@ class Retriever:
         few = apart and len(pool) < min(self.fusion.depth, len(rows.ids))
         wide = rows.eligible(()) if few else pool
         bm25 = Bm25([view.lexical for view in rows.views], self.fusion.k3)
-        scored = [bm25.scores(terms(text)) for text in (asked if apart else asked[:1])]
+        scored = list(bm25.scores_of([terms(t) for t in (asked if apart else asked[:1])]))
         if past:
             for scores, text in zip(scored, asked, strict=False):
                 past.add_synonyms(scores, text, bm25)

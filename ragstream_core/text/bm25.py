@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -229,7 +229,6 @@ class Bm25:
 
     score(d) = Σ_t idf(t) · tf·(k1+1) / (tf + k1·(1 − b + b·|d|/avgdl)) · `repeated`(qtf), t over
     the distinct query terms in sorted order, qtf = how often the query says t, k1 = 1.5, b = 0.75.
-    Terms that several queries share are weighed once.
 
     Args:
         indexes: Term arrays of the pinned generations.
@@ -248,40 +247,63 @@ class Bm25:
         average = words_total / self._total if words_total else 1.0
         lengths = np.concatenate([part.lengths for part in self._parts])
         self._norms = K1 * (1 - B + B * lengths / average)
-        self._weights: dict[int, tuple[npt.NDArray[np.int64], F64]] = {}
 
     def scores(self, query: Sequence[str]) -> F64:
-        """Score every row.
+        """Score every row for one query; as `scores_of`."""
+        found: F64 = self.scores_of([query])[0]
+        return found
+
+    def scores_of(self, queries: Sequence[Sequence[str]]) -> F64:
+        """Score every row for several queries; a term that they share is weighed once.
 
         Args:
-            query: Stemmed query terms as from `terms`, as often as the query says them.
+            queries: Stemmed query terms as from `terms`, as often as each query says them.
 
         Returns:
-            Shape (rows of all indexes one after the other,), float64, ≥ 0, rounded to 6 digits.
+            Shape (queries, rows of all indexes one after the other), float64, ≥ 0, rounded to 6
+            digits. A query's scores do not depend on the others.
         """
-        scores = np.zeros(len(self._norms))
-        for term, times in sorted(Counter(map(term_id, query)).items()):
-            if term not in self._weights:
-                self._weights[term] = self._weigh(term)
-            rows, weights = self._weights[term]
-            if times > 1:
-                weights = repeated(times, self._k3) * weights
-            np.add.at(scores, rows, weights)
+        asked: dict[int, list[tuple[int, float]]] = {}
+        for number, query in enumerate(queries):
+            for term, times in Counter(map(term_id, query)).items():
+                asked.setdefault(term, []).append((number, repeated(times, self._k3)))
+        scores = np.zeros((len(queries), len(self._norms)))
+        room = _Room.of(max((len(part.lengths) for part in self._parts), default=0))
+        for term in sorted(asked):
+            for rows, weights in self._weighed(term, room):
+                for number, factor in asked[term]:
+                    np.add.at(scores[number], rows, weights if factor == 1 else factor * weights)
         if self._places is not None:
-            scores = scores.take(self._places)
+            scores = scores.take(self._places, axis=1)
         return np.round(scores, 6, out=scores)
 
-    def _weigh(self, term: int) -> tuple[npt.NDArray[np.int64], F64]:
-        """Return the rows of the parts that hold a term, and what it adds to each."""
-        lists = [part.postings(term) for part in self._parts]
+    def _weighed(self, term: int, room: _Room) -> Iterator[tuple[I64, F64]]:
+        """Yield for each part the rows that hold a term and what it adds to them, in ``room``."""
         held = sum(index.frequency(term) for index in self._indexes)
-        starts = zip(lists, self._starts[:-1], strict=True)
-        rows = np.concatenate([rows + start for (rows, _), start in starts])
-        counts = np.concatenate([counts for _, counts in lists], dtype=np.float64)
-        weights = _idf(held, self._total) * counts
-        weights *= K1 + 1
-        weights /= counts + self._norms[rows]
-        return rows, weights
+        rarity = _idf(held, self._total)
+        for part, start in zip(self._parts, self._starts[:-1], strict=True):
+            own, counts = part.postings(term)
+            n = len(own)
+            rows, weights, below = room.rows[:n], room.weights[:n], room.below[:n]
+            np.add(own, start, out=rows)
+            np.multiply(counts, rarity, out=weights)
+            weights *= K1 + 1
+            np.take(self._norms, rows, out=below, mode="clip")  # "raise" would copy them
+            below += counts
+            weights /= below
+            yield rows, weights
+
+
+class _Room(NamedTuple):
+    """Arrays that are used for one term after the other: fresh ones cost more than the sums."""
+
+    rows: I64
+    weights: F64
+    below: F64
+
+    @classmethod
+    def of(cls, most: int) -> _Room:
+        return cls(np.empty(most, np.int64), np.empty(most), np.empty(most))
 
 
 def _places(indexes: Sequence[PostingLists]) -> I64 | None:

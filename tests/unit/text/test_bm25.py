@@ -134,8 +134,11 @@ def test_a_blob_counts_exactly_the_terms(text):
     assert term_blob(text) == expected.tobytes()
 
 
-def test_several_queries_share_weights_without_touching_each_other():
-    shared = Bm25([arrays(TEXTS)])
-    asked = [terms(q) for q in (*QUERIES, *QUERIES)]
-    for query in asked:
-        assert np.array_equal(shared.scores(query), bm25_scores([arrays(TEXTS)], query)[0])
+@given(st.lists(st.sampled_from([*QUERIES, "", "file file vector file"]), max_size=4))
+def test_several_queries_share_weights_without_touching_each_other(queries):
+    several = [arrays(TEXTS[:2]), arrays(TEXTS[2:])]
+    asked = [terms(query) for query in queries]
+    found = Bm25(several).scores_of(asked)
+    assert found.shape == (len(queries), len(TEXTS))
+    for query, scores in zip(asked, found, strict=True):
+        assert np.array_equal(scores, np.concatenate(bm25_scores(several, query)))
