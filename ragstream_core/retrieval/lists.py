@@ -131,21 +131,22 @@ def lexical_list(
         depth: Length of the list.
         anchors: Those of the unfiltered list, if they are known already.
     """
-    rows, best = _best_of(ids, scores, np.flatnonzero((scores > 0) & pool), depth)
+    among = int(np.count_nonzero(pool))
+    rows, best = _best_of(ids, scores if among == len(scores) else scores * pool, depth)
     if len(rows) == 0:
         return SignalList(rows, best)
     if anchors is None:
-        widest, among = best, int(np.count_nonzero(pool))
+        widest = best
         if among < min(depth, len(scores)):
             among = len(scores)
-            _, widest = _best_of(ids, scores, np.flatnonzero(scores > 0), depth)
+            _, widest = _best_of(ids, scores, depth)
         low = float(widest[-1]) if len(widest) == min(depth, among) else 0.0
         anchors = low, float(widest[0])
     return SignalList(rows, scale(best, *anchors), anchors)
 
 
-def _best_of(ids: Sequence[str], scores: F64, rows: I64, depth: int) -> tuple[I64, F64]:
-    return _best(ids, rows[propose(scores[rows], depth)], lambda r: scores[r], depth)
+def _best_of(ids: Sequence[str], scores: F64, depth: int) -> tuple[I64, F64]:
+    return _best(ids, propose(scores, depth, over=0.0), lambda rows: scores[rows], depth)
 
 
 def _best(

@@ -108,22 +108,25 @@ def row_sum(row: F32, query: F64) -> float:
     return float((np.asarray(row, dtype=np.float64) * query).sum())
 
 
-def propose(approximate: F32 | F64, depth: int = DEPTH) -> I64:
+def propose(approximate: F32 | F64, depth: int = DEPTH, over: float = -math.inf) -> I64:
     """Return the rows that may belong to the exact top ``depth``.
 
     Args:
         approximate: Scores within 1e-6 of the exact ones, shape (n,).
         depth: How many are wanted.
+        over: Rows with this score or a lower one are not.
 
     Returns:
         Row numbers, ascending: the best ``depth`` and everything within 1e-5 of the last.
     """
     n = len(approximate)
     if n <= depth:
-        return np.arange(n, dtype=np.int64)
+        return np.flatnonzero(approximate > over).astype(np.int64)
     # the last of the best few of a sample is never above the last of the best few of all
-    least = _last_of_best(approximate[:: math.isqrt(n // depth)], depth)
-    rows = np.flatnonzero(approximate >= least - MARGIN)
+    least = _last_of_best(approximate[:: math.isqrt(n // depth)], depth) - MARGIN
+    rows = np.flatnonzero(approximate >= least if least > over else approximate > over)
+    if len(rows) <= depth:
+        return rows
     near = approximate[rows]
     return rows[near >= _last_of_best(near, depth) - MARGIN]
 

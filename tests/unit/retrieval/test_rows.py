@@ -100,6 +100,20 @@ def test_a_small_pool_is_scaled_with_the_anchors_of_everything():
     assert (found.rows.tolist(), found.scaled.tolist()) == ([1], [0.5])
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=60), st.data())
+def test_a_lexical_list_is_the_best_matches_of_the_pool(scores, data):
+    given_scores = np.array(scores, dtype=float)
+    names = [f"{n:02}" for n in range(len(scores))]
+    is_open = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores))), bool
+    )
+    depth = data.draw(st.integers(1, 9))
+    found = lexical_list(names, given_scores, pool=is_open, depth=depth)
+    matches = [row for row in np.flatnonzero(is_open).tolist() if scores[row] > 0]
+    assert found.rows.tolist() == sorted(matches, key=lambda row: (-scores[row], row))[:depth]
+
+
 def test_over_gives_zero_where_the_list_holds_no_row():
     held = SignalList(np.array([4, 1]), np.array([1.0, 0.25]))
     assert held.over(np.array([0, 1, 4, 9])).tolist() == [0, 0.25, 1, 0]
