@@ -25,7 +25,7 @@ from ragstream_core.retrieval.lists import (
     signal_list,
 )
 from ragstream_core.retrieval.proposers import Proposer, narrowed
-from ragstream_core.retrieval.rows import HistoryRows, Rows, rows_of
+from ragstream_core.retrieval.rows import HistoryRows, Multiply, Rows, rows_of
 from ragstream_core.retrieval.scoring import (
     DIGITS,
     approximate_log_avg_exp,
@@ -83,11 +83,13 @@ class Retriever:
         embedder: Embeds the pieces.
         fusion: How signals become one score.
         proposer: Names the rows worth a dense score; None: all of them are.
+        multiply: Multiplies many rows with several queries; None: BLAS does.
     """
 
     embedder: Embedder
     fusion: Fusion = Fusion()
     proposer: Proposer | None = None
+    multiply: Multiply | None = None
 
     def search(
         self,
@@ -252,7 +254,7 @@ class _Signals:
         fusion = retriever.fusion
         apart = len(queries) > 1 and not fusion.pure
         near = narrowed(retriever.proposer, rows, queries, pool=pool, depth=fusion.depth)
-        proposed = _proposed(rows, queries, near, fusion=fusion, apart=apart)
+        proposed = _proposed(rows, queries, near, retriever=retriever, apart=apart)
         on = _held([pool] if fusion.dense_weight < 1 else [], len(rows.ids))
         lexical = [lexical_list(rows.ids, s, pool=on, depth=fusion.depth) for s in scored]
         held = _held([p.rows for p in proposed] + [x.rows for x in lexical], len(rows.ids))
@@ -296,13 +298,15 @@ def _held(parts: Sequence[I64], total: int) -> npt.NDArray[np.bool_]:
 
 
 def _proposed(
-    rows: Rows, queries: F32, pool: I64, *, fusion: Fusion, apart: bool
+    rows: Rows, queries: F32, pool: I64, *, retriever: Retriever, apart: bool
 ) -> list[Proposed]:
     """Return what may belong to the dense list of the whole and, apart, of each piece."""
+    fusion = retriever.fusion
     if fusion.dense_weight == 0:
         return [Proposed(NO_ROWS)] * (1 + apart * len(queries))
     total = len(rows.ids)
-    near = rows.products(queries, pool if len(pool) >= fusion.depth else np.arange(total))
+    wanted = pool if len(pool) >= fusion.depth else np.arange(total)
+    near = rows.products(queries, wanted, retriever.multiply)
     signals = [approximate_log_avg_exp(near, fusion.tau), *(near if apart else ())]
     return [proposal(s, pool=pool, total=total, depth=fusion.depth) for s in signals]
 

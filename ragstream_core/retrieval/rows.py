@@ -66,10 +66,12 @@ class HistoryRows:
 
 
 F32 = npt.NDArray[np.float32]
+Multiply = Callable[[F32, F32], F32]
+"""(rows, d) and (d, queries) → their products, shape (queries, rows), in any kind of sum."""
 
 CACHED = 2
 BLOCK_WORK = 750_000
-"""Multiplications of a block: BLAS packs the matrices of a product of over a million first."""
+"""Multiplications of a block of BLAS: it packs the matrices of a product of over a million."""
 MAX_BLOCK = 2048
 """Rows of a block, so that it stays in the cache."""
 GATHERED_SHARE = 0.75
@@ -124,22 +126,27 @@ class Rows:
             found[here] = view.vectors[rows[here] - self.starts[number]]
         return found
 
-    def products(self, queries: F32, rows: I64) -> F32:
+    def products(self, queries: F32, rows: I64, multiply: Multiply | None = None) -> F32:
         """Return the approximate cosines of some rows, shape (queries, rows).
 
         Args:
             queries: Unit vectors, shape (queries, dimension).
             rows: Ascending row numbers.
+            multiply: Multiplies a block of rows with several queries; None: BLAS does.
         """
         found = np.empty((len(queries), len(rows)), dtype=np.float32)
         columns = np.ascontiguousarray(queries.T)
-        size = max(1, min(MAX_BLOCK, BLOCK_WORK // max(1, columns.size)))
+        size = MAX_BLOCK
+        if multiply is None or len(queries) == 1 or len(rows) <= MAX_BLOCK:
+            multiply = _by_blas
+            size = max(1, min(size, BLOCK_WORK // max(1, columns.size)))
         bounds = np.searchsorted(rows, self.starts).tolist()
         places = zip(self.views, self.starts.tolist(), bounds, bounds[1:], strict=False)
         for view, first, low, high in places:
             for at in range(low, high, size):
                 part = rows[at : min(at + size, high)] - first
-                found[:, at : at + len(part)] = _block(view.vectors, part, columns).T
+                near, wanted = _block(view.vectors, part)
+                found[:, at : at + len(part)] = multiply(near, columns)[:, wanted]
         return found
 
 
@@ -160,13 +167,16 @@ def rows_of(views: Sequence[IndexView]) -> Rows:
     return made
 
 
-def _block(vectors: F32, rows: I64, columns: F32) -> F32:
-    """Return the products of some ascending rows, shape (rows, queries)."""
+def _by_blas(rows: F32, columns: F32) -> F32:
+    return np.asarray((rows @ columns).T)
+
+
+def _block(vectors: F32, rows: I64) -> tuple[F32, I64 | slice]:
+    """Return the vectors to multiply for some ascending rows, and which of them are wanted."""
     first, end = int(rows[0]), int(rows[-1]) + 1
-    if len(rows) >= (end - first) * GATHERED_SHARE:
-        near = vectors[first:end] @ columns
-        return near if len(rows) == end - first else near[rows - first]
-    return np.asarray(vectors.take(rows, axis=0) @ columns)
+    if len(rows) < (end - first) * GATHERED_SHARE:
+        return vectors.take(rows, axis=0), slice(None)
+    return vectors[first:end], slice(None) if len(rows) == end - first else rows - first
 
 
 def _joined(views: tuple[IndexView, ...]) -> Rows:

@@ -51,6 +51,7 @@ def retriever(
     Raises:
         RagstreamError: The embedder's weights are missing or wrong.
     """
+    from ragstream_core.models.row_products import row_products
     from ragstream_core.retrieval.retriever import Fusion, Retriever
 
     chosen = settings.retrieval
@@ -65,7 +66,8 @@ def retriever(
         chosen.k3,
     )
     proposer = candidate_stores.proposer(workspace, settings, inputs)
-    return Retriever(embedder or models.embedder(workspace.config), fusion, proposer)
+    embedder = embedder or models.embedder(workspace.config)
+    return Retriever(embedder, fusion, proposer, row_products)
 
 
 def load(views: Sequence[IndexView], chunk_ids: Sequence[str]) -> list[Chunk]:

@@ -98,6 +98,7 @@ def lexical_rows(
 
 def at(n: int) -> list[list[object]]:
     """Measure one size; return the rows of the table."""
+    from ragstream_core.models.row_products import row_products
     from ragstream_core.retrieval.retriever import Fusion, Retriever
     from ragstream_core.retrieval.scoring import approximate_log_avg_exp, exact_cosines
 
@@ -110,7 +111,8 @@ def at(n: int) -> list[list[object]]:
     queries = Queries()
     view = CorpusView("bench", 1, "d", queries.fingerprint, ids, paths, vectors, arrays, {})
     pieces = [" ".join(names[i] for i in row) for row in drawn(rng, (PIECES, PIECE_WORDS))]
-    search = partial(Retriever(queries, Fusion()).search, [view], " ".join(pieces), pieces=pieces)
+    retriever = Retriever(queries, Fusion(), multiply=row_products)
+    search = partial(retriever.search, [view], " ".join(pieces), pieces=pieces)
     sixteen = unit(rng, 16)
     some_rows = np.sort(rng.choice(n, RESCORED, replace=False))
     distinct = sorted(set(paths))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.retrieval import rows
 from ragstream_core.retrieval.lists import SignalList, lexical_list, proposal
+from ragstream_core.retrieval.retriever import Retriever
 from tests.unit.retrieval.test_retriever import EMBEDDER, View, corpus, search
 
 ALL = np.arange(6)
@@ -79,6 +80,26 @@ def test_products_are_those_of_the_rows_asked_for(sizes, blocks, data):
         found = made.products(queries, wanted)
     assert found.shape == (2, len(wanted))
     assert np.allclose(found, queries @ made.take(wanted).T, atol=1e-6)
+
+
+@pytest.mark.parametrize("kept", [60, 140, 300])
+def test_whoever_multiplies_the_hits_are_the_same(monkeypatch, kept):
+    view = View("one", corpus(300))
+    off = {f"one/{path}" for n, path in enumerate(view.paths) if n * 7 % 300 >= kept}
+    pieces = ["catalog and replay", "budget of a prompt"]
+    wanted, asked = search([view], "catalog replay", pieces=pieces, off=off), []
+
+    def rough(near, columns):
+        asked.append(near.shape)
+        return (near @ columns).T + np.float32(8e-7)
+
+    monkeypatch.setattr(rows, "MAX_BLOCK", 50)
+    retriever = Retriever(EMBEDDER, multiply=rough)
+    assert retriever.search([view], "catalog replay", pieces=pieces, off=off) == wanted
+    assert asked and all(shape[0] <= 300 for shape in asked)
+    asked.clear()
+    retriever.search([view], "catalog", pieces=["catalog"], off=off)
+    assert not asked  # one query is a product that BLAS does as fast as memory is read
 
 
 def listed(scores, pool, depth=3):
