@@ -1,18 +1,15 @@
-"""The rows of one generation, checked: from the catalog, or from the sealed file of the newest.
+"""The rows of one generation, checked against its digest and the crc of every vector.
 
-Reading a generation from the catalog hashes every row and every vector. A process that did so may
-leave ids, paths and places in an `array_file`, stamped with the generation's digest, one crc over
-all vectors in this order, and the state of the vector file before they were read: while size, inode
-and times are those, no byte of it was written, and the vectors need no second look; that is asked
-when a generation is opened, and again when its vectors are read. A file that is behind or damaged
-is as good as none. Chunks are read from the catalog still; the crc of each row is in the file, so
-what is shown is checked as well.
+Both are read in blocks, and of a row no more is kept than a reader needs: id, path, place of the
+vector and a crc32. So memory grows by about 150 bytes a chunk. Vectors are taken from their mapped
+file when they are asked for, and must then be those that were checked: no byte of the file was
+written since (size, inode and times), or it still has its crc. Chunks are read from the catalog
+when they are shown, and their rows must have their crc.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import sqlite3
 import time
@@ -29,8 +26,7 @@ from ragstream_core.index.catalog_read import checked_entry, digest_matches
 from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
-from ragstream_core.platform import array_file
-from ragstream_core.platform.files import replace_bytes
+from ragstream_core.platform.names import CodedNames, Names
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import multiset_sum, sha256_hex
 
@@ -42,47 +38,89 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class VectorFile:
+    """A mapped vector file whose rows were checked.
+
+    Attributes:
+        path: The file.
+        epoch: Of its name: each has other places.
+        rows: Its rows, shape (rows, dimension), float32.
+        crc: Of all their bytes, also of rows that nothing names.
+        state: Of the file before its rows were checked; empty if that says nothing.
+    """
+
+    path: Path
+    epoch: int
+    rows: F32
+    crc: int = 0
+    state: tuple[int, ...] = ()
+
+    def holds(self, read: Callable[[], object]) -> bool:
+        """Read something from the rows; say whether they were those that were checked."""
+        with contextlib.suppress(OSError):  # compacted meanwhile; what is mapped stays
+            if self.path.stat().st_size < self.rows.nbytes:
+                return False  # to read what was cut off would end the process
+        read()
+        with contextlib.suppress(OSError):
+            if self.state and file_state(self.path) == self.state:
+                return True
+        return vectors.crc_of(self.rows) == self.crc
+
+
+@dataclass(frozen=True)
 class GenerationRows:
     """The rows of a generation, aligned and sorted by chunk id.
 
     Attributes:
         chunk_ids: Ids, sorted.
         paths: Source path of each.
-        source: Their vectors, or the mapped vector file that holds them at `places`.
-        epoch: Of the vector file they were read from.
-        places: Row of each in that file, int64.
+        places: Row of each in the vector file, int64.
         crcs: Crc32 of each row as it enters the digest, uint32.
-        mapped: Whether ``source`` is the file.
-        still: Says whether what is read from it are the vectors that were checked.
-        state: Of the file before its rows were checked; empty if that says nothing.
+        file: Where their vectors lie.
+        held: The vectors, if they lie in memory only.
+        sealed: Whether the sealed file says all of this.
     """
 
-    chunk_ids: tuple[str, ...]
-    paths: tuple[str, ...]
-    source: F32
-    epoch: int
+    chunk_ids: Names
+    paths: CodedNames
     places: npt.NDArray[np.int64]
     crcs: npt.NDArray[np.uint32]
-    mapped: bool = False
-    still: Callable[[Callable[[], F32]], bool] | None = None
-    state: tuple[int, ...] = ()
+    file: VectorFile
+    held: F32 | None = None
+    sealed: bool = False
 
-    @cached_property
+    @property
     def vectors(self) -> F32:
-        """Shape (rows, dimension), float32, read-only; taken from the file at first use."""
-        import numpy as np
+        """Shape (rows, dimension), float32, read-only; taken from the file at first use.
 
-        if not self.mapped:
-            return self.source
-        rows = np.take(self.source, self.places, axis=0)
-        vectors.release(self.source)
-        rows.flags.writeable = False
-        return rows
+        Raises:
+            IntegrityError: They are not those that were checked.
+        """
+        if not self.is_sound:
+            path = self.file.path
+            raise IntegrityError(
+                f"{path} changed while it was read", hint=rebuild_hint(path.parent)
+            )
+        return self._taken
 
     @cached_property
     def is_sound(self) -> bool:
         """Whether the vectors are those that were checked, also if they are read only now."""
-        return self.still is None or self.still(lambda: self.vectors)
+        return self.held is not None or self.file.holds(lambda: self._taken)
+
+    @cached_property
+    def _taken(self) -> F32:
+        import numpy as np
+
+        if self.held is not None:
+            return self.held
+        file = self.file.rows
+        rows = np.empty((len(self.places), file.shape[1]), dtype="<f4")
+        for at in range(0, len(rows), _BLOCK):
+            np.take(file, self.places[at : at + _BLOCK], axis=0, out=rows[at : at + _BLOCK])
+            vectors.release(file)  # or it would be in memory twice
+        rows.flags.writeable = False
+        return rows
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -116,142 +154,15 @@ class GenerationRows:
         return [row for at, end in zip(begins, ends, strict=True) for row in order[at:end].tolist()]
 
 
-ROWS_FILE = Path("stores", "rows-newest.bin")
-"""Beside the other stores that are made from an index: erasing a file takes them all away."""
-_ARRAYS = {"places": "<i8", "paths": "<i4", "crcs": "<u4", "names": "|u1"}
-_END = "\0"  # no path can hold it
 _SETTLED_NS = 50_000_000
-_FILE = "SELECT epoch, dimension FROM vector_files WHERE embed_fp = ?"
-
-
-def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
-    """Write the rows of a generation that was checked; a disk that cannot take them is no error.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        made_for: The generation.
-        loaded: Its rows.
-    """
-    import numpy as np
-
-    distinct = {path: code for code, path in enumerate(dict.fromkeys(loaded.paths))}
-    names = "".join(name + _END for name in (*loaded.chunk_ids, *distinct))
-    if names.count(_END) != len(loaded.chunk_ids) + len(distinct):
-        return
-    stamp = {
-        "digest": made_for.digest,
-        "epoch": loaded.epoch,
-        "dimension": loaded.vectors.shape[1],
-        "vectors": _crc(loaded.vectors),
-        "state": loaded.state,
-    }
-    arrays = {
-        "places": loaded.places.astype("<i8"),
-        "paths": np.array([distinct[path] for path in loaded.paths], dtype="<i4"),
-        "crcs": loaded.crcs.astype("<u4"),
-        "names": np.frombuffer(names.encode(), np.uint8),
-    }
-    with contextlib.suppress(OSError):
-        replace_bytes(index_dir / ROWS_FILE, array_file.encode(stamp, arrays), durable=False)
-
-
-def drop(index_dir: Path) -> None:
-    """Remove the file; no error where it cannot be."""
-    with contextlib.suppress(OSError):
-        (index_dir / ROWS_FILE).unlink()
-
-
-def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> GenerationRows | None:
-    """Return the rows of a generation, checked; None if the file does not have them.
-
-    The caller holds a read transaction.
-    """
-    try:
-        data = (index_dir / ROWS_FILE).read_bytes()
-        stamp, arrays = array_file.decode(data, _ARRAYS, {"digest": wanted.digest})
-    except (OSError, ValueError):
-        return None
-    places = arrays["places"]
-    found = _vectors(db, index_dir, wanted.embed_fp, stamp, places)
-    if found is None:
-        return None
-    source, still = found
-    names = str(arrays["names"].data, "utf-8").split(_END)
-    paths = tuple(map(names[len(places) :].__getitem__, arrays["paths"].tolist()))
-    del names[len(places) :]
-    chunk_ids = tuple(names)
-    return GenerationRows(
-        chunk_ids, paths, source, stamp["epoch"], places, arrays["crcs"],
-        mapped=still is not None, still=still,
-    )  # fmt: skip
-
-
-def _vectors(
-    db: sqlite3.Connection,
-    index_dir: Path,
-    embed_fp: str,
-    stamp: Mapping[str, Any],
-    places: npt.NDArray[np.int64],
-) -> tuple[F32, Callable[[Callable[[], F32]], bool] | None] | None:
-    """Return the mapped file and what checks vectors from it, or checked vectors.
-
-    None if they are not what they were.
-    """
-    import numpy as np
-
-    epoch, dimension = stamp["epoch"], stamp["dimension"]
-    rows = np.zeros((0, dimension), dtype="<f4")
-    if len(places):
-        if db.execute(_FILE, (embed_fp,)).fetchone() != (epoch, dimension):
-            return None
-        path = vectors.vector_path(index_dir, embed_fp, epoch)
-        try:
-            before = file_state(path)
-            mapped = vectors.map_rows(path, rows=int(places.max()) + 1, dimension=dimension)
-        except (OSError, IntegrityError):  # gone, or shorter than it was: the catalog says so
-            return None
-        if before and list(before) == stamp.get("state"):
-            return mapped, functools.partial(_still, path, before, stamp["vectors"])
-        rows = np.take(mapped, places, axis=0)
-    rows.flags.writeable = False
-    return (rows, None) if _crc(rows) == stamp["vectors"] else None
-
-
-def _still(path: Path, state: tuple[int, ...], crc: int, read: Callable[[], F32]) -> bool:
-    """Whether rows from a mapped file are those it had in a state; by their crc if it changed."""
-    with contextlib.suppress(OSError):  # compacted meanwhile; what is mapped stays
-        if path.stat().st_size < state[0]:
-            return False  # to read what was cut off would end the process
-    rows = read()
-    with contextlib.suppress(OSError):
-        if file_state(path) == state:
-            return True
-    return _crc(rows) == crc
-
-
-def file_state(path: Path) -> tuple[int, ...]:
-    """Return size, inode and times of a file; empty if it may have been written just now.
-
-    Raises:
-        OSError: It is gone.
-    """
-    status = path.stat()
-    times = status.st_mtime_ns, status.st_ctime_ns
-    if time.time_ns() - max(times) < _SETTLED_NS:  # the clock of files is coarse
-        return ()
-    return status.st_size, status.st_ino, *times
-
-
-def _crc(rows: F32) -> int:
-    """Return the crc32 of the bytes of a contiguous array."""
-    return zlib.crc32(rows.data) if rows.size else 0
-
-
-_ROWS = (
-    f"SELECT c.chunk_id, c.path, c.text_hash, v.epoch, v.row, v.crc32, {CHUNK_CANON} "
-    "FROM chunks c LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash "
-    f"WHERE {LIVE} ORDER BY c.chunk_id"
-)
+_BLOCK = 8_192
+"""Rows that are read and checked at once."""
+FILE = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?"
+"""SQL statement for the shape of a model's vector file."""
+COLUMNS = f"c.chunk_id, c.path, c.text_hash, v.epoch, v.row, v.crc32, {CHUNK_CANON}"
+"""What `ReadRows` are made from; of chunks ``c`` and their vectors ``v``."""
+VECTORS = "LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash"
+_ROWS = f"SELECT {COLUMNS} FROM chunks c {VECTORS} WHERE {LIVE} ORDER BY c.chunk_id"
 _CHUNKS = (
     "SELECT c.chunk_id, c.path, c.sha256, c.chunk_idx, c.start, c.end, c.page, c.heading, "
     "c.text_hash, t.text, f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason, "
@@ -269,6 +180,76 @@ def damaged(index_dir: Path, detail: str) -> IntegrityError:
     return IntegrityError(f"{index_dir / CATALOG_NAME}: {detail}", hint=rebuild_hint(index_dir))
 
 
+def file_state(path: Path) -> tuple[int, ...]:
+    """Return size, inode and times of a file; empty if it may have been written just now.
+
+    Raises:
+        OSError: It is gone.
+    """
+    status = path.stat()
+    times = status.st_mtime_ns, status.st_ctime_ns
+    if time.time_ns() - max(times) < _SETTLED_NS:  # the clock of files is coarse
+        return ()
+    return status.st_size, status.st_ino, *times
+
+
+class ReadRows:
+    """Rows of the catalog as they are read: what is kept of them, and what checks them.
+
+    Args:
+        epoch: Of the vector file that they must name.
+        count: Its rows.
+
+    Attributes:
+        total: The sum of the rows, as it enters the digest.
+        named: Whether each row names a row of the file.
+    """
+
+    def __init__(self, epoch: int, count: int) -> None:
+        self.epoch, self.count = epoch, count
+        self.total, self.named = 0, True
+        self._codes: dict[str, int] = {}
+        self._names: list[Names] = []
+        self._blocks: list[list[npt.NDArray[Any]]] = []
+
+    def add(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Add rows in the order of their ids; each is `COLUMNS`.
+
+        Raises:
+            ValueError: An id holds NUL.
+        """
+        import numpy as np
+
+        if not rows:
+            return
+        ids, paths, hashes, epochs, places, crcs, canons = zip(*rows, strict=True)
+        texts = list(map(str, canons))
+        self.total = multiset_sum(self.total, texts)
+        self._names.append(Names.of(map(str, ids)))
+        known = self._codes
+        here = {"in_epoch": self.epoch, "rows": self.count}
+        self.named &= all(map(lambda e, p: vectors.names_row(e, p, **here), epochs, places))
+        self._blocks.append([
+            np.array([known.setdefault(str(path), len(known)) for path in paths], dtype="<i4"),
+            np.array(list(map(canon_crc, texts)), dtype="<u4"),
+            np.array(places if self.named else [0] * len(rows), dtype="<i8"),
+            np.array([zlib.crc32(str(h).encode()) for h in hashes], dtype="<u4"),
+            np.array([crc if type(crc) is int else -1 for crc in crcs], dtype="<i8"),
+        ])  # fmt: skip
+
+    def made(self) -> tuple[Names, CodedNames, list[npt.NDArray[Any]]]:
+        """Return ids, paths, and crcs, places, crcs of text hashes, and crcs of vectors."""
+        import numpy as np
+
+        types = "<i4", "<u4", "<i8", "<u4", "<i8"
+        blocks = zip(*self._blocks, strict=True) if self._blocks else [[]] * len(types)
+        codes, *arrays = (
+            np.concatenate([np.zeros(0, dtype=kind), *parts])
+            for kind, parts in zip(types, blocks, strict=True)
+        )
+        return Names.joined(self._names), CodedNames(tuple(self._codes), codes), arrays
+
+
 def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> GenerationRows:
     """Load and check one generation; the caller holds a read transaction.
 
@@ -277,33 +258,33 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Ge
             damaged.
         FileNotFoundError: The vector file was compacted away meanwhile, or is lost.
     """
-    import numpy as np
-
-    state = _state_now(db, index_dir, wanted.embed_fp)
-    rows = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n}).fetchall()
+    epoch, count, dimension = db.execute(FILE, (wanted.embed_fp,)).fetchone() or (0, 0, 0)
+    path = vectors.vector_path(index_dir, wanted.embed_fp, epoch)
+    read = ReadRows(epoch, count)
+    cursor = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n})
+    while block := cursor.fetchmany(_BLOCK):
+        try:
+            read.add(block)
+        except ValueError as error:
+            raise damaged(index_dir, str(error)) from error
     files = db.execute(f"SELECT {FILE_CANON} FROM files f WHERE {LIVE}", {"n": wanted.n})
-    total = multiset_sum(0, (str(row[6]) for row in rows))
-    total = multiset_sum(total, (str(canon) for (canon,) in files))
+    total = multiset_sum(read.total, (str(canon) for (canon,) in files))
     if not digest_matches(wanted, total):
         raise damaged(index_dir, f"the rows of generation {wanted.n} do not have its digest")
-    return GenerationRows(
-        tuple(row[0] for row in rows),
-        tuple(row[1] for row in rows),
-        gathered_vectors(db, index_dir, wanted, rows),
-        rows[0][3] if rows else 0,
-        np.array([row[4] for row in rows], dtype=np.int64),
-        np.array([canon_crc(row[6]) for row in rows], dtype=np.uint32),
-        state=state,
-    )
-
-
-def _state_now(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> tuple[int, ...]:
-    """Return the state of a model's vector file; empty if it is not there."""
-    row = db.execute(_FILE, (embed_fp,)).fetchone()
+    if not read.named:
+        raise damaged(index_dir, f"generation {wanted.n} has chunks without vectors")
+    ids, paths, (crcs, places, heads, vector_crcs) = read.made()
     try:
-        return file_state(vectors.vector_path(index_dir, embed_fp, row[0])) if row else ()
+        state = file_state(path) if len(ids) else ()
+        mapped = vectors.map_rows(path, rows=count if len(ids) else 0, dimension=dimension)
     except FileNotFoundError:
-        return ()
+        if _epoch_now(db, wanted.embed_fp) != epoch:
+            raise
+        raise damaged(index_dir, f"{path.name} is missing") from None
+    crc, bad = vectors.checked(mapped, places, heads, vector_crcs)
+    if bad:
+        raise damaged(index_dir, f"{bad} vectors in {path.name} fail their crc")
+    return GenerationRows(ids, paths, places, crcs, VectorFile(path, epoch, mapped, crc, state))
 
 
 def canon_crc(canon: object) -> int:

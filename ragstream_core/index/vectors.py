@@ -166,6 +166,65 @@ def intact(rows: F32, text_hashes: Sequence[str], crcs: Sequence[int]) -> list[b
     ]
 
 
+_CHECKED_BYTES = 16 << 20
+"""Of a file, that are in memory at once while it is checked."""
+
+
+def checked(
+    mapped: F32,
+    places: npt.NDArray[np.int64],
+    heads: npt.NDArray[np.uint32],
+    crcs: npt.NDArray[np.int64],
+    *,
+    first: int = 0,
+    end: int | None = None,
+    crc: int = 0,
+) -> tuple[int, int]:
+    """Check rows of a file in the order in which they lie there.
+
+    Args:
+        mapped: The file, shape (rows, dimension).
+        places: Row of each vector in it.
+        heads: Crc32 of each one's text hash.
+        crcs: Crc of each as `row_crc`; −1 for none.
+        first: Row to begin with; as the next two, this goes on where an earlier call ended.
+        end: Row to stop before; default: all.
+        crc: Of the bytes before.
+
+    Returns:
+        Crc32 of all bytes up to there, and how many vectors of these rows fail their crc.
+    """
+    import numpy as np
+
+    order = np.argsort(places, kind="stable")
+    ascending = places[order]
+    stride = mapped.shape[1] * FLOAT_BYTES
+    step = max(1, _CHECKED_BYTES // max(stride, 1))
+    end, bad = len(mapped) if end is None else end, 0
+    for at in range(first, end, step):
+        # a copy: the bytes that are checked are those that the crc is of
+        block = np.array(mapped[at : min(at + step, end)]).data.cast("B")
+        crc = zlib.crc32(block, crc)
+        low, high = np.searchsorted(ascending, [at, min(at + step, end)]).tolist()
+        here = order[low:high]
+        begins = ((ascending[low:high] - at) * stride).tolist()
+        found = [
+            zlib.crc32(block[begin : begin + stride], head)
+            for begin, head in zip(begins, heads[here].tolist(), strict=True)
+        ]
+        bad += int((np.array(found, dtype=np.int64) != crcs[here]).sum())
+        release(mapped)
+    return crc, bad
+
+
+def crc_of(mapped: F32) -> int:
+    """Return the crc32 of all bytes of a mapped file."""
+    import numpy as np
+
+    none = np.zeros(0, dtype=np.int64)
+    return checked(mapped, none, none.astype(np.uint32), none)[0]
+
+
 def rows_there(path: Path, dimension: int) -> int:
     """Return how many whole rows a file holds, committed or not; 0 if it is gone."""
     return path.stat().st_size // (max(dimension, 1) * FLOAT_BYTES) if path.exists() else 0

@@ -1,9 +1,10 @@
 """`CatalogView`: one committed generation, loaded in one short read transaction and then pinned.
 
 What is loaded is checked: the generation's digest over every live row, and the crc of every
-vector; or, for the newest generation, the seal of the file that holds the outcome
-(`generation_rows`). Views are shared within a process, so either happens once a generation. While
-the catalog's file is at the revision that was read, opening a generation again asks it nothing.
+vector (`generation_rows`); or, for the newest generation, the seal of the file that holds the
+outcome, and what changed since (`sealed_rows`). Views are shared within a process, so either
+happens once a generation. While the catalog's file is at the revision that was read, opening a
+generation again asks it nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError, RunCommand
-from ragstream_core.index import catalog_read, generation_rows, lexical
+from ragstream_core.index import catalog_read, lexical, sealed_rows
 from ragstream_core.index.generation_rows import GenerationRows, load_chunks, load_rows
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
 
@@ -48,9 +49,9 @@ class CatalogView:
         project: Project name.
         pinned: The generation.
         loaded: Its rows, sorted by chunk id.
-        sealed: Whether its rows lie in the sealed file, or were not to.
 
     Attributes:
+        sealed: Whether its rows lie in the sealed file, or were not to.
         generation: Generation number, ≥ 1.
         digest: Digest of the live rows and both fingerprints, 64 hex digits.
         embed_fp: Fingerprint of the model that made `vectors`.
@@ -65,10 +66,9 @@ class CatalogView:
         pinned: Generation,
         *,
         loaded: GenerationRows,
-        sealed: bool,
     ) -> None:
         self.index_dir, self.project, self.pinned = index_dir, project, pinned
-        self.loaded, self.sealed = loaded, sealed
+        self.loaded, self.sealed = loaded, loaded.sealed
         self.generation, self.digest, self.embed_fp = pinned.n, pinned.digest, pinned.embed_fp
         self.chunk_ids, self.paths = loaded.chunk_ids, loaded.paths
         self._lexical: PostingLists | None = None
@@ -233,10 +233,8 @@ def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
         with _cache_lock:
             view = _cache.get(key)
         if view is None or _is_moved(db, view):
-            sealed = generation_rows.load(db, index_dir, found)
-            loaded = sealed or load_rows(db, index_dir, found)
-            is_sealed = sealed is not None
-            view = CatalogView(index_dir, project, found, loaded=loaded, sealed=is_sealed)
+            loaded = sealed_rows.load(db, index_dir, found) or load_rows(db, index_dir, found)
+            view = CatalogView(index_dir, project, found, loaded=loaded)
     if keep and not view.sealed:
         _keep(view)
     view.forget_texts()  # the catalog has changed since they were read
@@ -247,16 +245,16 @@ def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
 def _is_moved(db: sqlite3.Connection, view: CatalogView) -> bool:
     """Return whether the vectors were compacted since: what is made from them has other places."""
     epoch = catalog_read.vector_epoch(db, view.embed_fp)
-    return bool(view.chunk_ids) and epoch != view.loaded.epoch
+    return bool(view.chunk_ids) and epoch != view.loaded.file.epoch
 
 
 def _keep(view: CatalogView) -> None:
     """Save the rows of the newest generation; not where a commit or an erasing came in between."""
     view.sealed = True
     if _is_newest(view.index_dir, view.pinned):
-        generation_rows.save(view.index_dir, view.pinned, view.loaded)
+        sealed_rows.save(view.index_dir, view.pinned, view.loaded)
         if not _is_newest(view.index_dir, view.pinned):
-            generation_rows.drop(view.index_dir)
+            sealed_rows.drop(view.index_dir)
 
 
 def _is_newest(index_dir: Path, found: Generation) -> bool:

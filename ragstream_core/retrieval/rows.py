@@ -16,6 +16,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from ragstream_core.platform.names import CodedNames
 from ragstream_core.ports import IndexView
 from ragstream_core.text.bm25 import Bm25
 from ragstream_core.text.terms import terms
@@ -183,10 +184,9 @@ def _joined(views: tuple[IndexView, ...]) -> Rows:
     numbers: dict[str, int] = {}
     codes: list[npt.NDArray[np.int32]] = []
     for view in views:
-        here: dict[str, int] = {}
         before = len(numbers)
-        found = (before + here.setdefault(path, len(here)) for path in view.paths)
-        codes.append(np.fromiter(found, dtype=np.int32, count=len(view.paths)))
+        here, found = _coded(view.paths)
+        codes.append(found + np.int32(before))
         numbers |= {f"{view.project}/{path}": before + number for path, number in here.items()}
     ids = views[0].chunk_ids if len(views) == 1 else [i for v in views for i in v.chunk_ids]
     return Rows(
@@ -197,6 +197,15 @@ def _joined(views: tuple[IndexView, ...]) -> Rows:
         np.concatenate(codes) if codes else np.zeros(0, dtype=np.int32),
         numbers,
     )
+
+
+def _coded(paths: Sequence[str]) -> tuple[dict[str, int], npt.NDArray[np.int32]]:
+    """Return a number for each path, and that of each row."""
+    if isinstance(paths, CodedNames):
+        return {path: number for number, path in enumerate(paths.distinct)}, paths.codes
+    here: dict[str, int] = {}
+    found = (here.setdefault(path, len(here)) for path in paths)
+    return here, np.fromiter(found, dtype=np.int32, count=len(paths))
 
 
 def _groups(views: Sequence[IndexView], total: int) -> I64:

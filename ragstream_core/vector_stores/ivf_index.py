@@ -234,7 +234,7 @@ def _places_of(source: IvfFile | CatalogView) -> dict[str, object]:
         if source.path.name.startswith(OLDER):
             return {}
         return {key: source.meta[key] for key in ("embed_fp", "epoch")}
-    return {"embed_fp": source.embed_fp, "epoch": source.loaded.epoch}
+    return {"embed_fp": source.embed_fp, "epoch": source.loaded.file.epoch}
 
 
 def opened(path: Path) -> IvfFile:

@@ -1,11 +1,14 @@
 """Whatever the history of a folder, its index is that of the folder as it stands."""
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.index import lexical
+from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.schema import reading
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.records.identity import multiset_sum
 from ragstream_core.text.bm25 import build_lexical
 
@@ -66,6 +69,7 @@ def end_in_the_index_of_a_rebuild(bench, rounds):
         with reading(bench.index) as db:
             built = build_lexical(lexical.terms_of(db, bench.index, view.generation))
         assert view.lexical.packed() == built.packed()
+        require_rows_of_the_catalog(bench, view)
         known |= texts
         previous = view.digest
     assert bench.health() == []
@@ -74,6 +78,17 @@ def end_in_the_index_of_a_rebuild(bench, rounds):
     assert view.digest == fresh.digest
     assert view.vectors.tobytes() == fresh.vectors.tobytes()
     assert view.lexical.packed() == fresh.lexical.packed()
+
+
+def require_rows_of_the_catalog(bench, view):
+    """Rows that are brought up from those sealed before are those that the catalog holds."""
+    forget_views()
+    kept = open_view(bench.index, project=bench.project, keep=True).loaded
+    with reading(bench.index) as db:
+        plain = load_rows(db, bench.index, view.pinned)
+    assert (kept.chunk_ids, kept.paths) == (plain.chunk_ids, plain.paths)
+    for name in ("places", "crcs", "vectors"):
+        assert np.array_equal(getattr(kept, name), getattr(plain, name))
 
 
 rows = st.lists(st.text(max_size=4))

@@ -80,7 +80,7 @@ def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
         loaded = real(*given)
         vectors = np.array(loaded.vectors)
         vectors[3] = vectors[3] * 0.1 + vectors[4] * 0.9
-        return replace(loaded, source=vectors, mapped=False)
+        return replace(loaded, held=vectors)
 
     monkeypatch.setattr(verify, "load_rows", lost)
     (finding,) = verify_data(filled.index, ALL)

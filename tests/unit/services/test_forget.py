@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.index import erase, lexical
-from ragstream_core.index.generation_rows import ROWS_FILE
+from ragstream_core.index.sealed_rows import ROWS_FILE
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.recorded import packed

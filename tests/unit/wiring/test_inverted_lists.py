@@ -339,7 +339,7 @@ def test_every_row_finds_itself_after_gc_has_moved_the_vectors(root):
         if forgotten:
             forget_views()
         view = open_view(root / "index" / "demo")
-        assert view.loaded.epoch > before.loaded.epoch and view.digest == before.digest
+        assert view.loaded.file.epoch > before.loaded.file.epoch and view.digest == before.digest
         assert all(found_themselves(root, view))
     assert found_themselves(root, before) is None  # an older view: every row is scored
     again = ivf_index.IvfIndex(root / "index" / "demo").again(before, training)
@@ -373,9 +373,9 @@ def test_a_prompt_is_replayed_after_gc(root):
         (root / "doc_raw" / "demo" / f"f{i:03}.md").unlink()
     ingest_project(large, "demo")
     key = save_prompt(large, ask(large)).prompt_key
-    epoch = open_view(root / "index" / "demo").loaded.epoch
+    epoch = open_view(root / "index" / "demo").loaded.file.epoch
     generations.gc(large, "demo")
-    assert open_view(root / "index" / "demo").loaded.epoch > epoch
+    assert open_view(root / "index" / "demo").loaded.file.epoch > epoch
     assert replay_prompt(large, key).verdict == "identical"
 
 

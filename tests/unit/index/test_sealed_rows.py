@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index import generation_rows, view
-from ragstream_core.index.generation_rows import ROWS_FILE
+from ragstream_core.index import generation_rows, sealed_rows, view
+from ragstream_core.index.sealed_rows import ROWS_FILE
 from ragstream_core.index.view import forget_views, open_view
 
 
@@ -77,6 +77,74 @@ def test_another_generation_is_read_from_the_catalog(filled, asked):
     assert told(filled.fresh_view(1)) == old and asked
 
 
+def test_of_a_later_generation_only_what_changed_is_read(filled, asked):
+    """Files are written anew, removed, renamed and added, in one ingest or in several."""
+    kept_view(filled)
+    filled.write("0.md", "other words")
+    filled.run()
+    filled.write("long.md", "\n\n".join(f"paragraph {n} of the new one " * 9 for n in range(30)))
+    (filled.docs / "1.md").unlink()
+    (filled.docs / "2.md").rename(filled.docs / "9.md")
+    filled.write("zz.md", "the last of them, with the words of 0.md: other words")
+    filled.run()
+    del asked[:]
+    found = kept_view(filled)
+    assert told(kept_view(filled)) == told(found) and not asked
+    (filled.index / ROWS_FILE).unlink()
+    plain = kept_view(filled)
+    assert told(plain) == told(found) and asked == [1]
+    for name in ("places", "crcs"):
+        assert np.array_equal(getattr(plain.loaded, name), getattr(found.loaded, name))
+    assert plain.loaded.file.crc == found.loaded.file.crc
+
+
+@pytest.mark.parametrize("column", ["start", "heading", "path", "chunk_id"])
+def test_a_row_that_came_is_checked_when_it_is_opened(filled, asked, column):
+    kept_view(filled)
+    filled.write("0.md", "# Other\n\nwords")
+    filled.run()
+    execute(filled, f'UPDATE chunks SET "{column}" = 77 WHERE from_gen = 2')
+    with pytest.raises(IntegrityError, match="digest"):
+        kept_view(filled)
+
+
+@pytest.mark.parametrize("changed", ["DELETE FROM chunks WHERE to_gen = 2",
+                                     "UPDATE chunks SET heading = 'x' WHERE to_gen = 2",
+                                     "UPDATE chunks SET to_gen = 1 WHERE to_gen = 2"])  # fmt: skip
+def test_a_row_that_ended_and_was_damaged_is_no_reason_to_answer_otherwise(filled, asked, changed):
+    kept_view(filled)
+    filled.write("0.md", "# Other\n\nwords")
+    filled.run()
+    newest = told(filled.fresh_view())
+    execute(filled, changed)
+    del asked[:]
+    assert told(kept_view(filled)) == newest and asked == [1]
+
+
+@pytest.mark.parametrize("place", [100, -100])
+def test_a_vector_that_was_flipped_is_found_when_a_later_generation_is_opened(filled, place):
+    kept_view(filled)
+    filled.write("0.md", "# Other\n\nwords")
+    filled.run()
+    path = filled.vector_file()
+    raw = bytearray(path.read_bytes())
+    raw[4000 if place > 0 else place] ^= 4
+    path.write_bytes(raw)
+    with pytest.raises(IntegrityError, match="crc"):
+        kept_view(filled)
+
+
+def test_a_generation_of_other_rows_altogether_is_read_from_the_catalog(filled, asked, monkeypatch):
+    monkeypatch.setattr(sealed_rows, "_FEW", 3)
+    kept_view(filled)
+    for n in range(5):
+        filled.write(f"{n}.md", f"# Other {n}\n\nwords")
+    filled.run()
+    del asked[:]
+    kept_view(filled)
+    assert asked == [1]
+
+
 def test_an_empty_generation_is_kept_too(bench, asked):
     bench.write("0.md", "words")
     bench.run()
@@ -84,6 +152,10 @@ def test_an_empty_generation_is_kept_too(bench, asked):
     bench.run()
     first = told(kept_view(bench))
     assert first[2] == () and told(kept_view(bench)) == first and asked == [1]
+    bench.write("1.md", "words")
+    bench.run()
+    kept = told(kept_view(bench))
+    assert kept == told(bench.fresh_view()) and len(kept[2]) == 1 and asked == [1]
 
 
 @pytest.mark.parametrize("column", ["start", "end", "page", "heading", "chunk_idx", "text_hash"])
@@ -109,20 +181,25 @@ def test_a_flipped_vector_is_found_by_the_catalogs_crc(filled):
         kept_view(filled)
 
 
-def test_a_file_that_was_not_written_since_is_read_when_vectors_are_asked_for(filled, monkeypatch):
+def test_a_file_that_was_not_written_since_is_read_when_vectors_are_asked_for(
+    filled, asked, monkeypatch
+):
     monkeypatch.setattr(generation_rows, "_SETTLED_NS", -(10**18))
     first = told(kept_view(filled))
     with monkeypatch.context() as patch:
-        patch.delattr(generation_rows, "_crc")
+        patch.delattr(generation_rows.vectors, "crc_of")
         again = kept_view(filled)
-        assert again.loaded.mapped and "vectors" not in vars(again.loaded)
+        assert "_taken" not in vars(again.loaded)
         assert told(again) == first
         with pytest.raises(ValueError):
             again.vectors[0] = 0
     path = filled.vector_file()
     path.write_bytes(path.read_bytes())
     again = kept_view(filled)
-    assert told(again) == first and not again.loaded.mapped
+    assert told(again) == first and asked == [1]
+    with monkeypatch.context() as patch:  # and the file says how it is now
+        patch.delattr(generation_rows.vectors, "crc_of")
+        assert told(kept_view(filled)) == first and asked == [1]
     test_a_flipped_vector_is_found_by_the_catalogs_crc(filled)
 
 
@@ -138,7 +215,6 @@ def test_what_is_written_into_the_file_before_the_vectors_are_read_is_found(fill
             file.write(bytes([byte ^ 64]))
 
     view = kept_view(filled)
-    assert view.loaded.mapped
     flip()
     with pytest.raises(IntegrityError, match="crc"):
         view.vectors  # noqa: B018
@@ -149,11 +225,10 @@ def test_what_is_written_into_the_file_before_the_vectors_are_read_is_found(fill
     appended = kept_view(filled)
     with path.open("ab") as file:  # another ingest has begun
         file.write(bytes(64))
-    assert told(appended) == first and appended.loaded.mapped
+    assert told(appended) == first
     (filled.index / ROWS_FILE).unlink()
     kept_view(filled)
     cut = kept_view(filled)
-    assert cut.loaded.mapped
     os.truncate(path, 100)
     with pytest.raises(IntegrityError, match="were committed"):
         cut.vectors  # noqa: B018

@@ -1,0 +1,235 @@
+"""What a check of the newest generation's rows came to, in a sealed file for the next process.
+
+The file says of which generation it is, and of the vectors their file's state and crc. While the
+vector file has that state no byte of it was written. Of a generation that came after, only rows
+that ended or came are read from the catalog: less and plus them, the sum of the rows must be that
+of the new digest. A file that is damaged or cannot be followed up is as good as none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.index import catalog_read, vectors
+from ragstream_core.index.generation_rows import (
+    COLUMNS,
+    FILE,
+    VECTORS,
+    GenerationRows,
+    ReadRows,
+    VectorFile,
+    file_state,
+)
+from ragstream_core.index.rows import Generation
+from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON
+from ragstream_core.platform import array_file
+from ragstream_core.platform.files import replace_bytes
+from ragstream_core.platform.names import CodedNames, Names
+from ragstream_core.records.identity import multiset_sum
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ragstream_core.ports import F32
+
+ROWS_FILE = Path("stores", "rows-newest.bin")
+"""Beside the other stores that are made from an index: erasing a file takes them all away."""
+MOST_CHANGED = 1 / 8
+"""Share of the rows that may have ended or come; above that all are read from the catalog."""
+_FEW = 4_096
+_ARRAYS = {
+    "ids": "|u1", "ends": "<i8", "files": "|u1", "codes": "<i4", "places": "<i8", "crcs": "<u4",
+}  # fmt: skip
+_ENDED = (
+    f"SELECT c.chunk_id, {CHUNK_CANON} FROM chunks c WHERE c.to_gen > :p AND c.from_gen <= :p "
+    "ORDER BY c.chunk_id LIMIT :most"
+)
+_CAME = (
+    f"SELECT {COLUMNS} FROM files f CROSS JOIN chunks c ON c.path = f.path AND c.to_gen IS NULL "
+    f"AND c.from_gen = f.from_gen {VECTORS} WHERE f.from_gen > :p AND f.to_gen IS NULL "
+    "ORDER BY c.chunk_id LIMIT :most"
+)
+_FILES_ENDED = f"SELECT {FILE_CANON} FROM files f WHERE f.to_gen > :p AND f.from_gen <= :p"
+_FILES_CAME = f"SELECT {FILE_CANON} FROM files f WHERE f.from_gen > :p AND f.to_gen IS NULL"
+
+
+def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
+    """Write the rows of a generation that was checked; a disk that cannot take them is no error.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        made_for: The generation.
+        loaded: Its rows.
+    """
+    file = loaded.file
+    rows, dimension = file.rows.shape
+    stamp = {
+        "digest": made_for.digest, "epoch": file.epoch, "rows": rows, "dimension": dimension,
+        "vectors": file.crc, "state": file.state,
+    }  # fmt: skip
+    arrays = {
+        "ids": loaded.chunk_ids.packed,
+        "ends": loaded.chunk_ids.ends.astype("<i8").tobytes(),
+        "files": Names.of(loaded.paths.distinct).packed,
+        "codes": loaded.paths.codes.astype("<i4").tobytes(),
+        "places": loaded.places.astype("<i8").tobytes(),
+        "crcs": loaded.crcs.astype("<u4").tobytes(),
+    }
+    parts = array_file.stream(stamp, ((name, [bytes(raw)]) for name, raw in arrays.items()))
+    with contextlib.suppress(OSError):
+        replace_bytes(index_dir / ROWS_FILE, b"".join(parts), durable=False)
+
+
+def drop(index_dir: Path) -> None:
+    """Remove the file; no error where it cannot be."""
+    with contextlib.suppress(OSError):
+        (index_dir / ROWS_FILE).unlink()
+
+
+def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> GenerationRows | None:
+    """Return the rows of a generation, checked; None if they cannot be had from the file.
+
+    The caller holds a read transaction.
+    """
+    before = _before(db, array_file.told(index_dir / ROWS_FILE), wanted)
+    if before is None:
+        return None
+    try:
+        data = (index_dir / ROWS_FILE).read_bytes()
+        stamp, arrays = array_file.decode(data, _ARRAYS, {"digest": before.digest})
+        held = _held(arrays, VectorFile(index_dir, stamp["epoch"], _no_rows(stamp["dimension"])))
+        if before is wanted:
+            return _with_vectors(db, index_dir, wanted, stamp, held)
+        return _brought_up(db, index_dir, stamp, held, (before, wanted))
+    except (OSError, ValueError, IntegrityError):
+        return None  # also a vector file that is gone or cut off: the catalog says so
+
+
+def _before(
+    db: sqlite3.Connection, told: Mapping[str, Any], wanted: Generation
+) -> Generation | None:
+    """Return the generation that a file is of, if the wanted one can be made from it."""
+    if told.get("digest") == wanted.digest:
+        return wanted
+    kept = catalog_read.generations(db) if told else []
+    found = next((g for g in reversed(kept) if g.digest == told["digest"]), None)
+    if found is None or kept[-1].n != wanted.n or found.embed_fp != wanted.embed_fp:
+        return None
+    return found if catalog_read.digest_matches(found, found.row_sum) else None
+
+
+def _no_rows(dimension: int) -> F32:
+    import numpy as np
+
+    return np.zeros((0, dimension), dtype="<f4")
+
+
+def _held(arrays: Mapping[str, npt.NDArray[Any]], file: VectorFile) -> GenerationRows:
+    """Return the rows that a file holds, as yet without their vectors."""
+    import numpy as np
+
+    ends = np.flatnonzero(arrays["files"] == 0)
+    distinct = tuple(Names(arrays["files"].tobytes(), ends))
+    return GenerationRows(
+        Names(arrays["ids"].data, arrays["ends"]),
+        CodedNames(distinct, arrays["codes"]),
+        arrays["places"],
+        arrays["crcs"],
+        file,
+    )
+
+
+def _with_vectors(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    wanted: Generation,
+    stamp: Mapping[str, Any],
+    held: GenerationRows,
+) -> GenerationRows | None:
+    """Return the rows with their vector file; None if it is not the one that was checked."""
+    if not len(held.chunk_ids):
+        return replace(held, sealed=True)
+    epoch, rows, dimension = stamp["epoch"], stamp["rows"], stamp["dimension"]
+    shape = db.execute(FILE, (wanted.embed_fp,)).fetchone()
+    if shape is None or (shape[0], shape[2]) != (epoch, dimension):
+        return None
+    path = vectors.vector_path(index_dir, wanted.embed_fp, epoch)
+    state = file_state(path)
+    mapped = vectors.map_rows(path, rows=rows, dimension=dimension)
+    same = bool(state) and list(state) == stamp["state"]
+    if not same and vectors.crc_of(mapped) != stamp["vectors"]:
+        return None
+    file = VectorFile(path, epoch, mapped, stamp["vectors"], state)
+    return replace(held, file=file, sealed=same or not state)
+
+
+def _brought_up(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    stamp: Mapping[str, Any],
+    held: GenerationRows,
+    generations: tuple[Generation, Generation],
+) -> GenerationRows | None:
+    """Return the rows of a later generation: what changed is read, and checked by its digest."""
+    before, wanted = generations
+    shape = db.execute(FILE, (wanted.embed_fp,)).fetchone()
+    if shape is None or (shape[0], shape[2]) != (stamp["epoch"], stamp["dimension"]):
+        return None
+    most = max(_FEW, int(len(held.chunk_ids) * MOST_CHANGED))
+    at = {"fp": wanted.embed_fp, "p": before.n, "most": most + 1}
+    ended, came = (db.execute(query, at).fetchall() for query in (_ENDED, _CAME))
+    read = ReadRows(*shape[:2])
+    read.add(came)
+    sums = {"added": _texts(db, _FILES_CAME, at), "removed": _texts(db, _FILES_ENDED, at)}
+    total = multiset_sum(before.row_sum + read.total, **sums)
+    total = multiset_sum(total, (), removed=(str(canon) for _, canon in ended))
+    gone = [bisect_left(held.chunk_ids, row[0]) for row in ended]
+    there = [i for row in gone for i in held.chunk_ids[row : row + 1]] == [row[0] for row in ended]
+    few = max(len(ended), len(came)) <= most
+    if not (few and there and read.named and catalog_read.digest_matches(wanted, total)):
+        return None
+    ids, paths, (crcs, places, heads, vector_crcs) = read.made()
+    path = vectors.vector_path(index_dir, wanted.embed_fp, shape[0])
+    state = file_state(path)
+    mapped = vectors.map_rows(path, rows=shape[1], dimension=shape[2])
+    fresh, known = (places, heads, vector_crcs), stamp["rows"]
+    crc, bad = vectors.checked(mapped, *fresh, end=known)
+    if bad or crc != stamp["vectors"]:
+        return None
+    crc, bad = vectors.checked(mapped, *fresh, first=known, crc=crc)
+    if bad:
+        return None
+    file = VectorFile(path, shape[0], mapped, crc, state)
+    return _merged(held, gone, GenerationRows(ids, paths, places, crcs, file))
+
+
+def _texts(db: sqlite3.Connection, query: str, at: Mapping[str, object]) -> list[str]:
+    return [str(canon) for (canon,) in db.execute(query, at)]
+
+
+def _merged(held: GenerationRows, gone: Sequence[int], came: GenerationRows) -> GenerationRows:
+    """Return rows less some, and plus others, with the vector file of the others."""
+    import numpy as np
+
+    at = [bisect_left(held.chunk_ids, i) for i in came.chunk_ids]
+    rows = np.array(at, dtype=np.int64) - np.searchsorted(gone, at)
+
+    def changed(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.insert(np.delete(old, gone), rows, new)
+
+    code_of = {path: code for code, path in enumerate(held.paths.distinct)}
+    codes = [code_of.setdefault(path, len(code_of)) for path in came.paths]
+    return GenerationRows(
+        held.chunk_ids.changed(gone, list(zip(at, came.chunk_ids, strict=True))),
+        CodedNames(tuple(code_of), changed(held.paths.codes, np.array(codes, dtype="<i4"))),
+        changed(held.places, came.places),
+        changed(held.crcs, came.crcs),
+        came.file,
+    )
