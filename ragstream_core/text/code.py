@@ -42,6 +42,9 @@ CODE_VERSION = 1
 
 _UNIT_CHARACTERS = 200
 _MAX_PARSED = 400_000
+_MAX_NESTED, _MAX_CHAINED = 500, 1_000  # the splitter's time grows with the cube of the levels
+_BRACKETS = re.compile(r"[(\[{]+|[)\]}]+")
+_CHAINED = re.compile(r"\belse\s+if\b")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _DEFINITION = re.compile(
     r"(?:export |default |public |private |protected |internal |static |abstract |final |async |"
@@ -60,16 +63,28 @@ def joints_of(text: str, *, file_type: str) -> list[int]:
     """Return where the units of a program start by its grammar; none if it is not installed.
 
     Args:
-        text: The program; a very long one is cut by its lines, parsing it takes too long.
+        text: The program; a very long one, or one that nests as only programs write, is cut by its
+            lines, parsing it takes too long.
         file_type: Its type, e.g. ``py``.
     """
     language = _language(*GRAMMARS[file_type]) if file_type in GRAMMARS else None
-    if language is None or not text.strip() or len(text) > _MAX_PARSED:
+    if language is None or not text.strip() or len(text) > _MAX_PARSED or _is_deep(text):
         return []
     from semantic_text_splitter import CodeSplitter
 
     splitter = CodeSplitter(language, (_UNIT_CHARACTERS, BLOCK_CHARACTERS), trim=False)
     return [start for start, _ in splitter.chunk_indices(text)]
+
+
+def _is_deep(text: str) -> bool:
+    """Return whether brackets, or conditions in the ``else`` of others, nest very deep."""
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        width = match.end() - match.start()
+        depth = depth + width if match.group()[0] in "([{" else max(0, depth - width)
+        if depth > _MAX_NESTED:
+            return True
+    return len(_CHAINED.findall(text)) > _MAX_CHAINED
 
 
 @functools.cache

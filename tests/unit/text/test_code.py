@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from ragstream_core.text import code
@@ -70,3 +72,26 @@ def test_grammars_that_are_installed_load():
 
 def test_a_very_long_program_is_cut_by_its_lines():
     assert code.joints_of("x = 1\n" * 100_000, file_type="py") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "f(" * 20_000 + "1" + ")" * 20_000 + "\n",
+        "x = {\n" + "a: [\n" * 30_000 + "]\n" * 30_000 + "}\n",
+        "void f() {" + "if (a) { b(); } else " * 10_000 + "{ c(); } }\n",
+    ],
+    ids=["calls", "lists", "else if"],
+)
+def test_what_nests_as_no_person_writes_does_not_hold_an_ingest_up(text):
+    began = time.process_time()
+    spans = split(text, profile=SMALL, file_type="js")
+    assert spans and time.process_time() - began < 20  # days, if the grammar were asked
+    assert code.joints_of(text, file_type="js") == []
+
+
+def test_what_people_write_is_cut_by_its_grammar():
+    pytest.importorskip("tree_sitter_javascript")
+    table = "const t = [" + ", ".join(f"[{n}, ({n}), {{}}]" for n in range(2_000)) + "];\n"
+    chain = "function f() { " + "if (a) { b(); } else " * 100 + "{ c(); } }\n"
+    assert code.joints_of(table, file_type="js") and code.joints_of(chain, file_type="js")
