@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,13 @@ from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.recorded import SUFFIX, text_of
 from ragstream_core.prompts.store import exchange_files
 from ragstream_core.text.fingerprints import RUN, TextFingerprints, common
+from ragstream_core.wiring.dagster_records import (
+    ASSETS,
+    SETTING,
+    Texts,
+    purge_records,
+    records_left,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -30,11 +37,6 @@ _BLOCK = 1 << 24
 _SQLITE = b"SQLite format 3\0"
 _SIDES = ("-wal", "-shm", "-journal")
 _BUSY_S = 10.0
-_ASSETS = "asset_keys"
-"""Dagster's table whose rows stay, without the last event. Of others no half may stay: one run
-without its body, and Dagster can list none."""
-
-Texts = Callable[[], Iterable[str]]
 
 
 class CopyEraser:
@@ -61,6 +63,7 @@ class CopyEraser:
     ) -> None:
         self.searched = 0
         self.removed: list[str] = []
+        self._config = workspace.config
         self._data_dir = workspace.data_dir
         self._index_root = workspace.config.index_dir
         self._logs = workspace.config.logs_dir
@@ -92,22 +95,26 @@ class CopyEraser:
             staying: Gives the texts that stay; words that stand there too are no copies.
 
         Raises:
-            OperationFailed: A database is in use by another process.
+            OperationFailed: A database is in use by another process, or cannot be asked.
             OSError: Something cannot be read or removed.
         """
         files = (path for path in self._files() if self._is_ours(path) and not self._is_live(path))
         hits = self._hits(sought, files, staying)
         for path in hits:
             self._purge_file(path, sought)
-        return not hits
+        rows = purge_records(self._config, sought, staying)
+        if rows:
+            self.removed.append(f"{SETTING} ({rows} rows)")
+        return not hits and not rows
 
     def left(self, sought: TextFingerprints, staying: Texts) -> tuple[list[str], list[str]]:
         """Search everything; return the names of our files with a copy, and of the user's.
 
         Raises:
+            OperationFailed: A database cannot be asked.
             OSError: A file cannot be read.
         """
-        ours: list[str] = []
+        ours = records_left(self._config, sought, staying)
         yours: list[str] = []
         for path in self._hits(sought, self._files(), staying):
             (ours if self._is_ours(path) else yours).append(self._name_of(path))
@@ -299,7 +306,7 @@ def _purge_table(db: sqlite3.Connection, table: str, sought: TextFingerprints) -
                 hits.setdefault(rowid, []).append('"' + name.replace('"', '""') + '"')
     for rowid, columns in hits.items():
         emptied = ", ".join(f"{column} = NULL" for column in columns)
-        change = f"UPDATE {quoted} SET {emptied}" if table == _ASSETS else f"DELETE FROM {quoted}"
+        change = f"UPDATE {quoted} SET {emptied}" if table == ASSETS else f"DELETE FROM {quoted}"
         db.execute(f"{change} WHERE rowid = ?", (rowid,))
     return len(hits)
 
