@@ -27,6 +27,11 @@ class PulledMark:
     manifest: str
 
 
+def publishing_copy(index_dir: Path) -> Path:
+    """Return where a copy of an index lies while it is published, and after a kill."""
+    return index_dir.with_name(f".{index_dir.name}.publishing")
+
+
 def is_pulled(index_dir: Path) -> bool:
     """Return whether an index is made elsewhere."""
     return (index_dir / PULLED_NAME).is_file()

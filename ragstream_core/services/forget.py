@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import AddOption, Refused, RunCommand, UsageError, quoted
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.pulled import publishing_copy
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import sync_dir
 from ragstream_core.text.fingerprints import TextFingerprints
@@ -204,6 +205,7 @@ class FileSubject:
             *(path for path in self.index_dir.glob("stores/**/*") if path.is_file()),
             *vars_files(self.workspace),
             self.workspace.data_dir / "chroma_db" / self.project,
+            publishing_copy(self.index_dir),
         ):
             self.copies.remove(path)
 

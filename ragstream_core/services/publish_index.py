@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import AddOption, IntegrityError, Refused, RunCommand
+from ragstream_core.errors import AddOption, IntegrityError, OperationFailed, Refused, RunCommand
 from ragstream_core.index import catalog_read
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.generations import kept_generations
-from ragstream_core.index.pulled import require_own
+from ragstream_core.index.pulled import publishing_copy, require_own
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.vectors import vector_path
 from ragstream_core.platform.files import copy_durable, make_private_dir, remove_path
@@ -106,7 +106,7 @@ def publish(
         ProjectLocked: Another process writes the index.
         Refused: The index is made elsewhere, or another one is published there.
         IntegrityError: The index, or what is published there, is damaged.
-        OperationFailed: The place does not answer.
+        OperationFailed: The place does not answer, or something was erased meanwhile.
         OSError: Disk full: the index is copied before it is sent.
     """
     wanted = request or PublishRequest()
@@ -195,8 +195,12 @@ def _known(depot: Depot, *, force: bool) -> tuple[str, Manifest | None]:
 
 @contextlib.contextmanager
 def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
-    """Copy an index under its lock, so that it may be written while the copy is sent."""
-    copy = index_dir.parent / f".{index_dir.name}.publishing"
+    """Copy an index under its lock, so that it may be written while the copy is sent.
+
+    Raises:
+        OperationFailed: The copy is gone: something was erased, which it holds.
+    """
+    copy = publishing_copy(index_dir)
     remove_path(copy)
     make_private_dir(copy)
     try:
@@ -206,7 +210,15 @@ def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
             paths = [vector_path(index_dir, fp, epoch) for fp, epoch, rows in shapes if rows]
             for path in [index_dir / CATALOG_NAME, *paths]:
                 copy_durable(path, copy / path.name)
-        yield copy, kept
+        try:
+            yield copy, kept
+        except FileNotFoundError:
+            if copy.is_dir():
+                raise
+            raise OperationFailed(
+                f"something of {index_dir.name} was erased while its index was being sent",
+                hint="publish it again, as it is now",
+            ) from None
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 

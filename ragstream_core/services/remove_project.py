@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, RagstreamError, Refused, RunCommand, UnknownProject
 from ragstream_core.index.lock import project_lock
-from ragstream_core.index.pulled import is_pulled
+from ragstream_core.index.pulled import is_pulled, publishing_copy
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import (
@@ -135,6 +135,7 @@ def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -
     _unlink(file)
     remove_path(index_dir.with_name(f".{name}.pulling"))
     remove_path(aside_of(index_dir))
+    remove_path(publishing_copy(index_dir))
     remove_path(workspace.data_dir / "mirrors" / name)
     if not keep_index:
         remove_path(workspace.data_dir / "chroma_db" / name)

@@ -14,6 +14,7 @@ import pytest
 from ragstream_core.errors import (
     GenerationGone,
     IntegrityError,
+    OperationFailed,
     ProjectLocked,
     RagstreamError,
     Refused,
@@ -501,3 +502,38 @@ def test_a_backup_leaves_what_is_pulled_out_and_keeps_its_texts(writer, reader, 
     assert not (tmp_path / "copy" / "index").exists()
     with pytest.raises(Refused, match="made elsewhere"):
         backup(reader, tmp_path / "other", ["demo"])
+
+
+def test_the_copy_of_a_publication_that_was_killed_goes_with_what_is_erased(
+    writer, place, monkeypatch
+):
+    copy = writer.index_dir("demo").with_name(".demo.publishing")
+    with monkeypatch.context() as killed:
+        killed.setattr(publish_index.shutil, "rmtree", lambda *_, **__: None)
+        killed.setattr(publish_index, "_send", lambda *_, **__: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            publish(writer, "demo", place)
+    assert b"token budget" in (copy / "catalog.sqlite").read_bytes()
+    forget(writer, "demo", "notes/limits.txt", delete=True)
+    assert not copy.exists()
+    copy.mkdir()
+    shutil.rmtree(docs_of(writer))
+    remove(writer, "demo")
+    assert not copy.exists()
+
+
+def test_what_is_erased_while_an_index_is_sent_is_not_published(writer, place, monkeypatch):
+    real = publish_index._send_block
+
+    def send(*args, **more):
+        if writer.index_dir("demo").with_name(".demo.publishing").exists():
+            with contextlib.suppress(ProjectLocked, UsageError):
+                forget(writer, "demo", "notes/limits.txt", delete=True)
+        return real(*args, **more)
+
+    monkeypatch.setattr(publish_index, "_send_block", send)
+    with pytest.raises(OperationFailed, match="was erased while its index was being sent"):
+        publish(writer, "demo", place)
+    assert publication.newest(open_depot(place)) == ""
+    monkeypatch.undo()
+    assert publish(writer, "demo", place).generation
