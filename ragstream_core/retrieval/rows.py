@@ -77,6 +77,8 @@ MAX_BLOCK = 2048
 """Rows of a block, so that it stays in the cache."""
 GATHERED_SHARE = 0.75
 """Where fewer of the rows between the first and the last of a block are wanted, they are copied."""
+CHEAP_SHARE = 0.4
+"""The same where products cost less than copies."""
 _cache: OrderedDict[tuple[int, ...], Rows] = OrderedDict()
 _lock = threading.Lock()
 
@@ -137,16 +139,17 @@ class Rows:
         """
         found = np.empty((len(queries), len(rows)), dtype=np.float32)
         columns = np.ascontiguousarray(queries.T)
-        size = MAX_BLOCK
+        size, share = MAX_BLOCK, CHEAP_SHARE
         if multiply is None or len(queries) == 1 or len(rows) <= MAX_BLOCK:
-            multiply = _by_blas
+            multiply, share = _by_blas, GATHERED_SHARE
             size = max(1, min(size, BLOCK_WORK // max(1, columns.size)))
+        room = np.empty((size, queries.shape[1]), dtype=np.float32)
         bounds = np.searchsorted(rows, self.starts).tolist()
         places = zip(self.views, self.starts.tolist(), bounds, bounds[1:], strict=False)
         for view, first, low, high in places:
             for at in range(low, high, size):
                 part = rows[at : min(at + size, high)] - first
-                near, wanted = _block(view.vectors, part)
+                near, wanted = _block(view.vectors, part, share, room)
                 found[:, at : at + len(part)] = multiply(near, columns)[:, wanted]
         return found
 
@@ -172,11 +175,13 @@ def _by_blas(rows: F32, columns: F32) -> F32:
     return np.asarray((rows @ columns).T)
 
 
-def _block(vectors: F32, rows: I64) -> tuple[F32, I64 | slice]:
+def _block(vectors: F32, rows: I64, share: float, room: F32) -> tuple[F32, I64 | slice]:
     """Return the vectors to multiply for some ascending rows, and which of them are wanted."""
     first, end = int(rows[0]), int(rows[-1]) + 1
-    if len(rows) < (end - first) * GATHERED_SHARE:
-        return vectors.take(rows, axis=0), slice(None)
+    if len(rows) < (end - first) * share:
+        near = room[: len(rows)]
+        np.take(vectors, rows, axis=0, out=near, mode="clip")  # "raise" would copy them twice
+        return near, slice(None)
     return vectors[first:end], slice(None) if len(rows) == end - first else rows - first
 
 

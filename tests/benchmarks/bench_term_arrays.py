@@ -59,9 +59,7 @@ def measured(count: int, folder: Path) -> list[list[object]]:
         return lexical_changes.read(beside, STAMP).merged(opened())
 
     def ask(arrays: PostingLists) -> None:
-        bm25 = Bm25([arrays])
-        for piece in pieces:
-            bm25.scores(piece)
+        Bm25([arrays]).scores_of(pieces)
 
     changed()
     pieces = [[NAMES[i] for i in row] for row in drawn(np.random.default_rng(5), (10, 12))]
