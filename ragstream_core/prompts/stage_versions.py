@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 3,
+    "a0_preprocessing": 4,
     "a2_prompt_shaper": 6,
     "a1_file_injector": 2,
     "retrieval": 8,
     "reranker": 4,
-    "a3_nli_gate": 4,
-    "a4_condenser": 12,
+    "a3_nli_gate": 5,
+    "a4_condenser": 13,
     "a2_audit": 3,
     "a5_format_enforcer": 4,
     "prompt_builder": 1,

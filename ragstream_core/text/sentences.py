@@ -108,6 +108,8 @@ def _ends_sentence(text: str, begin: int, stop: re.Match[str], following: int, e
     return word.lower() not in _ABBREVIATIONS
 
 
+MAX_TITLE, MAX_TITLE_WORDS, MIN_BELOW = 50, 6, 6
+"""Of a numbered heading in running text: its characters and words, and the words below it."""
 LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
 _FENCE = re.compile(r"\s{0,12}(?:```|~~~)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
@@ -127,7 +129,17 @@ _FILLER = re.compile(
     r" (?:well|fine|good|great)(?: today)?"
     r"|(?:please )?(?:can|could|would) (?:you|someone|anyone) (?:please )?help(?: me)?(?: out)?"
     r"|please help(?: me)?(?: out)?|i (?:have|got) (?:a|one) (?:quick |short )?question"
-    r"|i need (?:some |your )?help|any help (?:is|would be) (?:much |greatly )?appreciated)",
+    r"|i need (?:some |your )?help|any help (?:is|would be) (?:much |greatly )?appreciated"
+    r"|(?:please |bitte )?(?:keep (?:it|this|the answer|your answer) |be |make it )"
+    r"(?:very )?(?:short|brief|concise|simple|quick)(?: please)?"
+    r"|(?:please )?(?:answer|reply) (?:very )?(?:briefly|concisely|shortly|in short)"
+    r"|(?:halte?|fassen?) (?:es|dich|sie sich|dich bitte) (?:bitte )?(?:sehr )?kurz(?: bitte)?"
+    r"|(?:bitte )?(?:antworte|antworten sie) (?:bitte )?kurz|bitte kurz(?: antworten)?"
+    r"|(?:vielen |besten |herzlichen )?dank(?:e)?(?: (?:im voraus|schön|vielmals))?"
+    r"|(?:hallo|guten (?:tag|morgen|abend))(?: (?:zusammen|alle|miteinander))?"
+    r"|soyez (?:bref|brève|concis)|sois (?:bref|brève|concis)|réponds? brièvement"
+    r"|(?:bonjour|salut|bonsoir)(?: à tous)?|merci(?: (?:beaucoup|d'avance|bien))?"
+    r"|(?:hola|gracias|muchas gracias)|sé breve|sea breve)",
     re.IGNORECASE,
 )
 
@@ -177,6 +189,8 @@ def blocks(text: str) -> list[Block]:
     for line in text.split("\n"):
         role = _role(line, kind, lines)
         end = at + len(line.rstrip())
+        if role.kind == kind == "item" and lines == 1 and _heads(text, starts[-1], ends[-1], line):
+            kinds[-1], role = "heading", _Role("prose", begins=True)
         if role.begins:
             kinds.append(role.kind)
             starts.append(at + role.indent)
@@ -219,6 +233,23 @@ def _text_role(line: str, kind: str) -> _Role:
     if line.startswith(("    ", "\t")):
         return _LINES["code"]
     return _Role("prose", indent, begins=True)
+
+
+def _heads(text: str, start: int, end: int, line: str) -> bool:
+    """Return whether an item is a numbered heading of the line below, as a PDF's text has it.
+
+    A few words without an end, a number before them, and a whole line that begins anew below.
+    """
+    title, number = text[start:end], text[text.rfind("\n", 0, start) + 1 : start].strip()
+    return (
+        number[:1].isdigit()
+        and title[:1].isupper()
+        and title[-1].isalnum()
+        and len(title) <= MAX_TITLE
+        and len(title.split()) <= MAX_TITLE_WORDS
+        and line[:1].isupper()
+        and len(line.split()) >= MIN_BELOW
+    )
 
 
 def sentences_in(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
@@ -264,6 +295,6 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def is_filler(sentence: str) -> bool:
-    """Return whether a sentence is a greeting or a politeness and nothing else."""
-    words = " ".join(sentence.split()).strip(" .,;:!?-–—…)(")
+    """Return whether a sentence is a greeting, a politeness or a wish for a short answer."""
+    words = " ".join(sentence.split()).strip(" .,;:!?-–—…)(").replace(",", "")
     return not words or _FILLER.fullmatch(words) is not None

@@ -14,6 +14,9 @@ import functools
 import re
 from collections.abc import Iterator
 
+from ragstream_core.text.sentences import sentences_in
+from ragstream_core.text.terms import is_stop_word
+
 TEXTS = (
     r"e-?mails?|mails?|letters?|courriels?|lettres?|cartas?|correos?|brief|anschreiben|nachricht"
     r"|summar(?:y|ies)|zusammenfassung|résumé|minutes|report|bericht|rapport|informe|story|stories"
@@ -145,6 +148,100 @@ _KANA = re.compile(
     r"を?(?:説明|要約|翻訳|比較|設定|作成|列挙|教え|書い|まとめ|示し)(?:して|て)?"
     r"(?:ください|下さい|くれますか|ほしい|くれ)"
 )
+
+
+_ASKING_WORDS = """
+what when where which who whom whose why how whether if need want wanted wants wish wonder
+wondering curious like looking tell question questions
+wer wen wem wessen was wann wo wohin woher wie warum wieso weshalb wozu womit wofür welche welcher
+welches welchen welchem wieviel ob brauche brauchen möchte möchten will wollen suche suchen frage
+qui que quoi quand où comment pourquoi combien quel quelle quels quelles lequel laquelle si
+voudrais voudrions cherche cherchons besoin veux voulons
+qué quién cuándo dónde cómo cuál cuáles cuánto cuántos cuánta cuántas necesito quiero quisiera busco
+chi che cosa quando dove come perché quale quali quanto vorrei cerco
+quem onde quanto preciso quero wie wat wanneer waar waarom hoe welk welke wil
+"""
+_TELLING_WORDS = """
+i we my our the a an it this that these those there they he she you your its his her their
+yesterday today last since after before because although now currently
+ich wir mein meine unser unsere der die das ein eine es er sie gestern heute letzte letzten seit
+nachdem weil obwohl
+je j nous mon ma mes notre nos le la les l un une il elle ils elles on ce cette hier depuis
+yo nosotros mi mis nuestro nuestra el los las una él ella ellos ayer desde
+"""
+_ASKING, _TELLING = frozenset(_ASKING_WORDS.split()), frozenset(_TELLING_WORDS.split())
+
+
+@functools.lru_cache(maxsize=4_096)
+def only_tells(text: str) -> bool:
+    """Return whether a text tells something, and neither asks nor orders anything.
+
+    Only what is clearly told counts: whole sentences, each of which begins with its subject or a
+    time, has no question mark, no question word, no wish and no instruction.
+
+    Args:
+        text: A query piece.
+    """
+    sentences = [text[slice(*span)] for span in sentences_in(text, 0, len(text))]
+    return bool(sentences) and all(map(_tells, sentences))
+
+
+def _tells(sentence: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(sentence)]
+    ends = sentence.rstrip().rstrip("\"'”»)").endswith((".", "!", "…"))
+    told = bool(words) and words[0] in _TELLING and _ASKING.isdisjoint(words)
+    return ends and told and what_is_asked(sentence) == sentence
+
+
+_SMALL_WORDS = (
+    # German
+    "der die das den dem des ein eine einen einem einer eines und oder aber wenn dann als ob dass"
+    " weil da wie wo wer wen wem was wann warum wieso wozu womit welche welcher welches welchen"
+    " wird werden wurde wurden ist sind war waren sein hat haben hatte kann können darf dürfen"
+    " muss müssen soll sollen es er sie ich du wir ihr man mich mir dich sich uns euch mein meine"
+    " unser unsere ihre ihrer nicht kein keine keinen auch noch nur schon sehr viel viele vielen im"
+    " in am an auf aus bei mit nach von vom vor zu zum zur über unter für gegen ohne um bis durch"
+    " zwischen geschieht passiert gibt gilt dieser diese dieses diesem diesen jeder jede jedes"
+    " alle so",
+    # French
+    "le la les un une des du de et ou mais si que qui quoi dont où quel quelle quels quelles"
+    " quand comment pourquoi combien est sont était être ont avoir peut peuvent doit doivent faut"
+    " fait il elle ils elles on je tu nous vous ce cette ces cet son sa ses leur leurs mon ma mes"
+    " notre votre ne pas plus non en dans sur sous avec sans pour par au aux entre se arrive passe",
+    # Spanish
+    "el la los las un una unos unas de del al que quien quién qué cuál cuáles cuándo cuánto"
+    " cuántos cómo dónde por para con sin en sobre es son era ser está están hay ha han puede"
+    " pueden debe deben se lo le su sus mi no más muy cuando donde como este esta estos estas pasa",
+    # Italian
+    "il lo la gli le un uno una di del della dei delle da dal in nel nella con su per tra fra che"
+    " chi cosa quale quali quando quanto quanti come dove perché è sono era essere ha hanno può"
+    " possono deve devono si non più molto questo questa questi succede",
+    # Portuguese
+    "os as um uma de do da dos das em no na nos nas com por para que quem qual quais quando quanto"
+    " quantos como onde é são era ser está há pode podem deve devem se não mais muito este esta"
+    " acontece",
+    # Dutch
+    "de het een en of maar als dan dat die wat wie waar wanneer waarom hoe welke welk is zijn was"
+    " wordt worden heeft hebben kan kunnen mag moet moeten er ze hij zij wij we ik je niet geen"
+    " ook nog op aan uit bij met naar van voor te om tot door tussen gebeurt veel",
+)
+_SMALL = tuple(frozenset(words.split()) for words in _SMALL_WORDS)
+
+
+@functools.lru_cache(maxsize=4_096)
+def small_words(text: str) -> frozenset[str]:
+    """Return the words that say nothing by themselves in the language of a text, in small letters.
+
+    The stop words of the index are English; here a text in another language gets its own: that
+    which most of its words belong to, if they are more than the English ones.
+
+    Args:
+        text: A query piece.
+    """
+    words = {word.lower() for word in _WORD.findall(text)}
+    best = max(_SMALL, key=lambda small: len(small & words))
+    english = sum(is_stop_word(word) for word in words)
+    return best if len(best & words) > max(1, english) else frozenset()
 
 
 def is_saying(word: str) -> bool:

@@ -21,6 +21,23 @@ ANSWERED, PERHAPS, NOT_FOUND = "answered", "perhaps", "not found"
 TABLE = "answer_weights.yaml"
 MOST_REASONS = 3
 LEAST_PART = 0.05
+_TOLD = {
+    "sentence": "its words near one sentence",
+    "sentence_words": "its words in one sentence",
+    "weakest_word": "its least near word",
+    "product": "all of its words near one sentence",
+    "missing_most": "weight of its least near word",
+    "passage": "its words near one passage",
+    "anywhere": "its words in any passage",
+    "fitting_sentence": "a sentence with an answer of that kind",
+    "margin": "lead over other passages",
+    "missing_name": "names not found",
+    "missing_number": "numbers not found",
+    "negation": "denied by the question alone",
+    "question_negates": "denial in the question",
+    "cosine": "nearness of meaning",
+}
+"""Name of a sign → what it says to a person."""
 
 
 class Weight(NamedTuple):
@@ -111,7 +128,7 @@ class Estimate(NamedTuple):
         for label, sign in (("for it", 1.0), ("against it", -1.0)):
             rows = [name for name, value in ranked if value * sign >= LEAST_PART]
             rows = rows[:MOST_REASONS]
-            said = ", ".join(f"{n.replace('_', ' ')} {self.signs.values[n]:.2f}" for n in rows)
+            said = ", ".join(f"{_TOLD[n]} {self.signs.values[n]:.2f}" for n in rows)
             told += [f"{label}: {said}"] if said else []
         return f"chance {self.chance:.2f}; {'; '.join(told)}"
 

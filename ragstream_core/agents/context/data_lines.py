@@ -33,9 +33,11 @@ _TOKEN = re.compile(
 _PAIR = re.compile(r"(\s*)((?:- )*)([\w\"'][\w .\"'/-]{0,80}?):(?:[ \t]+(\S.*?))?[ \t]*$")
 _DASH = re.compile(r"(\s*)- (?!.*:(?:\s|$))\S")
 _FOLDED = re.compile(r"[|>][+-]?\d?$|[&*!]")
-_NO_SIGNATURE = re.compile(r"\s*(?:from |import |@|\[)")
+_NO_SIGNATURE = re.compile(r"\s*(?:from |import |@|\[|(?:unsafe )?impl\b)")
+_OPENED = re.compile(r"(?<![=:,(\s])\s*\{$")
 _CLASS = re.compile(
-    r"(\s*)(?:export |abstract |public )*(?:class|interface|struct|impl|trait) (\w+)"
+    r"(\s*)(?:export |abstract |public |pub )*"
+    r"(?:class|interface|struct|impl|trait)(?:<[^>\n]{0,80}>)? (\w+)"
 )
 
 
@@ -135,19 +137,17 @@ def _items(rows: list[tuple[int, str]], indent: int) -> Iterator[int]:
 
 
 def _code(text: str, kind: str) -> Iterator[Line]:
-    """Yield signatures: what is declared, to the end of its head."""
+    """Yield signatures: what is declared, to the end of its head, without the brace behind it."""
     rows = list(_lines(text))
     lines = [line for _, line in rows]
     owners: list[tuple[int, str]] = []
     for at in signature_lines(lines, f"x.{kind}"):
         start, line = rows[at]
-        if _NO_SIGNATURE.match(line):
-            continue
         indent = len(line) - len(line.lstrip())
         owners = [(depth, name) for depth, name in owners if depth < indent]
-        last = _head_end(lines, at)
+        last = None if _NO_SIGNATURE.match(line) else _head_end(lines, at)
         if last is not None:
-            end = rows[last][0] + len(lines[last].rstrip())
+            end = rows[last][0] + len(_OPENED.sub("", lines[last].rstrip()))
             yield Line(start + indent, end, " ".join(name for _, name in owners))
         if owner := _CLASS.match(line):
             owners.append((len(owner[1]), owner[2]))

@@ -29,7 +29,7 @@ from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.records import Chunk
 from ragstream_core.records.s_ctx import Cited, OpenIssue, PieceAnswer
-from ragstream_core.text.task_words import is_saying, what_is_asked
+from ragstream_core.text.task_words import is_saying, only_tells, small_words, what_is_asked
 
 CHUNK_SUPPORT = 0.6
 CONFLICT_SIMILARITY = 0.6
@@ -94,8 +94,10 @@ def missing_words(piece: Piece, known: frozenset[str], terms: Terms) -> list[str
     What tells the reader to do something is no such word, nor are words that say little in a
     question, nor those of a script without blanks.
     """
+    small = small_words(piece.text)
     words = (m.group().rstrip(".-") for m in _WORD.finditer(what_is_asked(piece.text)))
     words = (w for w in words if not is_saying(w) and not NO_BLANKS.search(w))
+    words = (w for w in words if w.lower() not in small)
     stems = ((word, next(iter(terms(word)), "")) for word in words)
     found = {w.lower(): w for w, stem in stems if stem and stem not in known | VAGUE}
     return list(found.values())[:MAX_TERMS]
@@ -145,7 +147,9 @@ class Answers:
         self, evidence: Sequence[Evidence], cuts: Mapping[str, int],
         open_pieces: Collection[str] | None = None,
     ) -> list[Judged]:  # fmt: skip
-        """Return for each piece that says something whether it is answered, and by what signs.
+        """Return for each piece that asks something whether it is answered, and by what signs.
+
+        What only tells of the person's case, beside a piece that asks, has no answer.
 
         Args:
             evidence: The passages that are shown, in rank order.
@@ -153,8 +157,10 @@ class Answers:
             open_pieces: Ids of the unanswered pieces if a model has read the passages.
         """
         found: list[Judged] = []
+        told = {piece.id for piece in self.pieces if only_tells(piece.text)}
+        told = told if len(told) < len(self.pieces) else set()
         for at, piece in enumerate(self.pieces):
-            if not piece.terms:
+            if not piece.terms or piece.id in told:
                 continue
             shown = [*evidence, *self.files]
             if open_pieces is not None:

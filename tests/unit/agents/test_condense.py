@@ -106,6 +106,42 @@ def test_block_kinds_and_filler():
     assert not is_filler("Thanks to caching it is fast.")
 
 
+@pytest.mark.parametrize("wish", ["Keep it short.", "Be brief, please", "Fasse dich kurz.",
+                                  "Bitte kurz antworten", "Merci d'avance !"])  # fmt: skip
+def test_a_wish_for_a_short_answer_asks_nothing(wish):
+    assert is_filler(wish)
+
+
+def test_a_short_answer_that_is_asked_about_is_no_wish():
+    assert not is_filler("Keep it short circuited during the test.")
+    assert not is_filler("Is the answer short?")
+
+
+def test_a_numbered_line_above_a_whole_one_is_a_heading_as_a_pdf_prints_it():
+    text = (
+        "3. Lubrication\nUse only oil of grade ISO VG 46 here.\nThe housing holds 38 litres.\n"
+        "4. Bearings\nBearings are replaced after many hours of work."
+    )
+    found = [(block.kind, text[block.start : block.end].split()[0]) for block in blocks(text)]
+    assert found == [
+        ("heading", "Lubrication"), ("prose", "Use"), ("heading", "Bearings"), ("prose", "Bearings")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. Stop the pump.\nWait until it stands still and is cold.",
+        "1. Stop the pump and\nwait until it stands still and is cold.",
+        "1. Install Docker\nThen restart.",
+        "1. Install Docker\n2. Restart the machine and log in with your own name",
+        "- Lubrication\nUse only oil of grade ISO VG 46 here.",
+    ],
+)
+def test_a_numbered_item_stays_an_item(text):
+    assert {block.kind for block in blocks(text)} == {"item"}
+
+
 def test_facts_are_relevant_verbatim_and_cited():
     prompt = Condenser(COUNTER)(kept(INDEX, GATE))
     assert texts_of(prompt, "facts")[0].startswith("The similarity gate drops a candidate")

@@ -132,3 +132,13 @@ def test_a_file_that_the_audit_asks_for_is_no_question_of_the_person():
     first, second = prompt.extras.query_pieces
     prompt.extras.query_pieces = (first, replace(second, asked=""))
     assert texts_of(Condenser(COUNTER)(prompt), "open_issues") == []
+
+
+def test_what_a_person_tells_beside_a_question_is_no_open_issue():
+    told, asked = "We had an outage last night.", "Which broker logs errors?"
+    both = Condenser(COUNTER)(kept(GATE, question=f"{told}|{asked}", cosine=0.1))
+    (issue,) = texts_of(both, "open_issues")
+    assert asked in issue
+    assert [answer.piece_id for answer in both.extras.answers] == ["q1"]
+    (alone,) = texts_of(Condenser(COUNTER)(kept(GATE, question=told, cosine=0.1)), "open_issues")
+    assert told in alone  # nothing else is asked: then this is

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.context.coverage import Piece
 from ragstream_core.agents.context.open_issues import missing_words
-from ragstream_core.text.task_words import what_is_asked
+from ragstream_core.text.task_words import only_tells, small_words, what_is_asked
 from ragstream_core.text.terms import terms
 
 
@@ -94,3 +94,37 @@ def test_nothing_but_blanks_comes_in_and_twice_is_once_more_of_it(text):
     left = what_is_asked(text)
     assert len(left) == len(text)
     assert all(a == b or b == " " for a, b in zip(text, left, strict=True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["We had an outage last night.", "The database did not answer and the phone rang at 3 am.",
+     "Gestern ist die Pumpe ausgefallen.", "Hier, la pompe est tombée en panne.",
+     "I am new here. My predecessor left no notes!"],
+)  # fmt: skip
+def test_what_is_told_asks_nothing(text):
+    assert only_tells(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Who may wake a second person?", "I want to know when we fail over.", "We need the port.",
+     "The tests fail. Repair them.", "Extend the parser so that it handles nulls.",
+     "the retry policy of the collector", "Wir suchen den Anschluss der Pumpe.",
+     "I wonder whether the lock is held.", ""],
+)  # fmt: skip
+def test_a_question_a_wish_and_an_order_do_not_only_tell(text):
+    assert not only_tells(text)
+
+
+@given(st.text())
+def test_a_question_mark_always_asks(text):
+    assert not only_tells(f"We had an outage. {text}?")
+
+
+def test_words_that_say_little_are_those_of_the_texts_own_language():
+    german = "Wie viel Wasser verlangt die Gemeinde, und was geschieht, wenn es fehlt?"
+    assert {"viel", "wenn", "geschieht", "es"} <= small_words(german)
+    assert small_words("When did the man die in the war?") == frozenset()
+    piece = Piece("q1", german, tuple(terms(german)))
+    assert missing_words(piece, frozenset(), terms) == ["Wasser", "verlangt", "Gemeinde", "fehlt"]
