@@ -122,7 +122,8 @@ def describe(error: BaseException) -> Problem:
     if isinstance(error, RagstreamError):
         return Problem(kind, error.message, error.advice)
     if isinstance(error, TyperException):
-        return Problem("UsageError", error.format_message(), (_usage_hint(error),))
+        message = error.format_message().replace("Value error, ", "")
+        return Problem("UsageError", message, (_usage_hint(error),))
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
         return Problem(kind, f"{error.strerror or error}{where}", (RunCommand("doctor"),))

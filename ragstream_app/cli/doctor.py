@@ -357,13 +357,13 @@ def _ports(config: AppConfig) -> Iterator[Check]:
     from ragstream_app.server.processes import is_free
 
     wanted = (("Dagster", "--port", config.settings.dagster.port),
-              ("page", "--page-port", config.settings.page.port))  # fmt: skip
+              ("the page", "--page-port", config.settings.page.port))  # fmt: skip
     for name, option, port in wanted:
         if is_free(port):
-            yield Check(f"port {port}", "ok", f"free for the {name}")
+            yield Check(f"port {port}", "ok", f"free for {name}")
         else:
             step = f"fine if `ragstream up` is running; otherwise: ragstream up {option} N"
-            yield Check(f"port {port}", "warn", f"in use, but the {name} needs it", step)
+            yield Check(f"port {port}", "warn", f"in use, but {name} needs it", step)
 
 
 def _provider(config: AppConfig) -> Iterator[Check]:

@@ -188,7 +188,7 @@ PromptKey = Annotated[
     typer.Argument(
         metavar="KEY",
         autocompletion=prompt_keys,
-        help="A prompt's key or its first 6 digits; `ragstream status` lists them.",
+        help="A prompt's key, its first 6 digits, or `latest`; `ragstream status` lists them.",
     ),
 ]
 IndexedProject = Annotated[

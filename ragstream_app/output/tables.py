@@ -46,12 +46,14 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
     rows = [("", "files", "")]
     for kind in FILE_KEYS:
         names = [printable(path) for path in stats.changed.get(kind, ())]
-        rows.append((kind, f"{stats.files.get(kind, 0):,}", _some(names)))
+        count = stats.files.get(kind, 0) if kind != "skipped" else len(stats.skipped_reasons)
+        rows.append((kind, f"{count:,}", _some(names)))
     rows.append(("", "chunks", ""))
     rows += [(k, f"{stats.chunks.get(k, 0):,}", "") for k in stats.chunk_keys]
     typer.echo(printable(stats.project))
     _aligned(rows, right=(1,))
     _list("skipped", [f"{path}: {reason}" for path, reason in stats.skipped_reasons])
+    advise_on_skipped([reason for _, reason in stats.skipped_reasons])
     _list("warning", stats.warnings)
     embedded = stats.chunks.get("embedded", 0)
     rate = f", {embedded / stats.seconds:,.0f} chunks/s" if embedded and stats.seconds else ""
@@ -145,6 +147,16 @@ def print_skipped(rows: Sequence[ProjectStatus]) -> None:
     for row in rows:
         for path, reason in row.skipped:
             typer.echo(printable(f"{row.project}/{path}: {reason}".replace("\n", "\\n")))
+    advise_on_skipped([reason for row in rows for _, reason in row.skipped])
+
+
+def advise_on_skipped(reasons: Sequence[str]) -> None:
+    """Say what helps files that are left out for their encoding; nothing if none is."""
+    if any(reason.startswith("not utf-8") for reason in reasons):
+        note(
+            "files in an older encoding are read if you name it: discovery.fallback_encoding in "
+            "ragstream.yaml, e.g. cp1252 or latin-1"
+        )
 
 
 def print_prompt(outcome: PromptOutcome, places: Sequence[str] = ()) -> None:

@@ -243,7 +243,7 @@ class Hub:
                         return
                 raise Refused(f"{self.host} redirects endlessly")
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            raise _Broken(type(error).__name__) from None
+            raise _Broken(_said(error)) from None
 
     def _followed(self, url: str, location: str) -> str:
         """Return the address of a redirect, if it may be followed."""
@@ -272,6 +272,18 @@ class Hub:
         if status >= 500 or status in (408, 416, 429):
             raise _Broken(f"HTTP {status}")
         raise OperationFailed(f"{self.host} answers HTTP {status} for {what}")
+
+
+def _said(error: Exception) -> str:
+    """Return what a failed request means to people, for the kinds that they meet."""
+    kind = type(error).__name__
+    return {
+        "ConnectError": "cannot be reached",
+        "ConnectTimeout": "does not answer",
+        "ReadTimeout": "stopped answering",
+        "ReadError": "broke the connection",
+        "RemoteProtocolError": "broke the connection",
+    }.get(kind, kind)
 
 
 class _Broken(RagstreamError):

@@ -42,6 +42,8 @@ LEDGER = {
 }  # fmt: skip
 """Columns of the kept ledger and their types; the parts of a score are JSON."""
 MIN_PREFIX = 6
+LATEST = "latest"
+"""In the place of a key: the newest record."""
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _LAST = (RunCommand("status"), " lists the last prompts")
 _GONE = (
@@ -261,16 +263,21 @@ class PromptStore:
         return record
 
     def find(self, key: str) -> str:
-        """Return the full key that a prefix names.
+        """Return the full key that a prefix names; `LATEST` is that of the newest record.
 
         Raises:
             UnknownPrompt: No prompt, or several, under that key.
         """
         if _WHOLE.fullmatch(key) and (self.root / key / RECORD_NAME).is_file():
             return key
+        if key == LATEST and (newest := self.keys()[-1:]):
+            return newest[0]
+        if key == LATEST:
+            raise UnknownPrompt("no prompt is kept yet", hint=RunCommand("prompt", "…"))
         if len(key) < MIN_PREFIX:
             raise UnknownPrompt(
-                f"{key!r} is not a key: give its first {MIN_PREFIX} digits, or more", hint=_LAST
+                f"{key!r} is not a key: give its first {MIN_PREFIX} digits or more, or `{LATEST}`",
+                hint=_LAST,
             )
         found = [known for known in self.keys() if known.startswith(key.lower())]
         if len(found) > 1:

@@ -26,6 +26,7 @@ from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
 from ragstream_core.remote.publication import Manifest
+from ragstream_core.wiring.projects import require
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -101,6 +102,7 @@ def publish(
         progress: Called with (phase, blocks done, blocks in all).
 
     Raises:
+        UnknownProject: There is no such project.
         UsageError: No such kind of place, or a library for it is not installed.
         GenerationGone: Nothing was ever ingested.
         ProjectLocked: Another process writes the index.
@@ -110,6 +112,7 @@ def publish(
         OSError: Disk full: the index is copied before it is sent.
     """
     wanted = request or PublishRequest()
+    require(workspace.data_dir, project, workspace.config.index_dir)
     depot = open_depot(place)
     index_dir = workspace.index_dir(project)
     require_own(index_dir)

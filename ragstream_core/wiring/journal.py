@@ -33,6 +33,7 @@ from ragstream_core.conversations.recent_history import has_session
 from ragstream_core.conversations.sessions import HistoryTurn, SessionRow, sessions_of, turn_rows
 from ragstream_core.conversations.units import is_summary
 from ragstream_core.errors import (
+    AddOption,
     InputUnavailable,
     Refused,
     RunCommand,
@@ -306,8 +307,12 @@ def _checked_fact(fact: Fact) -> Fact:
 
 
 def _checked(turn: Turn) -> Turn:
+    if not (turn.user_text + turn.assistant_text).strip():
+        raise UsageError(
+            "a turn needs a question, an answer, or both",
+            hint=(AddOption("--user TEXT"), " or ", AddOption("--assistant TEXT")),
+        )
     wrong = (
-        (not (turn.user_text + turn.assistant_text).strip(), "a turn without any text"),
         (turn.source not in SOURCES, f"no source of turns: {turn.source!r}"),
         (turn.status not in STATUSES, f"no status of turns: {turn.status!r}"),
         (not 0.0 <= turn.importance <= 1.0, f"importance {turn.importance} is not in 0…1"),

@@ -134,7 +134,7 @@ def require(data_dir: Path, project: str, index_root: Path) -> None:
     near = difflib.get_close_matches(project, known, n=1)
     listed = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
     raise UnknownProject(
-        f"no project {project!r} under {data_dir / 'doc_raw'}",
+        f"no project {project!r} in {data_dir}",
         hint=(
             f"{listed}; or put documents into {data_dir / 'doc_raw' / project}/, or ",
             RunCommand("project add", f"{project} PATH"),

@@ -165,7 +165,11 @@ def clear(
     choice = choice_of(session=session, since=since, until=until, everything=everything)
     workspace = session_of(ctx).workspace()
     if not dry_run and not yes:
-        confirm(how.question(how.run(workspace, choice, dry_run=True)))
+        found = how.run(workspace, choice, dry_run=True)
+        if found.turns or found.questions or found.facts or found.damaged:
+            confirm(how.question(found))
+        else:  # what an earlier clearing was killed at is finished all the same
+            note("no such turn is kept; `ragstream history sessions` lists the conversations")
     done = how.run(workspace, choice, dry_run=dry_run)
     if as_json:
         emit_json(done.to_json())

@@ -28,6 +28,8 @@ CASES = [
     (["prompt", "", "-p", "manual"], 2, "empty", "ragstream prompt"),
     (["prompt", "  …  ", "-p", "manual"], 2, "empty", "ragstream prompt"),
     (["prompt", QUESTION, "-p", "nobody"], 2, "nobody", "doc_raw"),
+    (["index", "publish", "nobody", "/nowhere"], 2, "nobody", "known: manual"),
+    (["history", "append", "--session", "s"], 2, "a question, an answer", "--user TEXT"),
     (["prompt", QUESTION, "-p", "manual", "--set", "retrieval.topk=3"], 2, "retrieval.topk",
      "retrieval.top_k"),
     (["prompt", QUESTION, "-p", "manual", "--set", "retrieval.top_k=many"], 2, "retrieval.top_k",
@@ -190,3 +192,8 @@ def test_interrupt_ends_with_130(data, run, monkeypatch):
     monkeypatch.setattr(ingestion, "status", interrupt)
     code, out, err = run("status")
     assert (code, out) == (130, "") and "interrupted" in err and "Traceback" not in err
+
+
+def test_a_wrong_choice_is_named_without_the_words_of_a_library(indexed, run):
+    code, _, err = run("mcp", "install", "nobody")
+    assert code == 2 and "'nobody' is not one of 'claude-code'" in err and "Value error" not in err

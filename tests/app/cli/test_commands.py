@@ -237,13 +237,14 @@ def test_status_says_what_an_ingest_would_embed_and_lists_what_is_left_out(data,
     assert before["forecast"]["files"] == len(before["pending"]["new"]) == 5
     assert not before["forecast"]["measured"]
     run("ingest", "manual")
-    code, out, _ = run("status", "--skipped")
+    code, out, err = run("status", "--skipped")
     lines = [line for line in out.splitlines() if line.startswith("manual/")]
     assert lines == [
         "manual/drafts/: ignored by .ragignore",
         "manual/latin.md: not utf-8: undecodable byte at offset 3",
         "manual/picture.png: type not supported",
     ]
+    assert "discovery.fallback_encoding" in err
     after = json.loads(run("status", "--json")[1])["projects"][0]
     assert after["forecast"]["chunks"] == 0
     assert [path for path, _ in after["skipped"]] == ["drafts/", "latin.md", "picture.png"]

@@ -192,8 +192,11 @@ def test_other_bytes_are_a_defect_or_a_named_environment(workspace, monkeypatch)
 
 
 def test_keys_prefixes_and_damage(workspace):
+    with pytest.raises(UnknownPrompt, match="no prompt is kept yet"):
+        workspace.store.find("latest")
     _, record = made(workspace)
     assert workspace.store.find(record.prompt_key[:6]) == record.prompt_key
+    assert workspace.store.find("latest") == record.prompt_key
     assert workspace.store.find(record.prompt_key[:9].upper()) == record.prompt_key
     for wrong, said in (("abc", "first 6"), (record.prompt_key[:5], "first 6"), ("0" * 64, "no ")):
         with pytest.raises(UnknownPrompt, match=said):

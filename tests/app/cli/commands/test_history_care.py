@@ -94,6 +94,8 @@ def test_clear_asks_first_and_says_what_it_did(spoken, run):
     done = json.loads(run("history", "clear", "--all", "--yes", "--json")[1])
     assert (done["turns"], done["sessions"]) == (2, ["s0"])
     assert run("history", "clear", "--yes")[0] != 0
+    code, out, err = run("history", "clear", "--session", "nobody")  # nothing to ask about
+    assert code == 0 and "0 turns" in out and "ragstream history sessions" in err
 
 
 def test_summaries_are_listed(spoken, run):
