@@ -13,6 +13,13 @@ from tests.browser.walk import BUILT, RUN_ALL, SLOW_MS, STAGES, Walk
 
 ALL_IN = re.compile(r"^(\d+) of \1 candidates are in")
 """How many they are depends on the turns that other tests have left in the history."""
+CUT_OFF = """() => [...document.querySelectorAll("[data-testid=stMain] button")]
+  .filter((button) => button.offsetParent)
+  .filter((button) => button.getBoundingClientRect().right > window.innerWidth
+    || [button, ...button.querySelectorAll("*")].some((part) =>
+      part.scrollWidth > part.clientWidth + 1 && getComputedStyle(part).overflow !== "visible"))
+  .map((button) => button.innerText)"""
+"""The buttons that are seen of which a word is cut off, or that reach out of the window."""
 QUESTION = "How does the exact file lock restrict a prompt?"
 
 
@@ -153,3 +160,13 @@ def test_the_sidebar_closes_and_opens_with_the_keyboard(walk):
     walk.tab.keyboard.press("Enter")
     expect(sidebar).to_have_attribute("data-collapsed", "false")
     expect(walk.tab.get_by_text("Ingest Folder").first).to_be_visible()
+
+
+def test_in_a_narrow_window_no_button_is_cut_off(walk):
+    walk.tab.set_viewport_size({"width": 800, "height": 900})
+    walk.ask(QUESTION)
+    for view in ("Chat", "Map", "Evaluation", "Prompt", "Conversation"):
+        with walk.redrawn():
+            walk.tab.get_by_role("tab", name=view, exact=True).click()
+        shot(walk.tab, f"page-narrow-{view.lower()}")
+        assert walk.tab.evaluate(CUT_OFF) == []

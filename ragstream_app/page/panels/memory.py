@@ -31,7 +31,7 @@ MOST, MOST_LINES, MOST_CHANGED = 20, 40, 3
 ABOUT = {"user": "you", "company": "your company"}
 NOTHING = "Nothing is remembered. A fact that you accept stands in every prompt from then on."
 FORMS = {
-    "off": "Facts are looked for when you press Look for facts; facts.form is off.",
+    "off": "Nothing looks for facts by itself (facts.form is off); press the button to look once.",
     "rules": "After each turn, rules look for facts in what you said.",
     "llm": "After each turn, the language model looks for facts in what you said.",
 }
@@ -192,7 +192,7 @@ def _digest() -> None:
 
     settings = workspace().config.settings.memory
     if not settings.enabled:
-        st.text("Digest and answer cache are off: memory.enabled.")
+        st.text("Digest and answer cache are off (setting memory.enabled).")
         return
     from ragstream_core.wiring.journal import journal
     from ragstream_core.wiring.token_budget import counter_of_settings
