@@ -44,8 +44,8 @@ class Proposed:
     """Rows that may belong to a list, before exact scores decide.
 
     Attributes:
-        inside: Rows of the Eligibility Pool.
-        anchors: Rows of the unfiltered list; None if the list is its own anchor.
+        inside: Rows of the Eligibility Pool, ascending.
+        anchors: Rows of the unfiltered list, ascending; None if the list is its own anchor.
     """
 
     inside: I64
@@ -84,7 +84,7 @@ def proposal(
 
 
 def signal_list(
-    ids: Sequence[str],
+    ids: Sequence[str] | None,
     proposed: Proposed,
     exact: Callable[[I64], F64],
     *,
@@ -94,7 +94,7 @@ def signal_list(
     """Rank what was proposed for one signal by its exact scores, and scale it.
 
     Args:
-        ids: Ids of all rows; break ties.
+        ids: Ids of all rows, which break ties; None: the rows are in their order.
         proposed: As from `proposal`.
         exact: Exact scores of the row numbers given.
         depth: Length of the list.
@@ -115,7 +115,7 @@ def signal_list(
 
 
 def lexical_list(
-    ids: Sequence[str],
+    ids: Sequence[str] | None,
     scores: F64,
     *,
     pool: npt.NDArray[np.bool_],
@@ -125,7 +125,7 @@ def lexical_list(
     """Rank the rows that hold a term of the query, and scale them as `proposal` says.
 
     Args:
-        ids: Ids of all rows; break ties.
+        ids: Ids of all rows, which break ties; None: the rows are in their order.
         scores: Exact scores of all rows, ≥ 0; a row with 0 is no candidate.
         pool: Which rows may be returned, shape (rows,).
         depth: Length of the list.
@@ -145,13 +145,14 @@ def lexical_list(
     return SignalList(rows, scale(best, *anchors), anchors)
 
 
-def _best_of(ids: Sequence[str], scores: F64, depth: int) -> tuple[I64, F64]:
+def _best_of(ids: Sequence[str] | None, scores: F64, depth: int) -> tuple[I64, F64]:
     return _best(ids, propose(scores, depth, over=0.0), lambda rows: scores[rows], depth)
 
 
 def _best(
-    ids: Sequence[str], rows: I64, exact: Callable[[I64], F64], depth: int
+    ids: Sequence[str] | None, rows: I64, exact: Callable[[I64], F64], depth: int
 ) -> tuple[I64, F64]:
+    """Return the best of some ascending rows, and their scores."""
     scores = exact(rows)
-    order = top([ids[row] for row in rows.tolist()], scores, depth)
+    order = top(None if ids is None else [ids[row] for row in rows.tolist()], scores, depth)
     return rows[order], scores[order]

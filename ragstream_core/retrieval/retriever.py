@@ -174,14 +174,18 @@ class Retriever:
             signals.dense.over(candidates),
             signals.lexical.over(candidates),
         )
-        cosines = signals.cosines.of(candidates)
+        score, ids = np.round(score, DIGITS), rows.tie_ids
+        tied = None if ids is None else [ids[row] for row in candidates.tolist()]
+        order = top(tied, score, len(candidates))
+        found = candidates[order]
+        cosines = signals.cosines.of(found)
         return _hits(
-            [rows.ids[row] for row in candidates.tolist()],
-            np.round(score, DIGITS),
+            [rows.ids[row] for row in found.tolist()],
+            score[order],
             cosines,
             whole=np.round(log_avg_exp(cosines, self.fusion.tau), DIGITS),
-            bm25=signals.scored[0][candidates],
-            parts=parts,
+            bm25=signals.scored[0][found],
+            parts={name: part[order] for name, part in parts.items()},
         )
 
     def _fused(self, dense: SignalList, lexical: SignalList, rows: I64) -> F64:
@@ -199,17 +203,15 @@ class Retriever:
 def _hits(
     ids: list[str], score: F64, cosines: F64, *, whole: F64, bm25: F64, parts: dict[str, F64]
 ) -> list[Hit]:
-    """Return the candidates by (−score, id)."""
-    order = top(ids, score, len(ids))
-    columns = [np.round(part[order], DIGITS).tolist() for part in parts.values()]
+    columns = [np.round(part, DIGITS).tolist() for part in parts.values()]
     fields = zip(
-        [ids[i] for i in order],
-        score[order].tolist(),
-        whole[order].tolist(),
-        cosines.max(axis=1)[order].tolist(),
-        bm25[order].tolist(),
+        ids,
+        score.tolist(),
+        whole.tolist(),
+        cosines.max(axis=1).tolist(),
+        bm25.tolist(),
         [dict(zip(parts, row, strict=False)) for row in zip(*columns, strict=True)],
-        zip(*cosines[order].T.tolist(), strict=True),
+        zip(*cosines.T.tolist(), strict=True),
         strict=True,
     )
     return list(map(Hit._make, fields))
@@ -256,11 +258,11 @@ class _Signals:
         near = narrowed(retriever.proposer, rows, queries, pool=pool, depth=fusion.depth)
         proposed = _proposed(rows, queries, near, retriever=retriever, apart=apart)
         on = _held([pool] if fusion.dense_weight < 1 else [], len(rows.ids))
-        lexical = [lexical_list(rows.ids, s, pool=on, depth=fusion.depth) for s in scored]
+        lexical = [lexical_list(rows.tie_ids, s, pool=on, depth=fusion.depth) for s in scored]
         held = _held([p.rows for p in proposed] + [x.rows for x in lexical], len(rows.ids))
         cosines = _Cosines.over(rows, np.flatnonzero(held), queries)
         dense = [
-            signal_list(rows.ids, p, exact, depth=fusion.depth)
+            signal_list(rows.tie_ids, p, exact, depth=fusion.depth)
             for p, exact in zip(proposed, _exact_scores(cosines, fusion.tau, apart), strict=True)
         ]
         pairs = list(zip(dense[1:], lexical[1:], strict=True))
@@ -272,12 +274,14 @@ class _Signals:
         wide_dense, wide_lexical = zip((self.dense, self.lexical), *self.per_piece, strict=True)
         exacts = _exact_scores(cosines, fusion.tau, True)
         dense = [
-            signal_list(rows.ids, Proposed(pool), exact, depth=fusion.depth, anchors=wide.anchors)
+            signal_list(
+                rows.tie_ids, Proposed(pool), exact, depth=fusion.depth, anchors=wide.anchors
+            )
             for exact, wide in zip(exacts, wide_dense, strict=True)
         ]
         on = _held([pool], len(rows.ids))
         lexical = [
-            lexical_list(rows.ids, s, pool=on, depth=fusion.depth, anchors=wide.anchors)
+            lexical_list(rows.tie_ids, s, pool=on, depth=fusion.depth, anchors=wide.anchors)
             for s, wide in zip(self.scored, wide_lexical, strict=True)
         ]
         pairs = list(zip(dense[1:], lexical[1:], strict=True))

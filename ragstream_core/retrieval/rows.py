@@ -103,6 +103,11 @@ class Rows:
     codes: npt.NDArray[np.int32]
     numbers: dict[str, int]
 
+    @property
+    def tie_ids(self) -> Sequence[str] | None:
+        """What breaks ties: the ids; None if the rows are in their order, as those of one view."""
+        return None if len(self.views) == 1 else self.ids
+
     def eligible(self, off: Collection[str]) -> I64:
         """Return the rows outside of the files ``off``, ascending; of one id the first of them.
 

@@ -137,8 +137,17 @@ def _last_of_best(scores: F32 | F64, depth: int) -> np.float32 | np.float64:
     return last
 
 
-def top(ids: Sequence[str], scores: F64, depth: int = DEPTH) -> list[int]:
-    """Return the positions of the best ``depth`` scores, ordered by (−score, id)."""
+def top(ids: Sequence[str] | None, scores: F64, depth: int = DEPTH) -> list[int]:
+    """Return the positions of the best ``depth`` scores, ordered by (−score, id).
+
+    Args:
+        ids: Of each score; None: the scores are in the order of their ids.
+        scores: Shape (n,).
+        depth: How many are wanted.
+    """
+    if ids is None:
+        found: list[int] = np.argsort(-scores, kind="stable")[:depth].tolist()
+        return found
     by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.int64)
     order: list[int] = by_id[np.argsort(-scores[by_id], kind="stable")][:depth].tolist()
     return order

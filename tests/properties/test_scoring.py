@@ -133,6 +133,8 @@ def test_the_top_is_ordered_by_score_then_id_then_position(rows):
     ids, scores = [name for name, _ in rows], np.array([score for _, score in rows])
     order = sorted(range(len(rows)), key=lambda i: (-scores[i], ids[i]))
     assert top(ids, scores, 5) == order[:5]
+    named = [f"{i:02}" for i in range(len(scores))]
+    assert top(None, scores, 5) == top(named, scores, 5)
 
 
 @settings(max_examples=40, deadline=None)
