@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.index.catalog import Catalog, open_catalog
+from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
 from ragstream_core.ingestion.staging import Stager
 
@@ -56,6 +57,22 @@ class ComingTexts(Stager):
         self.embedded += len(batch)
         for text_hash in batch:
             del self._waiting[text_hash]
+
+
+@contextlib.contextmanager
+def nothing_erased(index_dir: Path) -> Iterator[None]:
+    """Hold the writer lock of a project that has an index: what is handed over is not forgotten.
+
+    Raises:
+        ProjectLocked: Another process holds it; the message says which one since when.
+        OperationFailed: The lock file cannot be made: disk full, permission denied.
+    """
+    if not (index_dir / CATALOG_NAME).exists():  # there is nothing to forget
+        yield
+        return
+    recover(index_dir)
+    with project_lock(index_dir):
+        yield
 
 
 @contextlib.contextmanager

@@ -103,7 +103,8 @@ def plan_batches(
 ) -> list[int]:
     """Write the texts that an ingest would embed into the database; return the size of each batch.
 
-    Texts that have a shared vector are left out. Batches of earlier runs for the project go.
+    Texts that have a shared vector are left out. Batches of earlier runs for the project go. The
+    project is locked as by an ingest: a file that is forgotten meanwhile would come into a batch.
 
     Args:
         workspace: The data root.
@@ -115,6 +116,7 @@ def plan_batches(
     Raises:
         RagstreamError: The database cannot be used, or the ingest would refuse as well.
     """
+    from ragstream_core.ingestion.coming_texts import nothing_erased
     from ragstream_core.wiring.ingestion import manager_of
 
     workspace.require_project(project)
@@ -124,7 +126,8 @@ def plan_batches(
     size = workspace.config.settings.embeddings.batch_texts
     sizes: list[int] = []
     waiting: dict[str, str] = {}
-    with _tables(workspace, embedder) as (vectors, batches):
+    held = nothing_erased(workspace.index_dir(project))
+    with held, _tables(workspace, embedder) as (vectors, batches):
         batches.forget(owner)
 
         def write(least: int) -> None:
@@ -174,9 +177,11 @@ def embed_batch(workspace: Workspace, run: str, batch: int) -> EmbeddedBatch:
             "machine that ingests, and start it again",
         )
     embedder = models.embedder(workspace.config)
-    with _tables(workspace, embedder) as (vectors, _):
-        made = vectors.complete(embedder, found.texts)
-    return EmbeddedBatch(len(found.texts), made, time.perf_counter() - began, platform.node())
+    with _tables(workspace, embedder) as (vectors, batches):
+        # a text of it may be erased while they are made
+        made = vectors.complete(embedder, found.texts, batches.held(run, batch))
+    texts = len(found.texts) if made is not None else 0
+    return EmbeddedBatch(texts, made or 0, time.perf_counter() - began, platform.node())
 
 
 def settle(workspace: Workspace, run: str) -> int:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from ragstream_core.ports import Embedder
 
 SETTING = "embeddings.shared"
+# batches first: a worker adds vectors only while its batch is there, so none comes later
 _BY_HASH = (
-    ("ragstream_vectors", "text_hash = ANY(%s::bytea[])"),
     ("ragstream_batches", "hashes && %s::bytea[]"),
+    ("ragstream_vectors", "text_hash = ANY(%s::bytea[])"),
 )
 
 

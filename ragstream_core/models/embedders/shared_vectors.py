@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -162,15 +163,21 @@ class VectorTable:
                 self._insert(statement, chosen[start : start + _AT_ONCE], vectors)
         return sum(h in damaged for h in vectors)
 
-    def complete(self, embedder: Embedder, texts: Mapping[str, str]) -> int:
+    def complete(
+        self,
+        embedder: Embedder,
+        texts: Mapping[str, str],
+        held: AbstractContextManager[bool],
+    ) -> int | None:
         """Embed those texts that have no sound vector, and add the vectors.
 
         Args:
             embedder: The one whose rows these are.
             texts: Hash → text.
+            held: Entered when they are made; yields whether the vectors are still wanted.
 
         Returns:
-            How many texts were embedded.
+            How many texts were embedded; None if nobody wants them any more, none is added then.
 
         Raises:
             EmbeddingFailed: The embedder returned something unusable.
@@ -179,10 +186,11 @@ class VectorTable:
         """
         found = self.read(list(texts))
         missing = [h for h in texts if h not in found.vectors]
-        if missing:
-            made = embedder.embed_documents([texts[h] for h in missing])
-            self.add(dict(zip(missing, made, strict=True)), damaged=found.damaged)
-        return len(missing)
+        made = embedder.embed_documents([texts[h] for h in missing]) if missing else ()
+        with held as is_wanted:
+            if is_wanted:
+                self.add(dict(zip(missing, made, strict=True)), damaged=found.damaged)
+        return len(missing) if is_wanted else None
 
     def _insert(self, statement: str, hashes: list[str], vectors: Mapping[str, F32]) -> None:
         keys = [bytes.fromhex(h) for h in hashes]

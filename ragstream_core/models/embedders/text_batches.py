@@ -6,7 +6,8 @@ batch is not written here: that is Celery's work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import IntegrityError, ModelMismatch
@@ -136,6 +137,23 @@ class BatchTable:
                 hint="run the ingest again: it plans them anew",
             )
         return Batch(found, str(embed_fp))
+
+    @contextlib.contextmanager
+    def held(self, run: str, batch: int) -> Iterator[bool]:
+        """Yield whether a batch is still there; until the end of the block nobody can remove it.
+
+        What is written inside is kept at its end. Who erases a text removes its batches first and
+        its vectors then, so a vector is either refused here or removed there.
+
+        Raises:
+            StoreFailed: As `Database.failure`.
+        """
+        with self._database.errors(), self._db.transaction():
+            row = self._db.execute(
+                "SELECT FROM ragstream_batches WHERE run = %s AND batch = %s FOR KEY SHARE",
+                (run, batch),
+            ).fetchone()
+            yield row is not None
 
     def remove(self, run: str) -> None:
         """Remove the batches of a run.
