@@ -25,6 +25,8 @@ BLOCK_BYTES = 1 << 15
 """A commit changes pages of SQLite here and there: small blocks, and little of the old is sent."""
 POINTER = "newest"
 BLOCKS, MANIFESTS, PUBLISHERS = "blocks", "manifests", "publishers"
+PRUNING = "pruning"
+"""Folder of marks, one for each machine that removes older publications just now."""
 MAX_MANIFEST_BYTES = 1 << 28
 _MAX_STORED = BLOCK_BYTES + 1_024  # bytes that do not compress grow by a few
 _LEVEL = 1

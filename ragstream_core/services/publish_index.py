@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import json
+import os
+import secrets
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -21,7 +25,7 @@ from ragstream_core.index.pulled import publishing_copy, require_own
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.vectors import vector_path
 from ragstream_core.platform.files import copy_durable, make_private_dir, remove_path
-from ragstream_core.platform.locks import serialized
+from ragstream_core.platform.locks import process_start, serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 
 _PARALLEL = 8
 _REMOVED_AT_ONCE = 50
+_PRUNING_S, _LOOK_S = 60.0, 0.05
+"""Longer than so many removals take: whoever has not ended by then was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ def _publish(
             elif not publication.point_on(depot, name, before):
                 raise _overtaken(depot, project)
             # another machine that prunes may have removed some before it saw the pointer change
+            _wait_for_pruning(depot)
             again = _send(depot, copy, made, None, verify=False, progress=progress)
             sent = sent[0] + again[0], sent[1] + again[1]
             if depot.read(publication.manifest_name(name), most=1) is None:
@@ -289,8 +296,8 @@ def _send_block(depot: Depot, copy: Path, row: tuple[str, str, int, int], *, ver
 def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
     """Remove what neither the newest publication nor ``keep`` older ones need.
 
-    Another machine may be publishing: what it sends is needed by no publication yet. So it looks
-    again for its blocks when it has published, and from then on nothing more is removed here.
+    Another machine may be publishing: what it sends is needed by no publication yet. So it waits
+    when it has published until nothing more is removed here, and looks for its blocks again.
     """
     kept, manifests, at = {name}, [newest], newest
     while len(kept) <= keep and at.previous:
@@ -309,8 +316,44 @@ def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
     folders = (publication.MANIFESTS, publication.BLOCKS, publication.PUBLISHERS)
     there = {name for folder in folders for name in depot.names(folder)}
     gone = sorted(there - needed)
-    for start in range(0, len(gone), _REMOVED_AT_ONCE):
-        if publication.newest(depot) != name:
-            return start
-        depot.remove(gone[start : start + _REMOVED_AT_ONCE])
+    with _marked(depot):
+        for start in range(0, len(gone), _REMOVED_AT_ONCE):
+            if publication.newest(depot) != name:
+                return start
+            depot.remove(gone[start : start + _REMOVED_AT_ONCE])
     return len(gone)
+
+
+@contextlib.contextmanager
+def _marked(depot: Depot) -> Iterator[None]:
+    """Leave a mark at the place while something is removed there; it says which process does it."""
+    mark = f"{publication.PRUNING}/{secrets.token_hex(8)}"
+    mine = {"host": socket.gethostname(), "pid": os.getpid(), "start": process_start(os.getpid())}
+    depot.write(mark, json.dumps(mine).encode())
+    try:
+        yield
+    finally:
+        depot.remove([mark])
+
+
+def _wait_for_pruning(depot: Depot) -> None:
+    """Wait until no machine removes anything; it ends by itself when it sees the pointer changed.
+
+    A mark that stays is of a process that was killed: it goes.
+    """
+    until = time.monotonic() + _PRUNING_S
+    while marks := depot.names(publication.PRUNING):
+        dead = marks if time.monotonic() > until else {m for m in marks if _has_ended(depot, m)}
+        depot.remove(dead)
+        if dead != marks:
+            time.sleep(_LOOK_S)
+
+
+def _has_ended(depot: Depot, mark: str) -> bool:
+    """Whether a mark was left by a process of this machine that has ended."""
+    try:
+        row = json.loads(depot.read(mark, most=300) or b"{}")
+        here = row["host"] == socket.gethostname()
+        return bool(here and process_start(int(row["pid"])) != row["start"])
+    except (ValueError, KeyError, TypeError):  # gone meanwhile, or damaged: only time tells
+        return False

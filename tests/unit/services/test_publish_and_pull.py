@@ -1,6 +1,7 @@
 """An index that is published and pulled: the same prompts there, and never half of one."""
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -43,6 +44,7 @@ from ragstream_core.services.verify_prompt import verify_key
 from ragstream_core.text.terms import term_id
 from ragstream_core.wiring import ingestion
 from tests.lengths import by_length
+from tests.processes import until
 from tests.workspaces import (
     ask_and_keep,
     docs_of,
@@ -410,6 +412,32 @@ def test_what_one_machine_prunes_while_another_publishes_is_sent_again(
     assert pull(reader, place).generation == 2
 
 
+def pruned_while(writer, place, monkeypatch, other):
+    """Prune with a first removal that comes when another machine has just published.
+
+    Returns:
+        How many objects were removed, and what the other machine published.
+    """
+    before = publication.newest(open_depot(place))
+    real, done = FolderDepot.remove, []
+    theirs = threading.Thread(
+        target=lambda: done.append(publish(other, "demo", place, PublishRequest(force=True)))
+    )
+
+    def remove(depot, names):
+        if theirs.ident is None:
+            theirs.start()
+            assert until(lambda: publication.newest(depot) != before, 60)
+        real(depot, names)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderDepot, "remove", remove)
+        removed = publish(writer, "demo", place, PublishRequest(keep=0)).removed
+        theirs.join(60)
+    assert not any((Path(place) / "pruning").iterdir())
+    return removed, done[0]
+
+
 def test_pruning_ends_when_another_machine_has_published(
     writer, reader, place, tmp_path, monkeypatch
 ):
@@ -419,19 +447,40 @@ def test_pruning_ends_when_another_machine_has_published(
     shutil.copytree(writer.data_dir, tmp_path / "other")
     other = hashed_workspace(tmp_path / "other")
     changed(other, "# Other\n\nAnother machine writes this.\n")
-    real, there = FolderDepot.remove, []
-
-    def remove(depot, names):
-        if not there:
-            there.append(publish(other, "demo", place))
-        real(depot, names)
-
     monkeypatch.setattr(publish_index, "_REMOVED_AT_ONCE", 1)
-    monkeypatch.setattr(FolderDepot, "remove", remove)
-    removed = publish(writer, "demo", place, PublishRequest(keep=0)).removed
-    monkeypatch.undo()
-    assert there[0].generation == 3 and removed == 1
+    removed, theirs = pruned_while(writer, place, monkeypatch, other)
+    assert theirs.generation == 3 and removed == 1
     assert pull(reader, place).generation == 3
+
+
+def test_who_publishes_waits_for_the_removals_of_another_machine(
+    writer, reader, place, tmp_path, monkeypatch
+):
+    publish(writer, "demo", place)
+    shutil.copytree(writer.data_dir, tmp_path / "other")
+    other = hashed_workspace(tmp_path / "other")  # all that it needs is there, and is removed
+    changed(writer)
+    publish(writer, "demo", place)
+    removed, theirs = pruned_while(writer, place, monkeypatch, other)
+    assert removed > 1 and theirs.sent and theirs.generation == 1
+    assert pull(reader, place).generation == 1
+
+
+@pytest.mark.parametrize("host", ["", "elsewhere", None])
+def test_a_mark_of_removals_that_were_killed_does_not_hold_a_publication(
+    writer, place, monkeypatch, host
+):
+    publish(writer, "demo", place)
+    changed(writer)
+    row = {"host": socket.gethostname() if host == "" else host, "pid": os.getpid(), "start": "1"}
+    mark = Path(place) / "pruning" / "0123"
+    mark.parent.mkdir()
+    mark.write_text(json.dumps(row) if host is not None else "half")
+    waited = []
+    monkeypatch.setattr(publish_index.time, "sleep", waited.append)
+    monkeypatch.setattr(publish_index, "_PRUNING_S", 0.2)
+    assert publish(writer, "demo", place).generation == 2
+    assert not mark.exists() and bool(waited) is (host != "")
 
 
 def test_damage_of_what_is_here_is_found_named_and_fetched_again(writer, reader, place):
