@@ -23,6 +23,7 @@ from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_task
 
 from ragstream_assets import dagster_private
+from ragstream_assets.run_here import brief
 from ragstream_assets.run_outcomes import outcome
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed, RunCommand, SetVariable
@@ -39,7 +40,7 @@ AWAY = (
 )
 """What is raised while the broker is away."""
 HAND_OUTS = 4
-"""How often a step is handed out; after the last one it has failed."""
+"""How often a step is handed out before somebody must look."""
 PHASE = "workers"
 ANSWER_S = 2.0
 _LOOK = {"socket_timeout": 4, "socket_connect_timeout": 4, "retry_on_timeout": False}
@@ -204,6 +205,8 @@ class HandedOut:
     def __init__(self, task: Any, options: Mapping[str, object], watch: Watch, step: str) -> None:
         self._task, self._options, self._watch, self._step = task, options, watch, step
         self._results: list[AsyncResult] = []
+        self._times = 0
+        self._said = ""
         self._since = time.monotonic()
         self._done: AsyncResult | None = None
         watch.handed_out += 1
@@ -212,15 +215,25 @@ class HandedOut:
     def ready(self) -> bool:
         """Return whether a worker is through with it; hands it out again if nothing is heard.
 
+        So it does if a worker could not run it at all, for want of the database: to Dagster's loop
+        that is an error after which it begins no step more, and it never ends if one waits for its
+        next try.
+
         Raises:
             OperationFailed: It was handed out so often that somebody must look.
         """
         self._watch.tell()
         try:
-            self._done = next((each for each in self._results if each.ready()), None)
+            done = next((each for each in self._results if each.ready()), None)
+            if done is not None and done.failed():
+                self._said = f": {brief(done.result)}"
+                self._results.remove(done)
+                self._hand_out()
+                return False
         except AWAY:
             return False  # the results are still there when the broker is back, or it is done again
-        if self._done is not None:
+        self._done = done
+        if done is not None:
             self._watch.came()
             return True
         silent = time.monotonic() - max(self._since, self._watch.heard)
@@ -243,18 +256,21 @@ class HandedOut:
                 return
 
     def _hand_out(self) -> None:
-        if len(self._results) >= HAND_OUTS:
+        if self._times >= HAND_OUTS:
+            said = f"{self._step} was handed out {HAND_OUTS} times and no worker finished it"
+            outcome(self._watch.run_id).unsettled = said = f"{said}{self._said}"
             raise OperationFailed(
-                f"{self._step} was handed out {HAND_OUTS} times and no worker finished it",
+                said,
                 hint=("look at the workers and at embeddings.batch_timeout_s; is one running? ",
                       RunCommand("worker")),
             )  # fmt: skip
         try:
-            if self._results:
+            if self._times:
                 self._declare()
             self._results.append(self._task.apply_async(**self._options))
         except AWAY:
             return  # tried again at the next look
+        self._times += 1
         self._since = time.monotonic()
 
     def _declare(self) -> None:

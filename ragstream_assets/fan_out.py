@@ -284,7 +284,7 @@ def _execute(
     problem = "; ".join(said(event) for event in result.all_events if event.is_step_failure)
     if problem or result.success:
         return problem or left.unsettled
-    return f"run {run_id} failed; its log says why"
+    return left.unsettled or f"run {run_id} failed; its log says why"
 
 
 def _keeping_stops(left: RunOutcome) -> PhaseProgress | None:

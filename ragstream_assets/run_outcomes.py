@@ -40,7 +40,7 @@ class RunOutcome:
         synced: What was fetched, if it was a sync.
         record: The record of the finished prompt.
         asked_workers: Whether it was settled before the run if workers embed for it.
-        unsettled: What workers were given and is gone without being settled; empty if nothing.
+        unsettled: Why workers did not do all that they were given; empty if they did.
         error: What a stage raised.
     """
 

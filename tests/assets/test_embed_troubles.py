@@ -3,11 +3,14 @@
 import psycopg
 import pytest
 import redis
+from celery.result import EagerResult
 
+from ragstream_assets import celery_executor
 from ragstream_assets import fan_out as launcher
 from ragstream_assets.recorder.recorder import record_ingest
-from ragstream_core.errors import Stopped
+from ragstream_core.errors import Stopped, StoreFailed
 from ragstream_core.index.view import open_view
+from ragstream_core.services import fan_out
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.databases import RedisServer
@@ -169,3 +172,64 @@ def test_a_broker_with_another_password_costs_a_warning(shared, tmp_path, monkey
             assert "wrong-word" not in said and str(server.port) in said
     finally:
         server.stop()
+
+
+class Worker:
+    """A worker in this process that cannot run what it is given for some times."""
+
+    def __init__(self, app, failures):
+        self._task, self._failures = real_task(app), failures
+
+    def si(self, **given):
+        signature = self._task.si(**given)
+        signature.apply_async = lambda **options: self._run(signature)
+        return signature
+
+    def _run(self, signature):
+        if self._failures:
+            return EagerResult("id", self._failures.pop(), "FAILURE")
+        return signature.apply()
+
+
+real_task = celery_executor.create_task
+
+
+@pytest.fixture
+def lost_its_database(asked, monkeypatch):
+    """Two batches; lists what the worker raises outside its steps, last one first."""
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BATCH_TEXTS", "1")
+    (asked / "doc_raw" / "demo" / "again.md").write_text("and other words")
+    failures = []
+    monkeypatch.setattr(celery_executor, "create_task", lambda app: Worker(app, failures))
+    return failures
+
+
+@pytest.mark.timeout(300)  # it hung
+def test_a_batch_that_no_worker_could_begin_is_handed_out_again_beside_one_that_failed(
+    lost_its_database, asked, monkeypatch
+):
+    lost_its_database.append(RuntimeError("too many retries for DB connection"))
+    real, refused = fan_out.embed_batch, []
+
+    def embed_batch(*given):
+        if not refused:
+            refused.append(given)
+            raise StoreFailed("the database is away")
+        return real(*given)
+
+    monkeypatch.setattr(fan_out, "embed_batch", embed_batch)
+    stats, _ = record_ingest(open_workspace(asked), "demo", fan_out=True)
+    assert refused and not lost_its_database
+    assert stats.warnings == ()
+    assert stats.chunks["shared"] == 2 and stats.chunks["embedded"] == 0
+
+
+def test_a_batch_that_no_worker_can_begin_is_embedded_here(lost_its_database, asked, monkeypatch):
+    monkeypatch.setattr(launcher, "ATTEMPTS", 1)
+    told = [RuntimeError("another Dagster\nand its stack")] * 2 * celery_executor.HAND_OUTS
+    lost_its_database.extend(told)
+    stats, _ = record_ingest(open_workspace(asked), "demo", fan_out=True)
+    assert stats.committed and stats.chunks["embedded"] == 2
+    (warning,) = stats.warnings
+    assert "handed out 4 times and no worker finished it: RuntimeError: another Dagster" in warning
+    assert "its stack" not in warning and "ragstream ingest demo --fan-out" in warning
