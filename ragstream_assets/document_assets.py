@@ -141,7 +141,13 @@ def ask_workers(
         return ""
     from ragstream_assets import fan_out
 
-    return fan_out.ahead(workspace, project, rebuild=config.rebuild, progress=progress)
+    return fan_out.ahead(
+        workspace,
+        project,
+        rebuild=config.rebuild,
+        accept_missing=config.accept_missing,
+        progress=progress,
+    )
 
 
 def results(

@@ -27,6 +27,9 @@ class PlanConfig(dg.Config):
     """For which ingest."""
 
     rebuild: bool = Field(default=False, description="As of the ingest: all texts, a new model.")
+    accept_missing: bool = Field(
+        default=False, description="As of the ingest: a folder in place that is away is empty."
+    )
 
 
 @dg.op(name=PLAN_OP, out=dg.DynamicOut(dg.Nothing))
@@ -40,6 +43,7 @@ def plan(
             context.partition_key,
             _batches_of(context),
             rebuild=config.rebuild,
+            accept_missing=config.accept_missing,
             progress=reporter(context.log.info, outcome(context.run_id).progress),
         )
     context.instance.add_run_tags(context.run_id, {PLANNED_TAG: str(sum(sizes))})

@@ -80,6 +80,7 @@ def ahead(
     project: str,
     *,
     rebuild: bool = False,
+    accept_missing: bool = False,
     wanted: bool = False,
     progress: PhaseProgress | None = None,
 ) -> str:
@@ -89,6 +90,7 @@ def ahead(
         workspace: The data root.
         project: Its name.
         rebuild: As of the ingest.
+        accept_missing: As of the ingest.
         wanted: Whether a person asks for it.
         progress: As of `fan_out`.
 
@@ -102,7 +104,9 @@ def ahead(
     if not (wanted or is_due(workspace, project, rebuild=rebuild)):
         return ""
     try:
-        return fan_out(workspace, project, rebuild=rebuild, progress=progress)
+        return fan_out(
+            workspace, project, rebuild=rebuild, accept_missing=accept_missing, progress=progress
+        )
     except ProjectLocked as error:
         if wanted:
             raise
@@ -114,6 +118,7 @@ def fan_out(
     project: str,
     *,
     rebuild: bool = False,
+    accept_missing: bool = False,
     progress: PhaseProgress | None = None,
 ) -> str:
     """Have workers embed what the next ingest of a project needs, and wait for them.
@@ -122,6 +127,7 @@ def fan_out(
         workspace: The data root.
         project: Its name.
         rebuild: As of the ingest.
+        accept_missing: As of the ingest.
         progress: Called with ("read", …) while it is planned, then with ("workers", batches
             done, batches).
 
@@ -152,7 +158,8 @@ def fan_out(
     workspace.require_project(project)
     try:
         with _alone(workspace, project):
-            problem = _attempts(workspace, project, rebuild=rebuild, progress=progress)
+            of_ingest = {"rebuild": rebuild, "accept_missing": accept_missing}
+            problem = _attempts(workspace, project, of_ingest, progress)
     except OSError as error:  # of the lock: disk full, permission denied
         return f"no workers were asked: {brief(error)}"
     if not problem:
@@ -187,7 +194,10 @@ def _alone(workspace: Workspace, project: str) -> Iterator[None]:
 
 
 def _attempts(
-    workspace: Workspace, project: str, *, rebuild: bool, progress: PhaseProgress | None
+    workspace: Workspace,
+    project: str,
+    of_ingest: Mapping[str, bool],
+    progress: PhaseProgress | None,
 ) -> str:
     """Make runs until one has done all; return what is wrong with the last one, if anything."""
     problem = ""
@@ -195,9 +205,7 @@ def _attempts(
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_S)
-            problem = _run(
-                workspace, project, str(uuid.uuid4()), rebuild=rebuild, progress=progress
-            )
+            problem = _run(workspace, project, str(uuid.uuid4()), of_ingest, progress)
             if not problem:
                 break
     finally:
@@ -209,8 +217,7 @@ def _run(
     workspace: Workspace,
     project: str,
     run_id: str,
-    *,
-    rebuild: bool,
+    of_ingest: Mapping[str, bool],
     progress: PhaseProgress | None,
 ) -> str:
     """Make one run; return what is wrong, empty if it is all done.
@@ -223,7 +230,7 @@ def _run(
     if not one_run.acquire(timeout=WAIT_S):
         return f"another run has been busy for {WAIT_S:.0f} s"
     try:
-        return _execute(workspace, project, run_id, left, _config(workspace, rebuild=rebuild))
+        return _execute(workspace, project, run_id, left, _config(workspace, of_ingest))
     except Stopped:
         raise
     except Exception as error:  # Dagster or its storage: the ingest goes on without workers
@@ -233,14 +240,14 @@ def _run(
         one_run.release()
 
 
-def _config(workspace: Workspace, *, rebuild: bool) -> dict[str, object]:
+def _config(workspace: Workspace, of_ingest: Mapping[str, bool]) -> dict[str, object]:
     from ragstream_assets.resources import adopt
 
     return {
         "execution": {"config": {"celery": {}}},
         "resources": {"workspace": {"config": adopt(workspace)}},
         "loggers": SILENT,
-        "ops": {PLAN_OP: {"config": {"rebuild": rebuild}}},
+        "ops": {PLAN_OP: {"config": dict(of_ingest)}},
     }
 
 

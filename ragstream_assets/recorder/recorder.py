@@ -66,7 +66,8 @@ def record_ingest(
     unchanged = None if thorough else ingestion.unchanged(workspace, project)
     if unchanged is not None:
         return unchanged, ""
-    not_fanned = _fan_out(workspace, project, rebuild, wanted=fan_out, progress=progress)
+    of_ingest = {"rebuild": rebuild, "accept_missing": accept_missing}
+    not_fanned = _fan_out(workspace, project, of_ingest, wanted=fan_out, progress=progress)
     problem, left = "", RunOutcome(progress=progress, asked_workers=True)
     tags = {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"}
     recording = Recording("ingest_documents", tags=tags) if is_on(workspace) else None
@@ -92,7 +93,7 @@ def record_ingest(
 def _fan_out(
     workspace: Workspace,
     project: str,
-    rebuild: bool,
+    of_ingest: Mapping[str, bool],
     *,
     wanted: bool,
     progress: PhaseProgress | None,
@@ -104,7 +105,7 @@ def _fan_out(
 
     if not (wanted or is_on(workspace)):
         return ""
-    return fan_out.ahead(workspace, project, rebuild=rebuild, wanted=wanted, progress=progress)
+    return fan_out.ahead(workspace, project, wanted=wanted, progress=progress, **of_ingest)
 
 
 def record_prompt(

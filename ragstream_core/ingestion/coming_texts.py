@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
@@ -70,23 +71,43 @@ def nothing_erased(index_dir: Path) -> Iterator[None]:
     if not (index_dir / CATALOG_NAME).exists():  # there is nothing to forget
         yield
         return
-    recover(index_dir)
+    with contextlib.suppress(IntegrityError):  # whoever reads it says what is damaged
+        recover(index_dir)
     with project_lock(index_dir):
         yield
 
 
 @contextlib.contextmanager
-def read_store(index_dir: Path) -> Iterator[Catalog]:
+def read_store(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]:
     """Yield a project's catalog for reading; an empty one if there is none yet.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        rebuild: Yield an empty one instead of one that is damaged: a rebuild puts that aside.
 
     Raises:
         IntegrityError: The catalog is damaged or of another format.
         OperationFailed: It cannot be read.
     """
-    if not (index_dir / CATALOG_NAME).exists():
+    if not _is_readable(index_dir, rebuild=rebuild):
         with tempfile.TemporaryDirectory() as folder, open_catalog(Path(folder)) as empty:
             yield empty
         return
-    recover(index_dir)
     with reading(index_dir) as db:
         yield Catalog(index_dir, db)
+
+
+def _is_readable(index_dir: Path, *, rebuild: bool) -> bool:
+    """Return whether there is a catalog; one that is damaged is none for a rebuild."""
+    if not (index_dir / CATALOG_NAME).exists():
+        return False
+    try:
+        recover(index_dir)
+        with reading(index_dir):
+            return True
+    except GenerationGone:  # a first ingest was killed before it had tables
+        return False
+    except IntegrityError:
+        if not rebuild:
+            raise
+        return False

@@ -355,7 +355,8 @@ class IngestionManager:
             RagstreamError: As `run`, before it embeds.
         """
         chunker, loader = self._reader(project_name, config)
-        with read_store(self._index_root / project_name) as store, kept_engines():
+        index_dir = self._index_root / project_name
+        with read_store(index_dir, rebuild=config.rebuild) as store, kept_engines():
             stager = ComingTexts(
                 store, self._embedder, give, progress=self._progress, batch_texts=batch_texts
             )

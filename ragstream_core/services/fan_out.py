@@ -99,6 +99,7 @@ def plan_batches(
     run: str,
     *,
     rebuild: bool = False,
+    accept_missing: bool = False,
     progress: PhaseProgress | None = None,
 ) -> list[int]:
     """Write the texts that an ingest would embed into the database; return the size of each batch.
@@ -111,6 +112,7 @@ def plan_batches(
         project: Its name.
         run: Names the batches.
         rebuild: As of the ingest.
+        accept_missing: As of the ingest: without it a rebuild refuses while a folder is away.
         progress: Called with ("read", files done, files to read).
 
     Raises:
@@ -121,7 +123,11 @@ def plan_batches(
 
     workspace.require_project(project)
     embedder = models.embedder(workspace.config)
-    config = replace(ingestion.ingestion_config(workspace, project), rebuild=rebuild)
+    config = replace(
+        ingestion.ingestion_config(workspace, project),
+        rebuild=rebuild,
+        accept_missing=accept_missing,
+    )
     owner = _owner(workspace, project)
     size = workspace.config.settings.embeddings.batch_texts
     sizes: list[int] = []

@@ -29,6 +29,7 @@ from ragstream_core.errors import (
 )
 from ragstream_core.services import fan_out
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.projects import AddRequest, add
 from ragstream_core.wiring.workspace import open_workspace
 from tests.assets.executing import execute, values_of
 from tests.databases import RedisServer
@@ -247,7 +248,7 @@ def planned_only(shared, root, redis, monkeypatch):
     monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda *a, **k: ["one"])
     monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
 
-    def plan(workspace, project, run_id, **more):
+    def plan(workspace, project, run_id, *more):
         fan_out.plan_batches(workspace, project, run_id)
         return "nothing was heard of it"
 
@@ -275,7 +276,7 @@ def test_a_database_that_is_away_at_the_end_is_no_failure(planned_only, monkeypa
 def test_a_second_fan_out_of_a_project_is_told_who_does_it(planned_only, monkeypatch, database):
     told = []
 
-    def twice(workspace, project, run_id, **more):
+    def twice(workspace, project, run_id, *more):
         assert fan_out.plan_batches(workspace, project, run_id) == [2, 2]
         with pytest.raises(ProjectLocked, match=f"process {os.getpid()} on ") as error:
             launcher.fan_out(workspace, project)
@@ -453,3 +454,33 @@ def test_a_worker_embeds_what_an_ingest_hands_out(worker, root, database, monkey
     assert "no worker takes batches from queue cpu" in stats.warnings[0]
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(WAIT_S) == 0
+
+
+@pytest.mark.slow
+def test_workers_embed_a_rebuild_that_takes_a_folder_for_gone(
+    worker, root, tmp_path, database, monkeypatch, capfd
+):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "gpu")
+    monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
+    folders = [tmp_path / name for name in ("code", "wiki")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a.md").write_text(f"# A\n\nwords of {folder.name}\n")
+    space = open_workspace(root)
+    add(space, "shop", AddRequest(tuple(folders)))
+    ingest_project(space, "shop")
+    assert call(root, "embeddings", "clear", "--yes") == 0
+    (root / "index" / "shop" / "catalog.sqlite").write_bytes(b"damaged")
+    folders[1].rename(tmp_path / "away")
+    capfd.readouterr()
+    assert call(root, "ingest", "shop", "--rebuild", "--fan-out") != 0
+    said = capfd.readouterr().err
+    assert "some documents of shop are not there; nothing was changed" in said
+    assert rows(database) == 0 and "Traceback" not in said
+    assert call(root, "ingest", "shop", "--rebuild", "--yes", "--fan-out", "--json") == 0
+    stats = json.loads(capfd.readouterr().out)
+    assert stats["chunks"] == {"embedded": 0, "shared": 1, "reused": 0, "live": 1}
+    assert not [line for line in stats["warnings"] if "worker" in line]
+    (run,) = instance_of(space.data_dir).get_runs(dg.RunsFilter(job_name="embed_texts"), limit=1)
+    assert run.status is dg.DagsterRunStatus.SUCCESS
+    assert (rows(database), rows(database, "ragstream_batches")) == (1, 0)

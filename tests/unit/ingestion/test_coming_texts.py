@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.errors import ModelMismatch
+from ragstream_core.errors import IntegrityError, ModelMismatch
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.records.identity import sha256_hex
 from tests.conftest import CountingEmbedder
@@ -62,3 +62,16 @@ def test_another_model_is_refused_before_anything_is_handed_over(bench):
     with pytest.raises(ModelMismatch):
         coming(bench)
     assert coming(bench, rebuild=True) == ["words"]
+
+
+def test_a_rebuild_hands_over_what_a_damaged_or_empty_catalog_would_have_named(bench):
+    bench.write("a.md", "words")
+    bench.run()
+    (bench.index / "catalog.sqlite").write_bytes(b"no catalog")
+    with pytest.raises(IntegrityError):
+        coming(bench)
+    assert coming(bench, rebuild=True) == ["words"]
+    for path in bench.index.glob("vectors-*"):
+        path.unlink()
+    (bench.index / "catalog.sqlite").write_bytes(b"")  # a first ingest that was killed
+    assert coming(bench) == ["words"]
