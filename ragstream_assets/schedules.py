@@ -119,7 +119,7 @@ def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> d
     return row | numbers | {"generations": len(went.generations)}
 
 
-@dg.job(name=RETENTION_JOB, description="Drop what nobody needs: generations, prompts, runs, logs.")
+@dg.job(name=RETENTION_JOB, description="Drop old generations, prompts, runs and logs.")
 def retention_job() -> None:
     """One op over all projects."""
     drop_unneeded()
@@ -129,7 +129,7 @@ def retention_job() -> None:
     job=retention_job,
     cron_schedule=WEEKLY_RETENTION,
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Drop the generations, prompts, recorded runs and logs nobody needs, on Sundays.",
+    description="Drop old generations, prompts, recorded runs and logs, on Sundays.",
 )
 def weekly_retention(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """Request one run a week."""

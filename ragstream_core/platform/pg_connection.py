@@ -61,7 +61,9 @@ class LimitedConnection(psycopg.Connection[tuple[object, ...]]):
                     unanswered = 0 if self._server_answers() else unanswered + 1
                     if unanswered >= LOOKS:
                         self.pgconn.finish()  # nothing that is said to it now would be heard
-                        raise psycopg.OperationalError("wait timeout: the server lets nobody in")
+                        raise psycopg.OperationalError(
+                            "wait timeout: the server accepts no connections"
+                        )
                     looked = time.monotonic()
                 wanted = gen.send(ready)
         except StopIteration as ended:

@@ -163,7 +163,7 @@ class SftpFolder:
 
     def _unknown_host(self, host: str, port: int) -> Refused:
         return Refused(
-            f"{host} is not in ~/.ssh/known_hosts, so nobody can tell whether it is the right one",
+            f"{host} is not in ~/.ssh/known_hosts, so it cannot be told from another host",
             hint=RunProgram(f"ssh -p {port} {host}"),
         )
 

@@ -189,7 +189,7 @@ class VectorStoreConfig(Section):
 
 
 class RetentionConfig(Section):
-    """How long prompts and recorded runs stay that nobody keeps with `ragstream keep`."""
+    """How long prompts and recorded runs stay that were not kept with `ragstream keep`."""
 
     prompt_days: int = Field(
         30, ge=1, le=36_500, description="Days until such a prompt is removed."

@@ -94,7 +94,7 @@ class RerankConfig(Section):
         0.46,
         ge=0,
         le=1,
-        description="MaxSim's share of the score beside retrieval's; less where "
+        description="MaxSim's share of the score beside retrieval's; less if "
         "a question of several pieces asks nothing.",
     )
     cross_encoder_top_k: int = Field(
@@ -165,7 +165,7 @@ class PromptConfig(Section):
         0, ge=0, description="Its context window in tokens; 0: as the installed price table says."
     )
     token_counter: Literal["auto", "estimate", "o200k_base", "cl100k_base"] = Field(
-        "auto", description="auto: with the tokenizer of `model_target` where its file is here, "
+        "auto", description="auto: with the tokenizer of `model_target` if its file is here, "
         "else estimated by script; or an encoding of tiktoken (`ragstream models pull NAME`).",
     )  # fmt: skip
     chars_per_token: float = Field(
@@ -219,7 +219,7 @@ class HistoryConfig(Section):
         0.0, ge=0, le=36_500, description="Search only turns of so many days; 0: all."
     )
     since: str = Field(
-        "", description="Search only turns from this date or time on (ISO; UTC where it names no "
+        "", description="Search only turns from this date or time on (ISO; UTC if it names no "
         "zone); empty: all.",
     )  # fmt: skip
     always_tags: Names = Field(

@@ -10,7 +10,7 @@ from ragstream_core.settings.values import Names, Section
 
 
 class ProviderConfig(Section):
-    """The language model; contacted only where one is asked for, and by `openai` embeddings."""
+    """The language model; contacted only if one is asked for, and by `openai` embeddings."""
 
     backend: str = Field(
         "openai",

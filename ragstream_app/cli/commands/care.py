@@ -190,7 +190,7 @@ def prompts_gc(
     dry_run: options.RemovalDryRun = False,
     as_json: options.Json = False,
 ) -> None:
-    """Drop prompts that are old and that nobody keeps, with the stage files of their runs.
+    """Drop old prompts that `ragstream keep` does not hold, and the stage files of their runs.
 
     `retention.prompt_days` and `retention.prompt_count` say which; `ragstream keep` spares one.
 

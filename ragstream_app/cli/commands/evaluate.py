@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RETRIEVAL_EPILOG = """**Files**
 
-corpus.jsonl: one object a line with id, text and, where there is one, title
+corpus.jsonl: one object a line with id, text and, if there is one, title
 
 queries.jsonl: one object a line with id and text
 
@@ -238,7 +238,7 @@ def gate(
 ) -> None:
     """Measure whether the NLI model is a better gate than similarity.
 
-    Every gold question goes through both gates. The model is better where it keeps at least as
+    Every gold question goes through both gates. The model is better if it keeps at least as
     much of what the questions need, lets no more candidates pass, and is ahead in one of the two.
     The result is kept with the digest of the model's weights, and `gate.backend: auto` heeds it.
 

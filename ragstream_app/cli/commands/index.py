@@ -173,7 +173,7 @@ def gc(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Drop generations that nobody needs, and compact what is left.
+    """Drop generations that are no longer needed, and compact what is left.
 
     The newest generations (ingestion.retain_generations) and those of kept prompts stay. Versions
     of RAGstream that are older than a catalog's format cannot read it.

@@ -81,7 +81,7 @@ def ingest(
         typer.Option(
             "--fan-out",
             metavar="",
-            help="Have workers embed the new texts first; goes on where an interrupted one was.",
+            help="Have workers embed the new texts first; continues an interrupted ingest.",
         ),
     ] = False,
     no_record: options.NoRecord = False,

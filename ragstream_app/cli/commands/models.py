@@ -129,8 +129,8 @@ Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Fetch without aski
 def list_(ctx: typer.Context, as_json: options.Json = False) -> None:
     """List the chat models of the endpoint, with an asterisk at the one that is taken.
 
-    That is `provider.model`; where you did not set it and the endpoint does not have it, the first
-    one that chats. A price is shown where one is known.
+    That is `provider.model`; if you did not set it and the endpoint does not have it, the first
+    one that chats. A price is shown if it is known.
 
     Raises:
         ChatFailed: The endpoint cannot be asked.

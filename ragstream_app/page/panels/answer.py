@@ -212,7 +212,7 @@ def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
 
 
 def _asked(found: AnswerJob) -> str:
-    return found.prepared.model.name if found.prepared.model else "Nobody"
+    return found.prepared.model.name if found.prepared.model else "No model"
 
 
 def _is_busy() -> bool:
