@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragstream_core.answers.citations import Issued
 from ragstream_core.errors import UsageError
+from ragstream_core.platform.text_lines import lines_of
 
 EXAMPLE = '{"answer": "… [source: a.md, chunk: 1a2b3c4d]", "prompt_key": "…"}'
 _HINT = f"write lines like {EXAMPLE}"
@@ -68,7 +69,7 @@ def read_answers(path: Path) -> list[tuple[int, Line]]:
         UsageError: The file cannot be read, or a line is not such an answer; it is named.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = lines_of(path)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{path} cannot be read: {why}", hint=_HINT) from None

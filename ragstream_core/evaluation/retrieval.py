@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from ragstream_core.errors import UsageError
 from ragstream_core.platform import extras
 from ragstream_core.platform.files import replace_text
+from ragstream_core.platform.text_lines import lines_of
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import Json, chunk_id, digest_of, parse_chunk_id, sha256_hex
 from ragstream_core.text.bm25 import LexicalArrays, build_lexical
@@ -181,11 +182,12 @@ def read_jsonl(path: Path) -> list[Row]:
     """Read one JSON object a line.
 
     Raises:
-        UsageError: The file is missing, or a line is not a JSON object; the line is named.
+        UsageError: The file is missing or empty, or a line is not a JSON object with texts; the
+            line is named.
     """
     rows = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = lines_of(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     for number, line in enumerate(lines, 1):
@@ -193,10 +195,13 @@ def read_jsonl(path: Path) -> list[Row]:
             continue
         try:
             row = json.loads(line)
-            row["id"], row["text"]
-        except (json.JSONDecodeError, KeyError, TypeError):
+            words = row["id"], row["text"], row.get("title") or ""
+            "".join(words).encode()  # half a character cannot be hashed
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UsageError(f"{path}:{number}: not an object with id and text") from None
         rows.append(row)
+    if not rows:
+        raise UsageError(f"{path} holds no line", hint='e.g. {"id": "a", "text": "…"}')
     return rows
 
 
@@ -208,10 +213,12 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """
     qrels: dict[str, dict[str, int]] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = lines_of(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     for number, line in enumerate(lines[1:], 2):
+        if not line.strip():
+            continue
         try:
             query, document, grade = line.split("\t")
             qrels.setdefault(query, {})[document] = int(grade)

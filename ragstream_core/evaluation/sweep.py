@@ -79,11 +79,11 @@ def heat_map(
     name, across, down = (
         _cell(each.upper(), _LABEL, wide=cells) for each, cells in zip(names, wide, strict=True)
     )
-    heads = [_cell(f"{value:g}", _LABEL) for value in columns]
+    heads = [_cell(f"{value:g}".upper(), _LABEL) for value in columns]
     lines = [[name, across], [down, *heads]]
     for value, row in zip(rows, values, strict=True):
         cells = [_number(each, low, high, form) for each in row]
-        lines.append([_cell(f"{value:g}", _LABEL, wide=2), *cells])
+        lines.append([_cell(f"{value:g}".upper(), _LABEL, wide=2), *cells])
     lines += [[], _legend(low, high, form)]
     drawn = np.empty((len(lines), CELL[0], max(_LEGEND, len(columns) + 2) * CELL[1], 3), np.uint8)
     drawn[:] = _EMPTY

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ragstream_core.errors import UsageError
+from ragstream_core.platform.text_lines import lines_of
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -181,7 +182,7 @@ def read_gold(path: Path) -> tuple[GoldQuestion, ...]:
         UsageError: The file cannot be read, or a line is not a gold question; it is named.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = lines_of(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     found = [_question(f"{path}:{n}", n, line) for n, line in enumerate(lines, 1) if line.strip()]

@@ -62,7 +62,7 @@ def file_layer(path: Path | None) -> dict[str, Any]:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise UnknownSetting(f"{path}: a configuration of more than {MAX_CONFIG_BYTES} bytes")
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise UnknownSetting(
             f"{path}: cannot be read as YAML: {error}",
             hint=(RunCommand("config reference"), " shows what may stand in it"),
@@ -119,6 +119,6 @@ def listed(value: object) -> Any:
     if isinstance(value, str) and value.startswith("["):
         try:
             return json.loads(value)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             return value
     return value

@@ -105,6 +105,7 @@ def test_the_dotenv_file_is_opened_once(clean):
         ("provider: {api_key: sk-1}", "does not belong"),
         ("tasks: {t: {retrieval: {nope: 1}}}", "nope"),
         ("retrieval: 5", "key: value"),
+        ("retrieval: " + "[" * 5_000, "cannot be read as YAML"),
     ],
 )
 def test_bad_files_are_refused_with_the_place(clean, text, message):

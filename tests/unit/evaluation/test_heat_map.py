@@ -53,6 +53,10 @@ def test_the_larger_the_darker(values):
         assert shown[0][1] != shown[-1][1]
 
 
+def test_a_very_small_threshold_is_written():
+    assert heat_map([[0.5]], names=NAMES, columns=[1e-5], rows=[1e-7], low=0, high=1, form=".3f")
+
+
 def drawn(value=0.5, *, names=NAMES, low=0, high=1, form=".2f"):
     one = heat_map([[value]], names=names, columns=[0], rows=[0], low=low, high=high, form=form)
     return read(one)

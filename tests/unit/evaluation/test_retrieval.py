@@ -1,9 +1,13 @@
 """`ragstream eval retrieval`: metrics, run file, files that do not fit."""
 
+import json
+
 import pytest
 
 from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.gold_answers import read_answers
 from ragstream_core.evaluation.retrieval import measure, read_jsonl, read_qrels, write_run
+from ragstream_core.ingestion.quality_gate import read_gold
 
 CORPUS = [
     {"id": "d1", "title": "Locks", "text": "One writer holds the project lock at a time."},
@@ -69,3 +73,34 @@ def test_what_does_not_fit_is_named_with_its_line(tmp_path, files, evaluated):
     qrels.write_text(QRELS)
     with pytest.raises(UsageError, match="belong together"):
         evaluated()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[" * 50_000, '{"id": "b", "text": "half \\ud800 of it"}', '{"id": "b", "text": 5}', "5"],
+    ids=["nested", "half a character", "a number", "no object"],
+)
+def test_a_line_that_no_text_is_in_is_named(tmp_path, line):
+    (tmp_path / "corpus.jsonl").write_text(f'{{"id": "a", "text": "x"}}\n{line}\n')
+    with pytest.raises(UsageError, match=r"corpus\.jsonl:2: not an object with id and text"):
+        read_jsonl(tmp_path / "corpus.jsonl")
+
+
+def test_a_file_without_a_line_is_refused(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text("\n\n")
+    with pytest.raises(UsageError, match=r"corpus\.jsonl holds no line"):
+        read_jsonl(tmp_path / "corpus.jsonl")
+
+
+def test_files_of_other_systems_are_read_line_by_line(tmp_path):
+    text = "before\u2028behind\u0085it"
+    for name in ("corpus", "gold", "answers"):
+        row = {"id": "a", "text": text} if name == "corpus" else {"question": text, "file": "a.md"}
+        row = {"question": text, "answer": text} if name == "answers" else row
+        line = json.dumps(row, ensure_ascii=False)
+        data = f"{line}\r\n\r\n{line}\r\n".encode("utf-8-sig")
+        (tmp_path / f"{name}.jsonl").write_bytes(data)
+    assert [row["text"] for row in read_jsonl(tmp_path / "corpus.jsonl")] == [text, text]
+    assert [row.question for row in read_gold(tmp_path / "gold.jsonl")] == [text, text]
+    answers = read_answers(tmp_path / "answers.jsonl")
+    assert [(n, line.answer) for n, line in answers] == [(1, text), (3, text)]
