@@ -73,9 +73,12 @@ class FinishedRuns:
     last_end: float
 
     def due(self, now: float) -> bool:
-        """Whether a failed state is to be tried again: after 30 s, then twice as long each time."""
+        """Whether a failed state is to be tried again: after 30 s, then twice as long each time.
+
+        A run that ended in the future was timed by a clock that has been put back since.
+        """
         pause = min(FIRST_RETRY_S * 2 ** max(self.failures - 1, 0), LONGEST_RETRY_S)
-        return self.failures > 0 and now - self.last_end >= pause
+        return self.failures > 0 and not 0 <= now - self.last_end < pause
 
 
 STATE_TAG = "ragstream/folder_state"
