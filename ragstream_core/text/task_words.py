@@ -202,7 +202,7 @@ _SMALL_WORDS = (
     " unser unsere ihre ihrer nicht kein keine keinen auch noch nur schon sehr viel viele vielen im"
     " in am an auf aus bei mit nach von vom vor zu zum zur über unter für gegen ohne um bis durch"
     " zwischen geschieht passiert gibt gilt dieser diese dieses diesem diesen jeder jede jedes"
-    " alle so",
+    " alle so ab ein los weg zurück",
     # French
     "le la les un une des du de et ou mais si que qui quoi dont où quel quelle quels quelles"
     " quand comment pourquoi combien est sont était être ont avoir peut peuvent doit doivent faut"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ragstream_core.agents.context.coverage import VAGUE, VAGUE_WEIGHT
 from ragstream_core.agents.context.quotable import Terms
 from ragstream_core.text.sentences import blocks, sentences_in
-from ragstream_core.text.task_words import is_saying, what_is_asked
+from ragstream_core.text.task_words import is_saying, small_words, what_is_asked
 
 Span = tuple[int, int]
 Nearness = Callable[[str, Sequence[Span], Sequence[tuple[str, Sequence[Span]]]], list[list[float]]]
@@ -211,7 +211,8 @@ class Signs(NamedTuple):
         values: Name of a sign → number.
         passage: Position of the passage with the nearest sentence.
         span: That sentence in it.
-        farthest: The word of the question that this sentence is farthest from, by weight.
+        farthest: The word of the question that this sentence is farthest from, by weight; one that
+            says little in the question's language only if there is no other.
     """
 
     values: Mapping[str, float]
@@ -306,6 +307,8 @@ class _Read(NamedTuple):
             "question_negates": float(negates),
             "cosine": cosine,
         }
-        worst = max(range(len(missing)), key=lambda i: (missing[i], -i))
+        small = small_words(self.question)
+        said_little = [word.text.lower() in small for word in self.words]
+        worst = max(words, key=lambda i: (not said_little[i], missing[i], -i))
         rounded = {name: round(value, DIGITS) for name, value in found.items()}
         return Signs(rounded, at, nearest.span, self.words[worst].text)

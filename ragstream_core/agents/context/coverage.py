@@ -23,6 +23,7 @@ _VAGUE_STEMS = (
     "use work need want like way good best help know question exampl explain describ mean happen "
     "get make tell pleas show give thing differ possibl right correct see look find one new "
     "understand understood ask also even still much mani sever multipl often hold exact actual "
+    "must shall might "
     "wie wer wo wann warum wieso welch quel quell pourquoi quand cómo cuál cuándo dónde "
     "什么 怎么 多少 哪里 哪个 为什 是否 如何 请问 是多 どう どこ です ます すか 何で ですか"
 )

@@ -81,6 +81,11 @@ def test_negation_numbers_and_names_that_do_not_fit_are_signs(question, name, va
     assert signs(question, NORMANS).values[name] == value
 
 
+def test_the_farthest_word_says_something_in_its_language():
+    german = "Wann läuft die Konzession ab und wann muss die Verlängerung kommen?"
+    assert signs(german, "Die Konzession läuft bis Ende 2041.").farthest == "Verlängerung"
+
+
 def test_there_is_nothing_to_go_by_without_words_or_passages():
     assert signs("What is it?", NORMANS) is None
     assert signs("Who led them?") is None

@@ -142,3 +142,9 @@ def test_what_a_person_tells_beside_a_question_is_no_open_issue():
     assert [answer.piece_id for answer in both.extras.answers] == ["q1"]
     (alone,) = texts_of(Condenser(COUNTER)(kept(GATE, question=told, cosine=0.1)), "open_issues")
     assert told in alone  # nothing else is asked: then this is
+
+
+def test_a_word_of_duty_is_not_what_a_question_is_about():
+    said = "# Failover\n\nDo not fail over because replication lags.\n"
+    prompt = Condenser(COUNTER)(kept(said, GATE, question="When must I not fail over?", cosine=0.2))
+    assert not prompt.extras.nothing_relevant
