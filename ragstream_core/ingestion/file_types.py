@@ -52,9 +52,11 @@ _KINDS: dict[str, Kind] = {
 TYPES = {f".{name}": name for name in _KINDS}
 """Document type by ending."""
 
+OWN_FOLDER = ".ragstream"
+"""What `ragstream init` makes in a folder."""
 _DENIED_NAMES = frozenset(
     [".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".netrc", ".npmrc", ".pypirc",
-     ".pgpass", ".htpasswd", ".aws", ".ssh", ".gnupg", ".ragstream"]
+     ".pgpass", ".htpasswd", ".aws", ".ssh", ".gnupg", OWN_FOLDER]
 )  # fmt: skip
 _DENIED_STARTS = (".env", "id_")
 _DENIED_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RunProgram, UnknownProject, quoted
 from ragstream_core.index.rows import Signature
-from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
+from ragstream_core.ingestion.file_types import OWN_FOLDER, TYPES, denied, encode_name, file_type
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
@@ -187,6 +187,8 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
             inode = st.st_ino & _INODE_MASK
             files[prefix + name] = (st.st_size, st.st_mtime_ns, st.st_ctime_ns, inode)
         elif entry.is_dir(follow_symlinks=False):
+            if name.lower() == OWN_FOLDER:
+                continue  # of `ragstream init`: nothing that a person would miss
             if denied(name):
                 into.refused.append((prefix + name + "/", "on the deny list"))
             elif prefix + name + "/" in folder.bounds.closed:

@@ -43,7 +43,8 @@ def nested(flat: Mapping[str, object]) -> Layer:
 
 def unknown(dotted: str) -> UnknownSetting:
     """Return the error for a name that does not exist; the nearest one is its hint."""
-    near = difflib.get_close_matches(dotted, known_keys(), n=1, cutoff=0.4)
+    known = [*known_keys()] if "." in dotted else [*SECTIONS, *known_keys()]
+    near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.4)
     meant = (f"did you mean {near[0]}? ",) if near else ()
     return UnknownSetting(f"unknown setting {dotted!r}", hint=(*meant, RunCommand("config show")))
 
@@ -63,8 +64,10 @@ def file_layer(path: Path | None) -> dict[str, Any]:
             raise UnknownSetting(f"{path}: a configuration of more than {MAX_CONFIG_BYTES} bytes")
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        said = getattr(error, "problem", None) or str(error).split("\n", 1)[0]
         raise UnknownSetting(
-            f"{path}: cannot be read as YAML: {error}",
+            f"{path}{f':{mark.line + 1}' if mark else ''}: cannot be read as YAML: {said}",
             hint=(RunCommand("config reference"), " shows what may stand in it"),
         ) from None
     if not isinstance(data, dict):

@@ -91,6 +91,14 @@ def test_undecodable_names_are_found_under_a_printable_one(tmp_path):
     assert list(scan(tmp_path).files) == ["a%FF.md"]
 
 
+def test_the_folder_of_init_is_neither_read_nor_listed(tmp_path):
+    for name in (".ragstream", ".git"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.md").write_text("x")
+    found = scan(tmp_path)
+    assert not found.files and [path for path, _ in found.refused] == [".git/"]
+
+
 def test_a_project_without_a_folder_is_unknown(tmp_path):
     with pytest.raises(UnknownProject):
         scan(tmp_path / "none")
