@@ -119,12 +119,12 @@ def show() -> None:
         _untaken()
     spent = sum(sum(one.timings_ms.values()) for one in desk().steps.values())
     if not finished:
-        st.text(f"stage: {step.prompt.stage} · {spent:,.0f} ms")
+        st.text(f"stage: {step.prompt.stage} · {spent / 1000:,.2f} s")
         return
     offers = [*([_changes] if step.unedited else []), _copy, _save]
     line, *places = st.columns([9, *[3 for _ in offers]], gap="small", vertical_alignment="center")
     tokens, key = step.prompt.extras.token_tree.total, step.prompt_key[:8] or "none"
-    line.text(f"{tokens:,} tokens · key {key} · {spent:,.0f} ms")
+    line.text(f"{tokens:,} tokens · key {key} · {spent / 1000:,.2f} s")
     for place, offer in zip(places, offers, strict=True):
         with place:
             offer(step)
