@@ -231,11 +231,12 @@ class Sizes:
 
 
 def _passes(text: str, structure: Sequence[int]) -> Iterator[tuple[int, int]]:
-    begin = 0
+    begin = looked = 0
     for at in (*structure, len(text)):
         while at - begin > _LONG_PASS:
-            apart = _APART.search(text, begin + _PASS_CHARACTERS, at)
+            apart = _APART.search(text, max(begin + _PASS_CHARACTERS, looked), at)
             if apart is None:
+                looked = at  # a text of one word has thousands of places: no letter is read twice
                 break
             yield begin, apart.start()
             begin = apart.start()

@@ -132,3 +132,19 @@ def test_a_long_line_without_spaces_goes_through_the_tokenizer_in_parts(monkeypa
     monkeypatch.setattr(tokenizer, "_LONG_PASS", 10**9)
     assert split(text, **given) == spans
     assert max(passes) == len(text)
+
+
+def test_a_very_long_word_is_searched_once_for_places_to_divide_it(monkeypatch):
+    real, searched = tokenizer._APART, []
+
+    class Counting:
+        def search(self, text, begin, end):
+            searched.append(max(0, end - begin))
+            return real.search(text, begin, end)
+
+    monkeypatch.setattr(tokenizer, "_APART", Counting())
+    text = "a" * 400_000 + "," + "b" * 400_000
+    places = range(500, len(text), 500)
+    found = list(tokenizer._passes(text, places))
+    assert found == [(0, 400_000), (400_000, len(text))]
+    assert len(searched) > 400 and sum(searched) < 2 * len(text)
