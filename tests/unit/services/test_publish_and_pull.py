@@ -20,6 +20,7 @@ from ragstream_core.errors import (
     RagstreamError,
     Refused,
     RunCommand,
+    UnknownProject,
     UsageError,
 )
 from ragstream_core.index import lexical
@@ -51,6 +52,7 @@ from tests.workspaces import (
     files_below,
     hashed_workspace,
     ingested_workspace,
+    write_docs,
 )
 
 FLIPS = by_length(60, 1_000, 5_000)
@@ -203,6 +205,9 @@ def test_names_that_are_taken(writer, reader, place, tmp_path):
         pull(reader, str(tmp_path / "other"))
     with pytest.raises(UsageError, match="nothing is published"):
         pull(reader, str(tmp_path / "nowhere"))
+    with pytest.raises(UnknownProject):
+        publish(hashed_workspace(tmp_path / "empty"), "demo", place)
+    write_docs(tmp_path / "empty")
     with pytest.raises(GenerationGone):
         publish(hashed_workspace(tmp_path / "empty"), "demo", place)
     for wrong in ("https://example.org/x.txt", "sftp://host/x", "ftp://host/x"):
