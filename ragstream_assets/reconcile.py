@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ragstream_core.platform.locks import process_start
+from ragstream_core.platform.locks import pid_namespace, process_start
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ PROJECT_TAG = "ragstream/project"
 PID_TAG = ".dagster/ragstream_pid"
 START_TAG = ".dagster/ragstream_pid_start"
 HOST_TAG = ".dagster/ragstream_host"
+SPACE_TAG = ".dagster/ragstream_pid_space"
 """Of the process that makes a run; Dagster's pages show no tag that begins so."""
 _BEFORE = {PID_TAG: "ragstream/pid", START_TAG: "ragstream/pid_start", HOST_TAG: "ragstream/host"}
-"""Their names of before, which older runs still have."""
+"""Their names of before, which older runs still have; of the namespace those say nothing."""
 SCANNED_RUNS = 100
 NAMING_S = 120.0
 """How long a run that is repeated in Dagster's pages may have begun before it names its process."""
@@ -28,20 +29,22 @@ INDEX_KEY = ("documents", "index")
 
 
 def process_tags() -> dict[str, str]:
-    """Return the tags that name this process for good: pid, start time and host."""
+    """Return the tags that name this process for good: pid, start time, host, pid namespace."""
     pid = os.getpid()
     return {
         PID_TAG: str(pid),
         START_TAG: process_start(pid) or "unknown",
         HOST_TAG: socket.gethostname(),
+        SPACE_TAG: pid_namespace(),
     }
 
 
 def mark_stale_runs(instance: "DagsterInstance") -> list[str]:
     """Fail the unfinished runs whose process is gone; return their ids.
 
-    Runs of another host, or of a process whose start time is unknown, are left alone; so are runs
-    that are being launched or have just begun, if they carry the names of the run that they repeat.
+    Runs of another host or container, or of a process whose start time is unknown, are left alone;
+    so are runs that are being launched or have just begun, if they carry the names of the run that
+    they repeat.
     """
     from dagster import DagsterRunStatus, RunsFilter
 
@@ -127,11 +130,14 @@ def _just_begun(instance: "DagsterInstance", record: "RunRecord") -> bool:
 
 
 def _names(tags: Mapping[str, str]) -> list[str]:
-    return [tags.get(name, tags.get(_BEFORE[name], "")) for name in _BEFORE]
+    names = [tags.get(name, tags.get(_BEFORE[name], "")) for name in _BEFORE]
+    return [*names, tags.get(SPACE_TAG, "")]
 
 
 def _gone(tags: Mapping[str, str]) -> bool:
-    pid, start, host = _names(tags)
+    pid, start, host, space = _names(tags)
     if host != socket.gethostname() or start in ("", "unknown") or not pid.isdigit():
+        return False
+    if space and space != pid_namespace():  # its pid says nothing here
         return False
     return process_start(int(pid)) != start

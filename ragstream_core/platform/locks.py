@@ -42,6 +42,18 @@ def process_start(pid: int) -> str:
         return ""
 
 
+def pid_namespace() -> str:
+    """Return the number of this process's pid namespace, or "" where it is unknown.
+
+    Containers that share the name of a host count their processes apart. The number of one that
+    lives belongs to no other.
+    """
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return ""
+
+
 class FolderLock:
     """Excludes all other writers of a folder, threads of this process as well as other processes.
 

@@ -76,12 +76,22 @@ def test_a_run_that_ends_while_it_is_looked_at_has_ended_well(space, home, monke
 
 def test_runs_with_the_names_of_before_are_still_known(space, home):
     mine, dead = (
-        {NAMES[k]: v for k, v in tags.items()} for tags in (reconcile.process_tags(), DEAD)
+        {before: tags[name] for name, before in NAMES.items()}
+        for tags in (reconcile.process_tags(), DEAD)
     )
     ids = [_open_run(home, tags, Status.STARTED) for tags in (mine, dead)]
     repeated = _open_run(home, {**dead, **reconcile.process_tags()}, Status.STARTED)
     assert reconcile.mark_stale_runs(home) == [ids[1]]
     assert home.get_run_by_id(repeated).status is Status.STARTED
+
+
+def test_a_run_of_another_container_on_this_host_is_not_ours_to_end(space, home):
+    """Its pid is counted in a namespace of its own, so here it names nobody, or another process."""
+    container = _open_run(home, {**DEAD, reconcile.SPACE_TAG: "1"}, Status.STARTED)
+    unnamed = {name: value for name, value in DEAD.items() if name != reconcile.SPACE_TAG}
+    before = _open_run(home, unnamed, Status.STARTED)
+    assert reconcile.mark_stale_runs(home) == [before]
+    assert home.get_run_by_id(container).status is Status.STARTED
 
 
 def test_the_names_of_a_process_are_not_among_the_tags_that_people_see(space, home):
