@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from pathlib import Path
 
@@ -49,10 +50,16 @@ def test_the_compose_file_runs_the_plain_commands_with_their_environment():
         assert service["command"] == command
         assert service["env_file"] == "ragstream.env"
         assert set(service["environment"]) == {"PGPASSWORD"}
-        assert service["volumes"] == ["data:/data"] and service["network_mode"] == "host"
+        assert service["volumes"] == ["data:/data", "${DOCUMENTS:-../data/doc_raw}:/documents:ro"]
+        # one host to its services: a run of one is not taken for dead by another
+        assert service["network_mode"] == service["pid"] == "host" and "init" not in service
+        # built once, under the name that the others wait for
+        assert service["image"] == "ragstream" and service["pull_policy"] == "never"
+        assert ("build" in service) == (name == "web")
         assert set(service["depends_on"]) == {"postgres", "redis"}
         assert service["healthcheck"]["test"]
     assert set(compose()["volumes"]) == {"data", "postgres", "redis"}
+    assert "--host=127.0.0.1" in services["postgres"]["healthcheck"]["test"]
     for name in ("postgres", "redis"):  # nothing of it is open to the network
         assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
         assert services[name]["healthcheck"]["test"]
@@ -78,6 +85,23 @@ def test_every_variable_is_a_setting_and_no_file_holds_a_password(monkeypatch, t
     assert passwords and set(passwords) == {"${POSTGRES_PASSWORD:?choose one}"}
 
 
+@pytest.mark.parametrize("given", [{}, {"PORT": "4711"}])
+def test_a_health_check_asks_at_the_port_of_the_settings(given, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    asked = {}
+    for name, section in (("web", "dagster"), ("page", "page"), ("api", "api")):
+        kind, command = compose()["services"][name]["healthcheck"]["test"]
+        assert kind == "CMD-SHELL"
+        env = {f"RAGSTREAM_{section.upper()}__{key}": value for key, value in given.items()}
+        shown = command.replace("$$", "$").replace("python -c", "echo")
+        told = subprocess.check_output(["sh", "-c", shown], env=env, text=True)
+        asked[section] = int(re.search(r"//127\.0\.0\.1:(\d+)/", told)[1])
+        for key, value in env.items():
+            monkeypatch.setenv(key, value)
+    settings = AppConfig.load().settings
+    assert asked == {name: getattr(settings, name).port for name in asked}
+
+
 def test_the_image_runs_as_nobody_special_and_copies_what_is_here():
     found = instructions()
     kinds = [kind for kind, _ in found]
@@ -91,10 +115,32 @@ def test_the_image_runs_as_nobody_special_and_copies_what_is_here():
     wanted = first["ARG"].removeprefix("EXTRAS=").split(",")
     known = {*extras.EXTRAS, "s3"}
     assert set(wanted) <= known and "distributed" in wanted
-    (source,) = [argument.split()[0] for kind, argument in found if kind == "COPY"]
-    assert source == "." and (ROOT / "constraints.txt").is_file()
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    assert {".git", ".env", "deploy/.env", "ragstream.yaml", "data/*"} <= set(ignored)
+    assert {".git", ".venv", ".env", "deploy/.env", "ragstream.yaml", "data/*"} <= set(ignored)
+    kept = {f"data/{folder}" for folder in ("doc_raw/handbook", "projects/handbook")}
+    assert kept == {line[1:] for line in ignored if line.startswith("!") and line.count("/") == 2}
+
+
+def test_what_the_image_needs_is_installed_before_the_sources_come(tmp_path):
+    """Else each change of a line would install everything anew, and be a layer of its own."""
+    runs = [argument for kind, argument in instructions() if kind == "RUN"]
+    copies = [argument.split() for kind, argument in instructions() if kind == "COPY"]
+    assert copies == [["pyproject.toml", "constraints.txt", "/needs/"], [".", "/src"]]
+    listing = next(run for run in runs if "tomllib" in run)
+    code = shlex.split(listing)[2].replace("/needs/", f"{ROOT}/")
+    extras_wanted = dict(reversed(instructions()))["ARG"].removeprefix("EXTRAS=")
+    listed = subprocess.check_output([sys.executable, "-c", code, extras_wanted], text=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {
+        name
+        for extra in extras_wanted.split(",")
+        for name in project["optional-dependencies"][extra]
+    }
+    assert set(listed.split("\n")[:-1]) == wanted | set(project["dependencies"])
+    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().split()}
+    named = {re.split(r"[^\w.-]", name)[0].lower() for name in listed.split()}
+    assert named <= pinned
+    assert not {name for name in named if name in ("torch", "sentence-transformers")}
 
 
 @pytest.mark.slow
