@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import itertools
@@ -94,6 +95,37 @@ def forked_chroma():
     """Children that open Chroma are forked from one that has imported it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "subprocess", chroma_children.INSTEAD)
+        yield
+
+
+@pytest.fixture(scope="session")
+def tables_read_once():
+    """Dagster looks through sixty migrations for each run, and makes an engine for each event.
+
+    Of one process it needs them once: that is a third of what a recorded run takes. Engines hold no
+    connection, and the tables themselves are made and read as ever.
+    """
+    from alembic.script import ScriptDirectory
+    from dagster._core.storage.event_log.sqlite import sqlite_event_log
+    from dagster._core.storage.runs.sqlite import sqlite_run_storage
+    from dagster._core.storage.schedules.sqlite import sqlite_schedule_storage
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import NullPool
+
+    engines = {}
+
+    def engine_of(url, *, poolclass, connect_args=None):
+        assert poolclass is NullPool, "an engine with connections of its own is not to be shared"
+        key = url, *(connect_args or {}).items()
+        if key not in engines:
+            engines[key] = create_engine(url, poolclass=poolclass, connect_args=connect_args or {})
+        return engines[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(ScriptDirectory.from_config)
+        patch.setattr(ScriptDirectory, "from_config", once)
+        for module in (sqlite_event_log, sqlite_run_storage, sqlite_schedule_storage):
+            patch.setattr(module, "create_engine", engine_of)
         yield
 
 

@@ -39,6 +39,11 @@ def _open_root(root: Path, **settings: str) -> Workspace:
     return open_workspace(root, explicit={"embeddings.backend": "hashed", **settings})
 
 
+@pytest.fixture(autouse=True, scope="session")
+def quick_tables(tables_read_once):
+    """All of these tests open Dagster's storage."""
+
+
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
