@@ -102,7 +102,7 @@ def forked_chroma():
 def tables_read_once():
     """Dagster looks through sixty migrations for each run, and makes an engine for each event.
 
-    Of one process it needs them once: that is a third of what a recorded run takes. Engines hold no
+    One process needs them once; the rest is up to a third of what a recorded run takes. Engines hold no
     connection, and the tables themselves are made and read as ever.
     """
     from alembic.script import ScriptDirectory
