@@ -25,7 +25,7 @@ from ragstream_core.index.pulled import publishing_copy, require_own
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.vectors import vector_path
 from ragstream_core.platform.files import copy_durable, make_private_dir, remove_path
-from ragstream_core.platform.locks import process_start, serialized
+from ragstream_core.platform.locks import pid_namespace, process_start, serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
@@ -328,7 +328,8 @@ def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
 def _marked(depot: Depot) -> Iterator[None]:
     """Leave a mark at the place while something is removed there; it says which process does it."""
     mark = f"{publication.PRUNING}/{secrets.token_hex(8)}"
-    mine = {"host": socket.gethostname(), "pid": os.getpid(), "start": process_start(os.getpid())}
+    pid = os.getpid()
+    mine = {"at": _counted_at(), "pid": pid, "start": process_start(pid)}
     depot.write(mark, json.dumps(mine).encode())
     try:
         yield
@@ -349,11 +350,16 @@ def _wait_for_pruning(depot: Depot) -> None:
             time.sleep(_LOOK_S)
 
 
+def _counted_at() -> list[str]:
+    """Return what tells where a pid is one of this process's: containers count theirs apart."""
+    return [socket.gethostname(), pid_namespace()]
+
+
 def _has_ended(depot: Depot, mark: str) -> bool:
     """Whether a mark was left by a process of this machine that has ended."""
     try:
         row = json.loads(depot.read(mark, most=300) or b"{}")
-        here = row["host"] == socket.gethostname()
+        here = row["at"] == _counted_at()
         return bool(here and process_start(int(row["pid"])) != row["start"])
     except (ValueError, KeyError, TypeError):  # gone meanwhile, or damaged: only time tells
         return False

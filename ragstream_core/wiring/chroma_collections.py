@@ -135,8 +135,8 @@ def keep_up(
 
     try:
         return _of_one_generation(attempt)
-    except GenerationGone:
-        return Left(f"nothing is {'embedded' if project == HISTORY else 'ingested'} yet")
+    except GenerationGone as gone:  # there is none yet, or one came after the other meanwhile
+        return Left(f"left for later: {gone.message}")
     except RagstreamError as error:
         return _left_behind(project, error)
 

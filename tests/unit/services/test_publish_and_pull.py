@@ -471,21 +471,23 @@ def test_who_publishes_waits_for_the_removals_of_another_machine(
     assert pull(reader, place).generation == 1
 
 
-@pytest.mark.parametrize("host", ["", "elsewhere", None])
+@pytest.mark.parametrize("by", ["a process of here", "a host", "a container", "half a mark"])
 def test_a_mark_of_removals_that_were_killed_does_not_hold_a_publication(
-    writer, place, monkeypatch, host
+    writer, place, monkeypatch, by
 ):
     publish(writer, "demo", place)
     changed(writer)
-    row = {"host": socket.gethostname() if host == "" else host, "pid": os.getpid(), "start": "1"}
+    host, space = publish_index._counted_at()
+    at = {"a host": ["elsewhere", space], "a container": [host, "1"]}.get(by, [host, space])
+    row = {"at": at, "pid": os.getpid(), "start": "1"}
     mark = Path(place) / "pruning" / "0123"
     mark.parent.mkdir()
-    mark.write_text(json.dumps(row) if host is not None else "half")
+    mark.write_text(json.dumps(row) if by != "half a mark" else "half")
     waited = []
     monkeypatch.setattr(publish_index.time, "sleep", waited.append)
     monkeypatch.setattr(publish_index, "_PRUNING_S", 0.2)
     assert publish(writer, "demo", place).generation == 2
-    assert not mark.exists() and bool(waited) is (host != "")
+    assert not mark.exists() and bool(waited) is (by != "a process of here")
 
 
 def test_damage_of_what_is_here_is_found_named_and_fetched_again(writer, reader, place):

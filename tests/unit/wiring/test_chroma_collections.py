@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.errors import GenerationGone, UnknownSetting, UsageError
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import verify
@@ -13,6 +13,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.search import search
 from ragstream_core.vector_stores.chroma import publisher
+from ragstream_core.vector_stores.chroma.collection import Collection
 from ragstream_core.vector_stores.chroma.reader import close_readers, reader_of
 from ragstream_core.vector_stores.exact import ExactStore
 from ragstream_core.vector_stores.registry import VECTOR_STORES
@@ -156,6 +157,20 @@ def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root
     assert not stats.committed and not stats.warnings
     assert ingestion.unchanged(kept, "more") is not None
     assert chroma_collections.compare(kept, "more") == []
+
+
+def test_a_collection_that_ingests_overtake_again_and_again_is_left_for_later(root, monkeypatch):
+    tries = []
+
+    def overtaken(self, **how):
+        tries.append(how)
+        raise GenerationGone(f"project demo no longer keeps generation {len(tries)}")
+
+    kept = space(root, "catalog", **{"vector_store.collection": "true"})
+    monkeypatch.setattr(Collection, "keep_up", overtaken)
+    left = chroma_collections.keep_up(kept, "demo")
+    assert len(tries) == chroma_collections.TRIES and not left.failed
+    assert left.why == f"left for later: project demo no longer keeps generation {len(tries)}"
 
 
 def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
