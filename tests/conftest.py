@@ -102,8 +102,8 @@ def forked_chroma():
 def tables_read_once():
     """Dagster looks through sixty migrations for each run, and makes an engine for each event.
 
-    One process needs them once; the rest is up to a third of what a recorded run takes. Engines hold no
-    connection, and the tables themselves are made and read as ever.
+    One process needs them once; the rest is up to a third of what a recorded run takes. Engines
+    hold no connection, and the tables themselves are made and read as ever.
     """
     from alembic.script import ScriptDirectory
     from dagster._core.storage.event_log.sqlite import sqlite_event_log
