@@ -145,7 +145,7 @@ def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
 
 def test_nothing_embedded_or_switched_off_makes_nothing(tmp_path):
     empty = opened(tmp_path)
-    assert "nothing is embedded" in keep_up(empty, HISTORY).why
+    assert "the history has no generation yet" in keep_up(empty, HISTORY).why
     assert compare(empty, HISTORY) == []
     with pytest.raises(GenerationGone, match="the history"):
         collection_of(empty, HISTORY).sync()
