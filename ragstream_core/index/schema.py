@@ -231,6 +231,9 @@ def settle_format(db: sqlite3.Connection, path: Path) -> None:
 
     They stand between the terms of `terms.term_blob` and what a row of this catalog's format holds;
     the crc beside a row's terms is that of the former.
+
+    Raises:
+        IntegrityError: The catalog has another format.
     """
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version not in (WIDE_TERMS, SCHEMA_VERSION):

@@ -5,6 +5,7 @@ A million chunk ids as strings take 0.2 s to make and 200 MB; a question looks a
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
@@ -43,8 +44,8 @@ class _Texts(Sequence[str]):
             raise IndexError(at)
         return self._at(row)
 
-    def _at(self, row: int) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _at(self, row: int) -> str: ...
 
 
 class Names(_Texts):
