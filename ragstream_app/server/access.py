@@ -12,7 +12,6 @@ import ipaddress
 import secrets
 import time
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -159,11 +158,11 @@ class Login:
         return any(token in self._known for token in _tokens(scope))
 
     async def _try(self, receive: Receive, send: Send) -> None:
+        given = await _field(receive)  # before the lock: who sends half a form keeps nobody waiting
         if self._trying.locked():
             await _answer(send, 429, FORM.format(note="Somebody else is trying; wait a moment."))
             return
         async with self._trying:
-            given = await _field(receive)
             if await asyncio.to_thread(self._password.matches, given):
                 await _answer(send, 303, "", [(b"location", b"/"), self._new_cookie()])
                 return
@@ -178,15 +177,10 @@ class Login:
 
 
 def _tokens(scope: Scope) -> list[str]:
-    found = []
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                jar = SimpleCookie(value.decode("latin-1"))
-            except CookieError:
-                continue
-            found += [jar[COOKIE].value] if COOKIE in jar else []
-    return found
+    """Return the values of our cookie; those of other servers of this host may have any form."""
+    cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie")
+    pairs = [pair.strip().partition("=") for pair in cookies.decode("latin-1").split(";")]
+    return [value.strip('"') for name, _, value in pairs if name == COOKIE]
 
 
 async def _field(receive: Receive) -> str:

@@ -1,5 +1,6 @@
 """The page's door: on this machine alone, or behind a password, and never for a foreign page."""
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -124,6 +125,58 @@ def test_the_command_keeps_a_hash_for_its_owner_alone(data):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert SECRET not in path.read_text() + done.stdout + done.stderr
     assert access.read_password(path).matches(SECRET)
+
+
+# --- the login alone ---
+
+
+async def inside(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"the page"})
+
+
+async def visit(login, method="GET", path="/", body: bytes | None = b"", **headers):
+    """Return status and headers of an answer; without a body the visitor never sends it."""
+    rows = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "headers": rows}
+    sent: list = []
+
+    async def receive():
+        if body is None:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    await login(scope, receive, send)
+    return sent[0]["status"], dict(sent[0]["headers"])
+
+
+def test_who_sends_half_a_form_keeps_nobody_out():
+    login = access.Login(inside, access.make_password(SECRET))
+    form = urlencode({"password": SECRET}).encode()
+
+    async def both():
+        slow = asyncio.create_task(visit(login, "POST", "/login", None))
+        await asyncio.sleep(0)
+        status, _ = await asyncio.wait_for(visit(login, "POST", "/login", form), PATIENCE_S)
+        slow.cancel()
+        return status
+
+    assert asyncio.run(both()) == 303
+
+
+@pytest.mark.parametrize("others", ['state={"open":true}; {}', "theme=a b; {}", "flag; {}",
+                                    "a[b]=1; {}", 'a="half; {}', "{}; x=é"])  # fmt: skip
+def test_cookies_of_other_servers_of_this_host_log_nobody_out(others):
+    login = access.Login(inside, access.make_password(SECRET))
+    form = urlencode({"password": SECRET}).encode()
+    status, headers = asyncio.run(visit(login, "POST", "/login", form))
+    own = headers[b"set-cookie"].decode().partition(";")[0]
+    assert status == 303
+    assert asyncio.run(visit(login, cookie=others.replace("{}", own)))[0] == 200
+    assert asyncio.run(visit(login, cookie=others.replace("{}", own[:-1])))[0] == 401
 
 
 # --- the page itself, as a process ---
