@@ -23,6 +23,7 @@ _JOINT = re.compile(
 _LEANS = re.compile(
     r"\b(?:it|its|they|them|their|this|that|these|those|one|he|she|so)\b", re.IGNORECASE
 )
+_FOUR_WORDS = re.compile(rf"\s*(?:\S+\s+){{{MIN_WORDS - 1}}}\S")
 NO_BLANKS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Thai, Lao, Burmese, Khmer, Japanese and Chinese letters."""
 _CHARS_A_TOKEN = 8
@@ -73,12 +74,14 @@ def questions_of(text: str, span: tuple[int, int]) -> list[tuple[int, int]]:
         span: A sentence of it.
     """
     start, end = span
+    found: list[tuple[int, int]] = []
+    leaning = max((lean.start() for lean in _LEANS.finditer(text, start, end)), default=start)
     for joint in _JOINT.finditer(text, start, end):
-        first, second = text[start : joint.start()], text[joint.end() : end]
-        long_enough = min(len(first.split()), len(second.split())) >= MIN_WORDS
-        if long_enough and not _LEANS.search(second):
-            return [(start, joint.start()), *questions_of(text, (joint.end(), end))]
-    return [span]
+        first = _FOUR_WORDS.match(text, start, joint.start())
+        if first and _FOUR_WORDS.match(text, joint.end(), end) and joint.end() > leaning:
+            found.append((start, joint.start()))
+            start = joint.end()
+    return [*found, (start, end)]
 
 
 def word_count(text: str) -> int:

@@ -187,7 +187,8 @@ def test_a_wrong_alias_table_is_refused(bad):
         parse_aliases(bad)
 
 
-@pytest.mark.parametrize("attack", ["# a", "**", "a:", '{"', "`", " ", "\n#", "(a.b)"])
+@pytest.mark.parametrize("attack", ["# a", "**", "a:", '{"', "`", " ", "\n#", "(a.b)",
+                                    " and what is", " and what does it"])  # fmt: skip
 def test_preprocessing_is_linear(attack):
     raw = "ask " + attack * (100_000 // len(attack))
     start = time.process_time()
