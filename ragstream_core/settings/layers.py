@@ -63,7 +63,7 @@ def file_layer(path: Path | None) -> dict[str, Any]:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise UnknownSetting(f"{path}: a configuration of more than {MAX_CONFIG_BYTES} bytes")
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         said = getattr(error, "problem", None) or str(error).split("\n", 1)[0]
         raise UnknownSetting(
@@ -72,22 +72,21 @@ def file_layer(path: Path | None) -> dict[str, Any]:
         ) from None
     if not isinstance(data, dict):
         raise UnknownSetting(f"{path}: the top level must be sections, e.g. `retrieval:`")
-    if "api_key" in (data.get("provider") or {}):
+    checked_sections({name: data[name] for name in data if name != "tasks"}, str(path))
+    return data
+
+
+def _refuse_secrets(data: dict[str, Any], where: str) -> None:
+    if "api_key" in data.get("provider", {}):
         raise UnknownSetting(
-            f"{path}: provider.api_key does not belong in a file that is shared",
+            f"{where}: provider.api_key does not belong in a file that is shared",
             hint=(SetVariable("RAGSTREAM_PROVIDER__API_KEY"), ", or write it into .env"),
         )
-    sections = checked_sections(data, str(path))
-    _refuse_passwords(sections, path)
-    return sections
-
-
-def _refuse_passwords(data: dict[str, Any], path: Path) -> None:
     for section, key in WITH_PASSWORD:
-        address = (data.get(section) or {}).get(key)
+        address = data.get(section, {}).get(key)
         if isinstance(address, str) and _PASSWORD.match(address):
             raise UnknownSetting(
-                f"{path}: {section}.{key} holds a password, which does not belong in a file that "
+                f"{where}: {section}.{key} holds a password, which does not belong in a file that "
                 "is shared",
                 hint=(
                     SetVariable(f"RAGSTREAM_{section}__{key}".upper()),
@@ -100,20 +99,20 @@ def checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
     """Return a file's sections, or those of a task profile, as they stand.
 
     Args:
-        data: Section → key → value; ``tasks`` is passed over.
+        data: Section → key → value.
         where: The file or the profile, for messages.
 
     Raises:
-        UnknownSetting: An unknown section or key, or a section without lines.
+        UnknownSetting: An unknown section or key, a section without lines, or a key or a password
+            in the clear.
     """
     for section, values in data.items():
-        if section == "tasks":
-            continue
         if section not in SECTIONS:
-            raise unknown(section)
+            raise unknown(str(section))
         if not isinstance(values, dict):
             raise UnknownSetting(f"{where}: {section} must hold `key: value` lines")
         nested({f"{section}.{key}": value for key, value in values.items()})
+    _refuse_secrets(data, where)
     return data
 
 

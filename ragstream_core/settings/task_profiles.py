@@ -39,13 +39,18 @@ def checked_tasks(tasks: object, path: Path | None) -> dict[str, Layer]:
     """Return the task profiles of a file.
 
     Raises:
-        UnknownSetting: Not a mapping of names to sections, or an unknown name in one.
+        UnknownSetting: Not a mapping of names to sections, an unknown name in one, or a key or a
+            password in the clear.
     """
+    wrong = UnknownSetting(f"{path}: tasks must map names to sections")
     if not isinstance(tasks, dict):
-        raise UnknownSetting(f"{path}: tasks must map names to sections")
+        raise wrong
+    found: dict[str, Layer] = {}
     for name, profile in tasks.items():
-        checked_sections(dict(profile or {}), f"{path}, task {name}")
-    return tasks
+        if not (isinstance(name, str) and isinstance(profile, dict | None)):
+            raise wrong
+        found[name] = checked_sections(profile or {}, f"{path}, task {name}")
+    return found
 
 
 def shipped_tasks() -> dict[str, Layer]:

@@ -105,7 +105,15 @@ def test_the_dotenv_file_is_opened_once(clean):
         ("retreival: {top_k: 5}", r"did you mean retrieval\?"),
         ("provider: {api_key: sk-1}", "does not belong"),
         ("tasks: {t: {retrieval: {nope: 1}}}", "nope"),
+        ("tasks: {t: {provider: {api_key: sk-1}}}", "task t: provider.api_key does not belong"),
+        ("tasks: 5", "tasks must map names to sections"),
+        ("tasks: {t: 5}", "tasks must map names to sections"),
+        ("tasks: {7: {}}", "tasks must map names to sections"),
+        ("tasks: {t: {tasks: {}}}", "unknown setting 'tasks'"),
         ("retrieval: 5", "key: value"),
+        ("provider: 5", "key: value"),
+        ("5: 6", "unknown setting '5'"),
+        ("paths: {data_dir: 2026-13-45}", "cannot be read as YAML: month must be"),
         ("retrieval: " + "[" * 5_000, "cannot be read as YAML"),
     ],
 )
@@ -114,6 +122,11 @@ def test_bad_files_are_refused_with_the_place(clean, text, message):
     with pytest.raises(UnknownSetting, match=message) as caught:
         AppConfig.load()
     assert "sk-1" not in str(caught.value)
+
+
+def test_a_task_without_lines_changes_nothing(clean):
+    (clean / "ragstream.yaml").write_text("tasks:\n  later:\n")
+    assert AppConfig.load(task="later").settings == AppConfig.load().settings
 
 
 def test_unknown_names_anywhere_are_refused(clean, monkeypatch):
@@ -179,5 +192,8 @@ def test_a_file_holds_no_password_of_a_server(tmp_path, key, address):
     with pytest.raises(UnknownSetting, match=f"{key} holds a password") as error:
         file_layer(path)
     assert "pa55" not in str(error.value)
+    path.write_text(f"tasks: {{far: {{{section}: {{{name}: '{address}'}}}}}}\n")
+    with pytest.raises(UnknownSetting, match=f"task far: {key} holds a password"):
+        AppConfig.load(path)
     path.write_text(f"{section}:\n  {name}: {address.replace('pa55', '').replace(':@', '@')}\n")
     assert file_layer(path)[section][name]
