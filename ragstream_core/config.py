@@ -303,8 +303,9 @@ def default_config_path(root: Path | None = None) -> Path | None:
     Args:
         root: A ``.ragstream`` that was found: the file beside it is taken if there is none here.
     """
-    path = Path(os.environ.get("RAGSTREAM_CONFIG", CONFIG_NAME))
-    if path.is_file() or "RAGSTREAM_CONFIG" in os.environ:
+    named = os.environ.get("RAGSTREAM_CONFIG", "")
+    path = Path(named or CONFIG_NAME)
+    if path.is_file() or named:
         return path
     beside = root.parent / CONFIG_NAME if root is not None else path
     return beside if beside.is_file() else None
@@ -319,7 +320,7 @@ def found_root(explicit: Mapping[str, Any]) -> Path | None:
         explicit: Dotted key → value, as given to `AppConfig.load`.
     """
     names = ("RAGSTREAM_DATA_DIR", f"{PREFIX}PATHS__DATA_DIR")
-    if "paths.data_dir" in explicit or any(name in os.environ for name in names):
+    if "paths.data_dir" in explicit or any(map(os.environ.get, names)):
         return None
     try:
         return data_root.find(Path.cwd())
@@ -341,7 +342,7 @@ def _env_layer() -> Layer:
     layer: Layer = {}
     for name, value in variables.items():
         target = _env_target(name)
-        if target is not None:
+        if target is not None and (value or name not in SHORT_NAMES):  # an empty one sets nothing
             layer.setdefault(target[0], {})[target[1]] = listed(value)
     return layer
 

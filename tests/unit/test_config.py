@@ -81,6 +81,15 @@ def test_environment_variables(clean, monkeypatch, name, value, section, key, ex
     assert getattr(getattr(AppConfig.load().settings, section), key) == expected
 
 
+@pytest.mark.parametrize("name", ["RAGSTREAM_DATA_DIR", "RAGSTREAM_CONFIG", "HF_ENDPOINT"])
+def test_an_empty_name_of_a_place_is_none(clean, monkeypatch, name):
+    (clean / ".ragstream" / "projects").mkdir(parents=True)
+    (clean / "ragstream.yaml").write_text("gate: {theta: 0.31}")
+    usual = AppConfig.load()
+    monkeypatch.setenv(name, "")
+    assert AppConfig.load() == usual and usual.settings.gate.theta == 0.31
+
+
 def test_the_dotenv_file_is_opened_once(clean):
     path = clean / ".env"
     path.write_text("RAGSTREAM_GATE__THETA=0.31\n")
