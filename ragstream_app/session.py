@@ -154,7 +154,11 @@ def failed(error: BaseException, argv: list[str]) -> int:
         return FAILED
     if "--traceback" in options:
         traceback.print_exception(error, file=sys.stderr)
-    show(error, as_json="--json" in options)
+    try:
+        show(error, as_json="--json" in options)
+    except OSError:  # a full disk behind stdout: it takes no JSON of it, either
+        _silence_stdout()
+        show(error)
     return exit_code(error)
 
 
@@ -167,6 +171,19 @@ def show(error: BaseException, *, as_json: bool = False) -> None:
     note(f"error: {found.message}")
     if found.advice:
         note(f"  next: {worded(found.advice)}")
+
+
+def open_closed_streams() -> None:
+    """Open on nothing what the caller closed of stdin, stdout and stderr (``>&-``).
+
+    A file or a database opened later would get its number, and what is printed there.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _silence_stdout() -> None:

@@ -45,7 +45,7 @@ from ragstream_app.cli.commands import (
 )
 from ragstream_app.cli.commands.inspect import NEIGHBORS_EPILOG, TSNE_EPILOG, neighbors, tsne
 from ragstream_app.cli.commands.inspect import inspect as inspect_index
-from ragstream_app.session import INTERRUPTED, Session, failed
+from ragstream_app.session import INTERRUPTED, Session, failed, open_closed_streams
 
 EPILOG = """**First steps**
 
@@ -267,6 +267,7 @@ def main(argv: list[str] | None = None) -> int:
         The exit code: 0 ok, 1 failed, 2 wrong usage, 3 refused, 130 interrupted.
     """
     os.umask(0o077)  # whatever is written belongs to its owner alone
+    open_closed_streams()
     words = sys.argv[1:] if argv is None else argv
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:

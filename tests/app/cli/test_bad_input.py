@@ -1,7 +1,9 @@
 """Every wrong call names the thing and the next step, has its exit code, and changes nothing."""
 
 import json
+import shlex
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -197,3 +199,25 @@ def test_interrupt_ends_with_130(data, run, monkeypatch):
 def test_a_wrong_choice_is_named_without_the_words_of_a_library(indexed, run):
     code, _, err = run("mcp", "install", "nobody")
     assert code == 2 and "'nobody' is not one of 'claude-code'" in err and "Value error" not in err
+
+
+SHELL = "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[1]])"
+
+
+def command(*words: str) -> str:
+    return shlex.join([sys.executable, "-m", "ragstream_app.cli.main", *words, "-p", "manual"])
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_the_caller_closed_are_as_if_nobody_listened(indexed, spawn, closed):
+    done = spawn(f"{command('ask', QUESTION)} {closed}", code=SHELL)
+    assert done.returncode == 0 and "error" not in done.stderr
+    done = spawn(f"{command('prompt', '-')} {closed} 0<&-", code=SHELL)
+    assert done.returncode == 2 and ("2>&-" in closed or "the prompt is empty" in done.stderr)
+
+
+def test_a_full_disk_behind_stdout_is_one_line(indexed, spawn):
+    for more in ([], ["--json"]):
+        done = spawn(f"{command('search', 'locks', *more)} > /dev/full", code=SHELL)
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert done.stderr.startswith("error: No space left on device")
