@@ -79,6 +79,7 @@ _MARKUP = re.compile(
     re.MULTILINE,
 )
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_LONE = re.compile("[\ud800-\udfff]")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 _GAP = re.compile(r"(?:[ \t\r\n,]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OBJECT = re.compile(r"\{\s*[\"'][^\"'\n]{1,60}[\"']\s*:")
@@ -183,10 +184,13 @@ def _gap(raw: str, at: int) -> int:
 
 
 def _json_name(raw: str, at: int) -> tuple[str, int]:
-    """Return a member's name, quoted or not, and the offset behind it."""
+    """Return a member's name, quoted or not, and the offset behind it.
+
+    Half of a character, which an escape can write, could not be kept: it is replaced.
+    """
     if raw[at] in "\"'":
         name, _, end = _decode_string(raw, at)
-        return name, end
+        return _LONE.sub("\ufffd", name), end
     bare = _BARE.match(raw, at)
     if bare is None:
         raise ValueError("no name")

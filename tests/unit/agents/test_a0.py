@@ -228,6 +228,12 @@ def test_json_that_is_broken_is_a_task_and_the_person_is_told(raw):
     assert "line 1, column " in warning or "nested" in warning
 
 
+def test_half_a_character_in_a_name_can_be_kept():
+    prompt = a0('{"task": "go", "\\ud800 log": "boom", "\\ud83d\\ude00": "smile"}')
+    assert [header.name for header in prompt.extras.headers] == ["\ufffd log", "😀"]
+    assert json.dumps(to_json(prompt), ensure_ascii=False).encode()
+
+
 @pytest.mark.parametrize("raw", ["{a set} of {things}", "{{ template }}", "Why {'a': 1} so?"])
 def test_braces_alone_are_no_broken_json(raw):
     prompt = a0(raw)
