@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import os
 import re
+import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -50,6 +53,9 @@ Written = Turn | TagEdit | Asked | Fact
 """What the journal is given; notices of clearing come from the clearing alone."""
 _TAG_LETTERS = 64
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_named: deque[tuple[str, str]] = deque(maxlen=1_000)
+"""Data root and name of conversations that were begun in this process."""
+_naming = threading.Lock()
 
 
 def history_dir(workspace: Workspace) -> Path:
@@ -101,12 +107,20 @@ def holds_journal(folder: Path) -> bool:
 
 
 def new_session(workspace: Workspace, now: dt.datetime | None = None) -> str:
-    """Return a name for a new conversation that none of the newest records has."""
+    """Return a name for a new conversation that none of the newest records has.
+
+    None was given out in this process before, either: of people who begin at the same moment each
+    gets a conversation of their own.
+    """
     when = now or dt.datetime.now().astimezone()
-    nth = 1
-    while has_session(journal(workspace), session_name(when, nth)):
-        nth += 1
-    return session_name(when, nth)
+    log, root = journal(workspace), str(workspace.data_dir)
+    with _naming:
+        for nth in itertools.count(1):
+            name = session_name(when, nth)
+            if (root, name) not in _named and not has_session(log, name):
+                break
+        _named.append((root, name))
+    return name
 
 
 def append_turn(workspace: Workspace, turn: Turn) -> Entry:

@@ -1,4 +1,5 @@
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -104,6 +105,13 @@ def test_two_conversations_of_one_second_have_two_names(workspace):
     )
     assert entry.seq == 4
     assert [row.user for row in journal.show(workspace)] == ["q0", "q1", "q2", "q3"]
+
+
+def test_conversations_that_begin_at_the_same_moment_have_a_name_each(workspace):
+    noon = dt.datetime(2026, 10, 6, 12, tzinfo=dt.UTC)
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda _: journal.new_session(workspace, noon), range(16)))
+    assert len(set(names)) == 16
 
 
 def test_import_adds_what_is_not_there(workspace, tmp_path):
