@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 
-from ragstream_assets import dagster_private, run_outcomes
+from ragstream_assets import dagster_private, roll_call, run_outcomes
 from ragstream_assets.instance import dagster_home, drop_instances, instance_for
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
 from ragstream_assets.run_here import SILENT, brief, interrupts, one_run, said, stopping
@@ -271,12 +271,12 @@ def _execute(
             "dagster/partition": project,
             PROJECT_TAG: project,
             "ragstream/mode": "embed",
-            **process_tags(),
+            **process_tags(workspace.config),
         },
     )
     run_outcomes.start(run_id, left)
     try:
-        with interrupts() as interrupted:
+        with roll_call.answering(workspace.config, run_id), interrupts() as interrupted:
             left.progress = stopping(_keeping_stops(left), interrupted)
             try:
                 result = dagster_private.execute_for_workers(instance, JOB, run)

@@ -1,13 +1,15 @@
 """The workspace as a Dagster resource: it holds settings, the library does the work."""
 
+import contextlib
 import json
 from typing import Any
 
 import dagster as dg
 from pydantic import Field, SecretStr
 
-from ragstream_assets.reconcile import process_tags
+from ragstream_assets.reconcile import name_process
 from ragstream_core.config import AppConfig, quiet_environment
+from ragstream_core.errors import RagstreamError
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared", "embeddings.broker")
@@ -32,13 +34,11 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         A run that is repeated in Dagster's pages has the names of the run before it until then.
         """
-        run, names = context.run, process_tags()
-        if (
-            run is not None
-            and context.instance is not None
-            and not names.items() <= run.tags.items()
-        ):
-            context.instance.add_run_tags(run.run_id, names)
+        run = context.run
+        if run is None or context.instance is None:
+            return
+        with contextlib.suppress(RagstreamError):  # of the settings: the step says what is wrong
+            name_process(context.instance, run, self.open().config)
 
     def open(self) -> Workspace:
         """Return the workspace; environment and files are read here, at run time.

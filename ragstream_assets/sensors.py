@@ -106,7 +106,7 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
 
     Runs of dead processes are closed first: an open one would keep its project from being ingested.
     """
-    mark_stale_runs(instance)
+    mark_stale_runs(instance, workspace.config)
     seen, names = read_cursor(cursor), workspace.own_projects()
     failed = failed_states(instance)
     after: dict[str, str] = {}

@@ -266,7 +266,7 @@ def _read_by(op: str, before: RecordedPrompt) -> SuperPrompt:
 
 
 def _close_stale_runs(workspace: Workspace) -> str:
-    mark_stale_runs(instance_for(workspace.config))
+    mark_stale_runs(instance_for(workspace.config), workspace.config)
     return ""
 
 

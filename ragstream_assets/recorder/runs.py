@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ragstream_assets import dagster_private, run_outcomes
+from ragstream_assets import dagster_private, roll_call, run_outcomes
 from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
 from ragstream_assets.recorder.writer import Recording
@@ -67,13 +67,13 @@ def _execute(
             "loggers": SILENT,
             "ops": {op: {"config": dict(given)} for op, given in config().items()},
         },
-        tags={**recording.tags, **process_tags()},
+        tags={**recording.tags, **process_tags(workspace.config)},
         steps=recording.alone if is_orphan else recording.steps,
         parent=parent,
     )
     run_outcomes.start(run.run_id, left)
     try:
-        with interrupts() as interrupted:
+        with roll_call.answering(workspace.config, run.run_id), interrupts() as interrupted:
             left.progress = stopping(left.progress, interrupted)
             try:
                 result = dagster_private.execute_run(instance, job, run)

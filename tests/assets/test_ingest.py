@@ -186,7 +186,7 @@ def test_runs_of_dead_processes_are_failed(space, home):
     elsewhere = home.create_run_for_job(
         job, tags={**tags, reconcile.HOST_TAG: "x", reconcile.START_TAG: "1"}
     )
-    assert set(reconcile.mark_stale_runs(home)) == {dead.run_id, reborn.run_id}
+    assert set(reconcile.mark_stale_runs(home, space.config)) == {dead.run_id, reborn.run_id}
     assert home.get_run_by_id(mine.run_id).status is dg.DagsterRunStatus.NOT_STARTED
     assert home.get_run_by_id(elsewhere.run_id).status is dg.DagsterRunStatus.NOT_STARTED
     assert home.get_run_by_id(dead.run_id).status is dg.DagsterRunStatus.FAILURE

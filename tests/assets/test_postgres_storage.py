@@ -109,7 +109,7 @@ def test_a_run_of_another_host_is_left_alone(shared):
     tags = {".dagster/ragstream_pid": "1", ".dagster/ragstream_pid_start": "0",
             ".dagster/ragstream_host": "elsewhere.example"}  # fmt: skip
     home.add_run(dg.DagsterRun(job_name="x", status=dg.DagsterRunStatus.STARTED, tags=tags))
-    assert mark_stale_runs(home) == []
+    assert mark_stale_runs(home, shared.config) == []
 
 
 @pytest.mark.slow

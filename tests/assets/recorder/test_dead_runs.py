@@ -57,9 +57,9 @@ def test_a_repeated_run_that_has_just_begun_is_at_work(space, home, monkeypatch)
     alone = _open_run(home, DEAD, Status.STARTING)
     for run in (repeated, alone):
         _begins(home, run)
-    assert reconcile.mark_stale_runs(home) == [alone]
+    assert reconcile.mark_stale_runs(home, space.config) == [alone]
     monkeypatch.setattr(reconcile, "NAMING_S", 0.0)
-    assert reconcile.mark_stale_runs(home) == [repeated]
+    assert reconcile.mark_stale_runs(home, space.config) == [repeated]
 
 
 def test_a_run_that_ends_while_it_is_looked_at_has_ended_well(space, home, monkeypatch):
@@ -70,7 +70,7 @@ def test_a_run_that_ends_while_it_is_looked_at_has_ended_well(space, home, monke
         return ""
 
     monkeypatch.setattr(reconcile, "process_start", process_start)
-    assert reconcile.mark_stale_runs(home) == []
+    assert reconcile.mark_stale_runs(home, space.config) == []
     assert home.get_run_by_id(run).status is Status.SUCCESS
 
 
@@ -81,7 +81,7 @@ def test_runs_with_the_names_of_before_are_still_known(space, home):
     )
     ids = [_open_run(home, tags, Status.STARTED) for tags in (mine, dead)]
     repeated = _open_run(home, {**dead, **reconcile.process_tags()}, Status.STARTED)
-    assert reconcile.mark_stale_runs(home) == [ids[1]]
+    assert reconcile.mark_stale_runs(home, space.config) == [ids[1]]
     assert home.get_run_by_id(repeated).status is Status.STARTED
 
 
@@ -90,7 +90,7 @@ def test_a_run_of_another_container_on_this_host_is_not_ours_to_end(space, home)
     container = _open_run(home, {**DEAD, reconcile.SPACE_TAG: "1"}, Status.STARTED)
     unnamed = {name: value for name, value in DEAD.items() if name != reconcile.SPACE_TAG}
     before = _open_run(home, unnamed, Status.STARTED)
-    assert reconcile.mark_stale_runs(home) == [before]
+    assert reconcile.mark_stale_runs(home, space.config) == [before]
     assert home.get_run_by_id(container).status is Status.STARTED
 
 
