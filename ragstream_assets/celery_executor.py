@@ -23,9 +23,9 @@ from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_task
 
 from ragstream_assets import dagster_private
+from ragstream_assets.resources import config_of
 from ragstream_assets.run_here import brief
 from ragstream_assets.run_outcomes import outcome
-from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed, RunCommand, SetVariable
 from ragstream_core.services.fan_out import require_broker
 from ragstream_core.settings.documents import EmbeddingsConfig
@@ -300,7 +300,7 @@ class CeleryWorkersExecutor(dg.Executor):
         Raises:
             RagstreamError: The settings name no broker.
         """
-        self._config = _config_of(plan_context.dagster_run.run_config).settings.embeddings
+        self._config = config_of(plan_context.dagster_run.run_config).settings.embeddings
         watch = Watch(plan_context.dagster_run.run_id, 2 * self._config.batch_timeout_s)
 
         tasks: list[Any] = []
@@ -319,11 +319,3 @@ class CeleryWorkersExecutor(dg.Executor):
             plan_context, execution_plan, step_execution_fn=submit
         )
         return events
-
-
-def _config_of(run_config: Mapping[str, Any]) -> AppConfig:
-    """Return the settings of the process that the run is in, with those that the run names."""
-    from ragstream_assets.resources import WorkspaceResource
-
-    given = run_config.get("resources", {}).get("workspace", {}).get("config", {})
-    return WorkspaceResource(**given).open().config

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -14,6 +15,9 @@ from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared", "embeddings.broker")
 """Explicit settings that never go into run config: stated otherwise, or secret."""
+
+PROCESSES_OF_STEPS = frozenset({"multiprocess", "k8s"})
+"""Executors, as they stand in run config, that give each step a process, gone before the run is."""
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 _workspaces: dict[_Key, Workspace] = {}
@@ -32,10 +36,10 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Name the process of a run, so that its death is noticed where nobody reports it.
 
-        A run that is repeated in Dagster's pages has the names of the run before it until then.
+        A step of a run whose steps have processes of their own names nothing: its executor does.
         """
         run = context.run
-        if run is None or context.instance is None:
+        if run is None or context.instance is None or _has_processes_of_steps(run.run_config):
             return
         with contextlib.suppress(RagstreamError):  # of the settings: the step says what is wrong
             name_process(context.instance, run, self.open().config)
@@ -70,6 +74,16 @@ def adopt(workspace: Workspace) -> dict[str, Any]:
     return {"data_dir": data_dir, "settings": settings}
 
 
+def config_of(run_config: Mapping[str, Any]) -> AppConfig:
+    """Return the settings of the process that a run is in, with those that the run names.
+
+    Raises:
+        UnknownSetting: A setting that does not exist or has a bad value.
+    """
+    given = run_config.get("resources", {}).get("workspace", {}).get("config", {})
+    return WorkspaceResource(**given).open().config
+
+
 def chosen_settings(config: AppConfig) -> dict[str, str]:
     """Return the settings that no file or environment holds, as run config may carry them."""
     chosen = {}
@@ -80,6 +94,11 @@ def chosen_settings(config: AppConfig) -> dict[str, str]:
             if not isinstance(value, SecretStr):
                 chosen[key] = value if isinstance(value, str) else json.dumps(value)
     return chosen
+
+
+def _has_processes_of_steps(run_config: Mapping[str, Any]) -> bool:
+    execution = run_config.get("execution") or {}
+    return not PROCESSES_OF_STEPS.isdisjoint(execution.get("config") or {})
 
 
 def _key(data_dir: str, settings: dict[str, str]) -> _Key:
