@@ -47,7 +47,11 @@ def make_durable_dir(path: Path) -> Path:
 
 def sync_dir(path: Path) -> None:
     """Make the names inside a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path, os.O_DIRECTORY)
+
+
+def _sync(path: Path, kind: int = 0) -> None:
+    fd = os.open(path, os.O_RDONLY | kind)
     try:
         os.fsync(fd)
     finally:
@@ -135,9 +139,7 @@ def create_bytes(path: Path, data: bytes) -> None:
             os.fsync(handle.fileno())
         try:
             os.link(name, path)
-        except FileExistsError:
-            raise
-        except OSError:
+        except OSError:  # the name is taken, which this finds too, or there are no links
             _create_in_place(path, data)
     finally:
         os.unlink(name)
@@ -307,11 +309,9 @@ def _exchanged(one: Path, other: Path) -> bool:
 def _sync_tree(folder: Path) -> None:
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
-            fd = os.open(Path(parent, name), os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            path = Path(parent, name)
+            if path.is_file() and not path.is_symlink():  # a pipe would wait for its other end
+                _sync(path)
         sync_dir(Path(parent))
 
 

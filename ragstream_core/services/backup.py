@@ -191,7 +191,7 @@ def backup(
     verify_indexes(staging, states)
     verify_history(staging)
     replace_folder(staging, destination)
-    size = sum(p.stat().st_size for p in files(destination))
+    size = sum((destination / name).stat().st_size for name in digests)
     return Backup(str(destination), len(digests), size, states, prompts, history, outside,
                   tuple(left))  # fmt: skip
 

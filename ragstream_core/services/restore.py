@@ -34,6 +34,7 @@ from ragstream_core.wiring.backup_files import (
     IndexState,
     files,
     journal_files,
+    keep_others,
     replace_folder,
     verify_history,
     verify_indexes,
@@ -208,8 +209,8 @@ def _restore_history(workspace: Workspace, source: Path) -> int:
         if not staging.is_dir():
             continue
         with log.locked() if name == LOGS else project_lock(place):
-            for path in place.glob("debug_*") if name == LOGS else ():
-                copy_durable(path, staging / path.name)  # they lie beside the journal
+            if name == LOGS:
+                keep_others(staging, place)
             replace_folder(staging, place)
     for path in files(given / "archive"):
         copy_durable(path, home / "archive" / path.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +19,8 @@ LIST_NAME = "backup.json"
 BACKUP_VERSION = 1
 HOME, LOGS = "history", "logs"
 """Where conversations lie in a backup, wherever they lie in the data root."""
+_MADE_AGAIN = re.compile(r"session-.*\.log|\.sessions\.json|\.lock(-holder)?|\.(conv|sess).*\.tmp")
+"""Names in the folder of the journal beside its own: what is made from it, and its lock."""
 
 
 class IndexState(NamedTuple):
@@ -27,9 +31,9 @@ class IndexState(NamedTuple):
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files below a folder but the list itself, sorted."""
+    """Yield the regular files below a folder, sorted."""
     for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
-        if path.is_file() and not path.is_symlink() and path.name != LIST_NAME:
+        if path.is_file() and not path.is_symlink():
             yield path
 
 
@@ -73,6 +77,34 @@ def verify_history(root: Path) -> None:
             f"the copy of the history is not sound: {findings[0].message}",
             hint=RunCommand("history check"),
         )
+
+
+def keep_others(staging: Path, place: Path) -> None:
+    """Take what is not of the journal along into the folder that replaces the folder of logs.
+
+    The debug logs lie there, and where `paths.logs` says so, files of others. They are linked, not
+    moved: whatever a kill leaves, each is in the place that counts.
+
+    Raises:
+        OSError: Disk full, permission denied; the old folder is as it was.
+    """
+    shutil.copymode(place, staging)
+    journal = set(journal_files(place))
+    for path in place.iterdir():
+        if path in journal or _MADE_AGAIN.fullmatch(path.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, staging / path.name, symlinks=True, copy_function=_linked)
+        else:
+            _linked(path, staging / path.name)
+
+
+def _linked(source: str | Path, to: str | Path) -> None:
+    """Give a file a second name; where the file system has no such names, copy it."""
+    try:
+        os.link(source, to, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, to, follow_symlinks=False)
 
 
 def replace_folder(staging: Path, target: Path) -> None:

@@ -72,6 +72,21 @@ def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     assert not ingest_project(new, "demo").committed
 
 
+def test_a_document_of_the_name_of_the_list_is_copied_too(space, tmp_path):
+    (docs_of(space) / "conf").mkdir()
+    (docs_of(space) / "conf" / "backup.json").write_text('{"keep": "for a year"}')
+    made = backup(space, tmp_path / "copy", documents=True)
+    copied = tmp_path / "copy" / "doc_raw" / "demo" / "conf" / "backup.json"
+    assert copied.read_text() == '{"keep": "for a year"}'
+    files = [p for p in (tmp_path / "copy").rglob("*") if p.is_file()]
+    assert (made.files, made.bytes) == (
+        len(files) - 1, sum(p.stat().st_size for p in files if p.parent != tmp_path / "copy"),
+    )  # fmt: skip
+    new = open_root(tmp_path / "new")
+    restore(new, tmp_path / "copy")
+    assert (docs_of(new) / "conf" / "backup.json").read_text() == '{"keep": "for a year"}'
+
+
 def test_one_project_takes_only_what_is_its_own(space, tmp_path):
     mine, others = ask(space), ask(space, "other")
     made = backup(space, tmp_path / "copy", ["demo"])

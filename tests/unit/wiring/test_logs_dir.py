@@ -1,6 +1,7 @@
 """`paths.logs`: one setting says where the journal and the debug logs lie (R-030, R-282)."""
 
 import datetime as dt
+import os
 
 import pytest
 
@@ -98,6 +99,28 @@ def test_a_backup_holds_the_journal_and_brings_it_back_elsewhere(space, logs, tm
     assert show(new) == show(space) and len(show(new)) == 1
     assert (tmp_path / "other" / "debug_trace_20261005-100000_sess01.log").read_text() == "kept"
     assert not (new.data_dir / "history" / "logs").exists()
+
+
+def test_bringing_conversations_back_leaves_the_files_of_others_there(space, logs, tmp_path):
+    backup(space, tmp_path / "copy")
+    append_turn(space, Turn("", "later", "2026-10-05T14:08:00+02:00", "C?", "D."))
+    assert (logs / "session-later.log").exists() or embed(space)
+    (logs / "conversation notes.txt").write_text("mine")
+    (logs / "sub" / "deep").mkdir(parents=True)
+    (logs / "sub" / "deep" / "x.md").write_text("mine too")
+    (logs / "gone").symlink_to("nowhere")
+    os.mkfifo(logs / "pipe")
+    logs.chmod(0o755)
+    debug = {path.name: path.stat().st_mtime_ns for path in logs.glob("debug_*")}
+    restore(space, tmp_path / "copy", force=True)
+    assert [row.session for row in show(space)] == ["secret"]
+    assert (logs / "conversation notes.txt").read_text() == "mine"
+    assert (logs / "sub" / "deep" / "x.md").read_text() == "mine too"
+    assert (logs / "gone").is_symlink() and (logs / "pipe").is_fifo()
+    assert logs.stat().st_mode & 0o777 == 0o755
+    assert debug and {p.name: p.stat().st_mtime_ns for p in logs.glob("debug_*")} == debug
+    assert not (logs / "session-later.log").exists()
+    assert not list(logs.parent.glob(".*"))
 
 
 def test_conversations_that_lie_elsewhere_are_not_passed_by(tmp_path):
