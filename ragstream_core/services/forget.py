@@ -180,7 +180,10 @@ class FileSubject:
     def __init__(self, workspace: Workspace, project: str, path: str, catalog: Catalog) -> None:
         self.workspace, self.project, self.path = workspace, project, path
         self.catalog, self.db, self.index_dir = catalog, catalog.db, catalog.index_dir
-        self.copies = CopyEraser(workspace, self.index_dir, yours=("history",))
+        self.collection = workspace.data_dir / "chroma_db" / project
+        self.copies = CopyEraser(
+            workspace, self.index_dir, yours=("history", "chroma_db"), made=[self.collection]
+        )
 
     def hide(self) -> Tombstone:
         """Take the file's rows out of every generation."""
@@ -199,12 +202,12 @@ class FileSubject:
     def erase_known(self, hidden: Tombstone, sought: TextFingerprints) -> None:
         """Remove what does not show the text it was made from: vectors, stores, cut texts."""
         graph_removal.drop_graphs(self.workspace, self.project)
-        forget_shared(self.workspace.config, erase.buried_texts(self.db, hidden))
+        forget_shared(self.workspace.config, erase.buried_texts(self.db, self._unnamed(hidden)))
         for path in (
             *token_vectors([self.index_dir], hidden.hashes),
             *(path for path in self.index_dir.glob("stores/**/*") if path.is_file()),
             *vars_files(self.workspace),
-            self.workspace.data_dir / "chroma_db" / self.project,
+            self.collection,
             publishing_copy(self.index_dir),
         ):
             self.copies.remove(path)
@@ -218,5 +221,13 @@ class FileSubject:
         return []
 
     def erase_texts(self, hidden: Tombstone) -> int:
-        """Take texts, vectors and the tombstone off the disk."""
-        return erase.purge_texts(self.db, self.index_dir, hidden)
+        """Take texts, vectors and the tombstone off the disk, and what a killed ingest left.
+
+        Of those texts nobody knows which file they are of: it may be this one, changed.
+        """
+        every = self._unnamed(hidden)
+        left = len(every.hashes) - len(hidden.hashes)
+        return erase.purge_texts(self.db, self.index_dir, every) - left
+
+    def _unnamed(self, hidden: Tombstone) -> Tombstone:
+        return hidden._replace(hashes={*hidden.hashes, *erase.unnamed_texts(self.db)})

@@ -50,6 +50,7 @@ class CopyEraser:
         workspace: The data root.
         store: Folder of the index that held the texts and loses their rows itself.
         yours: Areas besides `YOURS` whose files are reported only.
+        made: Folders in these areas that were made from the texts all the same.
         unsearched: A folder that is left out.
     """
 
@@ -59,6 +60,7 @@ class CopyEraser:
         store: Path,
         *,
         yours: Collection[str] = (),
+        made: Iterable[Path] = (),
         unsearched: Path | None = None,
     ) -> None:
         self.searched = 0
@@ -68,6 +70,7 @@ class CopyEraser:
         self._index_root = workspace.config.index_dir
         self._logs = workspace.config.logs_dir
         self._store = store
+        self._made = (store, *made)
         self._yours = {*YOURS, *yours}
         self._unsearched = unsearched
 
@@ -139,7 +142,8 @@ class CopyEraser:
 
     def _is_ours(self, path: Path) -> bool:
         """Return whether a file was made from the texts, and must not hold a copy at the end."""
-        return path.is_relative_to(self._store) or self._area_of(path) not in self._yours
+        made = any(path.is_relative_to(folder) for folder in self._made)
+        return made or self._area_of(path) not in self._yours
 
     def _is_live(self, path: Path) -> bool:
         """Return whether a file is of the journal or of the index that held the texts."""

@@ -13,6 +13,8 @@ from ragstream_core.index import erase, lexical
 from ragstream_core.index.sealed_rows import ROWS_FILE
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.ingestion import staging
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import FileSubject, forget
@@ -273,6 +275,45 @@ def test_the_chroma_collection_is_made_again_without_it(tmp_path):
     assert not ingest_project(space, "demo").warnings
     assert any((tmp_path / "chroma_db" / "demo").rglob("*.sqlite3"))
     assert grep(tmp_path) == []
+
+
+def test_the_chroma_collection_of_another_project_keeps_its_own_copy(tmp_path):
+    write_docs(tmp_path)
+    write_docs(tmp_path, "other")
+    space = hashed_workspace(tmp_path, {"vector_store.collection": "true"})
+    for project in ("demo", "other"):
+        (docs_of(space, project) / "secret.md").write_text(SECRET)
+        ingest_project(space, project)
+    theirs = {name for name in grep(tmp_path) if "other" in name.split("/")}
+    assert any(name.startswith("chroma_db/other/") for name in theirs)
+    report = forget(space, "demo", "secret.md", delete=True)
+    assert set(grep(tmp_path)) == set(report.left) == theirs
+    assert not ingest_project(space, "other").warnings
+
+
+def test_what_a_killed_ingest_read_of_it_goes_too(space, monkeypatch):
+    monkeypatch.setattr(staging, "BATCH_TEXTS", 4)
+    real, batches = HashedEmbedder.embed_documents, iter(range(2))
+
+    def killed(self, texts, **given):
+        if next(batches, None) is None:
+            raise KeyboardInterrupt
+        return real(self, texts, **given)
+
+    monkeypatch.setattr(HashedEmbedder, "embed_documents", killed)
+    paragraph = "The vault of Quatermain number {} holds marzipan on shelf {}. " * 20
+    (docs_of(space) / "secret.md").write_text(
+        "\n\n".join(paragraph.replace("{}", str(n)) for n in range(40))
+    )
+    with pytest.raises(KeyboardInterrupt):
+        ingest_project(space, "demo")
+    catalog = space.index_dir("demo") / "catalog.sqlite"
+    assert b"Quatermain number 1 " in catalog.read_bytes()
+    monkeypatch.setattr(HashedEmbedder, "embed_documents", real)
+    report = forget(space, "demo", "secret.md", delete=True)
+    assert grep(space.data_dir) == [] and report.shared == 0
+    assert report.texts == report.chunks > 0
+    assert ingest_project(space, "demo").documents == 4
 
 
 def test_a_busy_database_is_no_completion(space, monkeypatch):
