@@ -7,6 +7,7 @@ after a clearing.
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import dagster as dg
 
@@ -95,7 +96,8 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance) -> dg.SensorResult:
         return dg.SensorResult(skip_reason="; ".join(["no log has changed", *note]))
     state = f"agent_logs:{digest_of(states)}"
     tried = attempts(instance, state)
-    if tried.failures and not tried.due(time.time()):
-        return dg.SensorResult(skip_reason=f"failed {tried.failures} times: tried again later")
-    request = dg.RunRequest(run_key=f"{state}:{tried.ended + 1}", tags={STATE_TAG: state})
+    # a run that ended well, and after which there is still something to do, could not read a log
+    if tried.ended and not replace(tried, failures=tried.ended).due(time.time()):
+        return dg.SensorResult(skip_reason=f"tried {tried.ended} times: again later")
+    request = dg.RunRequest(run_key=tried.key(state), tags={STATE_TAG: state})
     return dg.SensorResult(run_requests=[request])

@@ -63,14 +63,23 @@ class FinishedRuns:
     """The finished runs for one state of a folder.
 
     Attributes:
-        ended: How many there are.
+        ended: How many there are, of the last `LOOK_BACK`.
         failures: How many of them failed in a row, newest first.
         last_end: When the newest ended, seconds since the epoch.
+        newest: Id of the newest; empty if there is none.
     """
 
     ended: int
     failures: int
     last_end: float
+    newest: str = ""
+
+    def key(self, state: str) -> str:
+        """Return the key of the next run for a state: it names the run that it comes after.
+
+        A number would come twice, since old runs are not counted and their records end.
+        """
+        return f"{state}:{self.newest or 'first'}"
 
     def due(self, now: float) -> bool:
         """Whether a failed state is to be tried again: after 30 s, then twice as long each time.
@@ -157,7 +166,7 @@ def _request(
 ) -> dg.RunRequest:
     """Request a run for one state; the next attempt has another key, so it is no duplicate."""
     return dg.RunRequest(
-        run_key=f"{state}:{tried.ended + 1}",
+        run_key=tried.key(state),
         partition_key=None if project == HISTORY else project,
         run_config={"ops": {op: {"config": given} for op, given in ops.items()}} if ops else None,
         tags={PROJECT_TAG: project, STATE_TAG: state},
@@ -174,7 +183,8 @@ def attempts(instance: dg.DagsterInstance, state: str) -> FinishedRuns:
             break
         failures += 1
     last_end = max((r.end_time or r.update_timestamp.timestamp() for r in ended), default=0.0)
-    return FinishedRuns(len(ended), failures, last_end)
+    newest = ended[0].dagster_run.run_id if ended else ""
+    return FinishedRuns(len(ended), failures, last_end, newest)
 
 
 def _new_partitions(

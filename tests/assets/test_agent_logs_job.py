@@ -8,6 +8,7 @@ import pytest
 from ragstream_assets import agent_logs_job
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
+from ragstream_core.conversations.importers import reader
 from ragstream_core.wiring.journal import show
 from tests.unit.conversations.importers import exports
 
@@ -35,6 +36,10 @@ def run(space):
     )
 
 
+def unreadable():
+    raise PermissionError(13, "Permission denied")
+
+
 def write(logs, *questions):
     rows = [
         row for q in questions for row in (exports.user(q), exports.agent(exports.words("Yes.")))
@@ -56,6 +61,27 @@ def test_the_sensor_asks_once_for_each_state_of_the_logs(space, logs, instance):
     write(logs, "Does it hold?", "And now?")
     (later,) = tick().run_requests
     assert later.run_key != first.run_key
+
+
+def test_a_log_that_cannot_be_read_is_not_asked_for_at_every_look(
+    space, logs, instance, monkeypatch
+):
+    now = agent_logs_job.time.time()
+    monkeypatch.setattr(reader, "_opener", lambda source: unreadable)
+    write(logs, "Does it hold?")
+    (request,) = agent_logs_job.tick(space, instance).run_requests
+    job = defs.resolve_job_def(agent_logs_job.JOB)
+    given = {"resources": {"workspace": {"config": adopt(space)}}}
+    for pause in (31, 61):
+        done = job.execute_in_process(run_config=given, instance=instance, tags=request.tags)
+        assert done.success
+        waits = agent_logs_job.tick(space, instance)
+        assert not waits.run_requests and "again later" in waits.skip_reason.skip_message
+        now += pause
+        monkeypatch.setattr(agent_logs_job.time, "time", lambda at=now: at)
+        (later,) = agent_logs_job.tick(space, instance).run_requests
+        assert later.run_key != request.run_key
+        request = later
 
 
 def test_without_a_folder_or_a_journal_it_does_nothing(

@@ -34,7 +34,7 @@ def test_a_new_folder_is_a_partition_and_a_request(space, home):
     (request,) = result.run_requests
     digest = sensors.folder_digest(space, "demo")
     assert request.partition_key == "demo"
-    assert request.run_key == f"demo:{digest}:1"
+    assert request.run_key == f"demo:{digest}:first"
     assert request.tags["ragstream/project"] == "demo"
     assert home.get_dynamic_partitions("project") == ["demo"]
     assert json.loads(result.cursor) == {"v": 1, "projects": {"demo": digest}}
@@ -67,17 +67,32 @@ def test_a_changed_file_is_requested_once(ingested, home):
 
 def test_a_failed_state_is_tried_again_under_another_key(space, home, monkeypatch):
     first = _tick(space, home)
-    _run(home, first.run_requests[0], "failed")
+    failed = _run(home, first.run_requests[0], "failed")
     assert not _tick(space, home, first.cursor).run_requests  # not at once
     now = sensors.time.time()
     monkeypatch.setattr(sensors.time, "time", lambda: now + 31)
     (again,) = _tick(space, home, first.cursor).run_requests
-    assert again.run_key == first.run_requests[0].run_key[:-1] + "2"
-    _run(home, again, "failed")
+    assert again.run_key == first.run_requests[0].run_key.replace("first", failed.run_id)
+    failed = _run(home, again, "failed")
     monkeypatch.setattr(sensors.time, "time", lambda: now + 62)
     assert not _tick(space, home, first.cursor).run_requests  # the second pause is longer
     monkeypatch.setattr(sensors.time, "time", lambda: now + 99)
-    assert _tick(space, home, first.cursor).run_requests[0].run_key.endswith(":3")
+    assert _tick(space, home, first.cursor).run_requests[0].run_key.endswith(failed.run_id)
+
+
+def test_no_attempt_has_the_key_of_another_however_many_there_were(space, home, monkeypatch):
+    monkeypatch.setattr(sensors, "LOOK_BACK", 2)  # more than so many are not counted
+    now, keys, runs = sensors.time.time(), list[str](), []
+    cursor = None
+    for hours in range(6):
+        monkeypatch.setattr(sensors.time, "time", lambda at=now + 3700 * hours: at)
+        result = _tick(space, home, cursor)
+        cursor = result.cursor
+        keys += [request.run_key for request in result.run_requests]
+        runs.append(_run(home, result.run_requests[0], "failed"))
+        if hours == 3:
+            home.delete_run(runs[0].run_id)  # its retention is over
+    assert len(set(keys)) == 6
 
 
 def test_a_damaged_cursor_costs_one_look(ingested, home):
