@@ -7,14 +7,19 @@ take back what that excludes. As in git, nothing below an excluded folder comes 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
 
+from ragstream_core.errors import UsageError
+
 MAX_BYTES = 1_000_000
-MAX_STARS = 8
-"""A line with more wildcards is not used: matching it could take for ever."""
+_SHOWN = 3
+MAX_STARS, MAX_STARS_IN_NAME = 8, 3
+"""A line with more wildcards, or more between two slashes, is not used: each may end anywhere in a
+name, so matching it could take for ever."""
 
 
 class IgnoreRules(NamedTuple):
@@ -47,15 +52,42 @@ def extended(
     for name in sorted(names):
         try:
             lines = _read(f"{folder}/{name}").splitlines()
-            used = [line for line in lines if line.count("*") <= MAX_STARS]
-            specs.append((name, GitIgnoreSpec.from_lines(used)))
-        except (OSError, ValueError) as error:
+        except OSError as error:
             problems.append((f"{prefix}{name}", f"cannot be used: {error}"))
             continue
+        used = [line for line in lines if not _may_take_for_ever(line)]
+        spec, no_patterns = _spec(used)
+        specs.append((name, spec))
+        phrases = []
         if len(used) < len(lines):
-            left = f"{len(lines) - len(used)} lines with too many wildcards are not used"
-            problems.append((f"{prefix}{name}", left))
+            phrases.append(f"{len(lines) - len(used)} lines with too many wildcards are not used")
+        if no_patterns:
+            phrases.append(f"no pattern, so not used: {', '.join(map(repr, no_patterns[:_SHOWN]))}")
+        problems += [(f"{prefix}{name}", "; ".join(phrases))] if phrases else []
     return (*chain, IgnoreRules(prefix, tuple(specs))) if specs else chain, problems
+
+
+def _may_take_for_ever(line: str) -> bool:
+    stars = [part.count("*") for part in line.split("/")]
+    return sum(stars) > MAX_STARS or max(stars) > MAX_STARS_IN_NAME
+
+
+def _spec(lines: list[str]) -> tuple[GitIgnoreSpec, list[str]]:
+    """Return the patterns of some lines, and the lines that are none: the others hold."""
+    try:
+        return GitIgnoreSpec.from_lines(lines), []
+    except (ValueError, re.error):
+        wrong = [line for line in lines if not is_pattern(line)]
+        return GitIgnoreSpec.from_lines(line for line in lines if line not in wrong), wrong
+
+
+def is_pattern(line: str) -> bool:
+    """Return whether a line can be read as git-style patterns are."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):  # re.error: letters in brackets that go backwards
+        return False
+    return True
 
 
 def rules_of(name: str, patterns: Iterable[str]) -> IgnoreRules:
@@ -66,13 +98,26 @@ def rules_of(name: str, patterns: Iterable[str]) -> IgnoreRules:
 def not_chosen(
     paths: Iterable[str], include: Iterable[str], exclude: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (path, reason) of what git-style globs leave out: taken is include AND NOT exclude."""
-    wanted, unwanted = GitIgnoreSpec.from_lines(include), GitIgnoreSpec.from_lines(exclude)
+    """Yield (path, reason) of what git-style globs leave out: taken is include AND NOT exclude.
+
+    Raises:
+        UsageError: A glob is no pattern.
+    """
+    wanted, unwanted = _globs("include", include), _globs("exclude", exclude)
     for path in paths:
         if not wanted.match_file(path):
             yield path, "not matched by an include glob"
         elif unwanted.match_file(path):
             yield path, "matched by an exclude glob"
+
+
+def _globs(setting: str, globs: Iterable[str]) -> GitIgnoreSpec:
+    spec, wrong = _spec([*globs])
+    if wrong:
+        raise UsageError(
+            f"{wrong[0]!r} is no git-style glob", hint=f"correct `discovery.{setting}`"
+        )
+    return spec
 
 
 def ignored_by(path: str, chain: tuple[IgnoreRules, ...]) -> str:

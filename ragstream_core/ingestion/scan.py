@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RACY_NS = 2_000_000_000
 IGNORE_NAMES = frozenset({".gitignore", ".ragignore"})
 _INODE_MASK = (1 << 63) - 1  # SQLite integers are signed
+_LAST_NS = (1 << 63) - 1  # in 2262; a clock that was wrong may have left a later time
 
 
 class ScanRules(NamedTuple):
@@ -184,8 +185,7 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
                 st = entry.stat(follow_symlinks=False)
             except FileNotFoundError:  # gone since it was listed
                 continue
-            inode = st.st_ino & _INODE_MASK
-            files[prefix + name] = (st.st_size, st.st_mtime_ns, st.st_ctime_ns, inode)
+            files[prefix + name] = signature_of(st)
         elif entry.is_dir(follow_symlinks=False):
             if name.lower() == OWN_FOLDER:
                 continue  # of `ragstream init`: nothing that a person would miss
@@ -238,7 +238,8 @@ def _is_document(name: str) -> bool:
 
 def signature_of(st: os.stat_result) -> Signature:
     """Return the signature of a stat result, as `scan` records it."""
-    return st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino & _INODE_MASK
+    changed = st.st_mtime_ns if st.st_mtime_ns < _LAST_NS else _LAST_NS
+    return st.st_size, changed, st.st_ctime_ns, st.st_ino & _INODE_MASK
 
 
 def compare(found: Scan, recorded: Mapping[str, Signature], *, last_started_ns: int) -> Changes:

@@ -46,14 +46,12 @@ def _checked_glob(glob: str) -> str:
     Raises:
         ValueError: It is none, or has more wildcards than can be matched in a sane time.
     """
-    from pathspec import GitIgnoreSpec
+    from ragstream_core.ingestion.ignore import is_pattern
 
     if not glob.strip() or glob.count("*") > MAX_STARS or "\n" in glob:
         raise ValueError(f"{glob!r} is no usable glob: one line, at most {MAX_STARS} wildcards")
-    try:
-        GitIgnoreSpec.from_lines([glob])
-    except ValueError as error:
-        raise ValueError(f"{glob!r} is no git-style glob: {error}") from None
+    if not is_pattern(glob):
+        raise ValueError(f"{glob!r} is no git-style glob")
     return glob
 
 

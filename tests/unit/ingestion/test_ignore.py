@@ -4,9 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
+from ragstream_core.errors import UsageError
 from ragstream_core.ingestion.scan import ScanRules, scan
 
 TREE = [
@@ -107,6 +109,40 @@ def test_a_line_that_would_take_for_ever_is_not_used_and_said(tree):
     found = scan(tree)
     assert "a.md" not in found.files
     assert dict(found.refused)[".gitignore"].startswith("1 lines with too many wildcards")
+
+
+@pytest.mark.parametrize("line", ["a*" * 8 + "b", "*a*a*a*a*a*b", "x/*a*a*a*b"])
+def test_wildcards_of_one_name_are_counted_too(tree, line):
+    write(tree, {".gitignore": f"{line}\na.md\n"})
+    (tree / ("a" * 200 + ".md")).write_text("x")
+    found = scan(tree)
+    assert "a.md" not in found.files
+    assert dict(found.refused)[".gitignore"].startswith("1 lines with too many wildcards")
+
+
+def test_three_wildcards_in_a_name_of_any_length_take_no_time(tree):
+    write(tree, {".gitignore": "*a*a*b\n**/a*a*a*b/**\n"})
+    (tree / ("a" * 250 + ".md")).write_text("x")
+    began = time.process_time()
+    assert len(scan(tree).files) == len(TREE) + 1
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("line", ["[z-a]*", "!", "a[b-\\\\]", "trailing\\"])
+def test_a_line_that_is_no_pattern_takes_no_other_with_it(tree, line):
+    write(tree, {".gitignore": f"notes/\n{line}\na.md\n"})
+    found = scan(tree)
+    assert "a.md" not in found.files and not any(p.startswith("notes/") for p in found.files)
+    assert len(found.files) == len(TREE) - 3
+    assert dict(found.refused)[".gitignore"] == f"no pattern, so not used: {line!r}"
+
+
+@pytest.mark.parametrize("glob", ["[z-a]*", "!"])
+def test_a_glob_of_the_settings_that_is_no_pattern_is_named(tree, glob):
+    for rules in (ScanRules((glob,)), ScanRules(exclude=("a.md", glob))):
+        with pytest.raises(UsageError, match="is no git-style glob") as refused:
+            scan(tree, rules)
+        assert repr(glob) in refused.value.message and "discovery." in str(refused.value)
 
 
 def test_include_and_exclude_still_hold(tree):

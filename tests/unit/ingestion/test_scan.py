@@ -1,3 +1,4 @@
+import datetime as dt
 import os
 import socket
 
@@ -5,7 +6,7 @@ import pytest
 
 from ragstream_core.errors import UnknownProject
 from ragstream_core.ingestion.file_types import file_type
-from ragstream_core.ingestion.scan import Changes, Scan, ScanRules, compare, scan
+from ragstream_core.ingestion.scan import Changes, Scan, ScanRules, compare, scan, signature_of
 
 S = (1, 2, 3, 4)
 LATE = 10**19
@@ -29,6 +30,20 @@ def test_signature_is_the_stat(tmp_path):
     path.write_text("hello")
     st = path.stat()
     assert scan(tmp_path).files["a.md"] == (5, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+
+
+@pytest.mark.parametrize("year", [1900, 1969, 2300, 2446])
+def test_a_time_of_any_year_is_one_that_the_catalog_holds(bench, year):
+    when = int(dt.datetime(year, 7, 1, tzinfo=dt.UTC).timestamp())
+    path = bench.write("a.md", "Some words.", mtime=when)
+    if int(path.stat().st_mtime) != when:
+        pytest.skip("this file system keeps no such time")
+    assert bench.run().documents == 1
+    assert not bench.run().files["updated"]
+    assert signature_of(path.stat()) == scan(bench.docs).files["a.md"]
+    path.write_text("Other words.")
+    os.utime(path, (when, when))
+    assert bench.run().files["updated"] == 1
 
 
 def test_refuses_what_is_no_regular_file_and_says_why(tmp_path):
