@@ -11,6 +11,8 @@ from ragstream_core.text.blocks import Line, LineKind, lines_of
 MARKDOWN_TYPES = frozenset({"md", "markdown", "mdx"})
 RST_TYPES = frozenset({"rst"})
 SEPARATOR = " > "
+MAX_TITLE = 200
+"""Characters of a title in a path: a paragraph above a line of dashes is a heading as well."""
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]*(.*)")
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
 _SETEXT_LEVELS = {"=": 1, "-": 2}
@@ -64,7 +66,7 @@ class HeadingIndex:
             while stack and stack[-1].level >= heading.level:
                 stack.pop()
             stack.append(heading)
-            self._paths.append(SEPARATOR.join(h.title for h in stack if h.title))
+            self._paths.append(SEPARATOR.join(_shortened(h.title) for h in stack if h.title))
 
     def path_at(self, offset: int) -> str:
         """Return the heading path that an offset stands under; empty before the first heading.
@@ -73,6 +75,10 @@ class HeadingIndex:
         """
         at = bisect_right(self._starts, offset) - 1
         return self._paths[at] if at >= 0 else ""
+
+
+def _shortened(title: str) -> str:
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1].rstrip() + "…"
 
 
 def heading_path(text: str, start: int, *, file_type: str = "md") -> str:

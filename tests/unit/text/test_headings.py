@@ -1,4 +1,4 @@
-from ragstream_core.text.headings import HeadingIndex, find_headings, heading_path
+from ragstream_core.text.headings import MAX_TITLE, HeadingIndex, find_headings, heading_path
 
 
 def test_paths_in_markdown():
@@ -33,3 +33,11 @@ def test_restructured_text_levels_follow_their_first_use():
 
 def test_other_types_have_no_headings():
     assert HeadingIndex("# A\ntext", file_type="py").path_at(5) == ""
+
+
+def test_a_whole_paragraph_above_dashes_is_a_heading_of_bounded_length():
+    text = "word " * 4_000 + "\n---\n\n## Below\n\nSome words.\n"
+    path = HeadingIndex(text, file_type="md").path_at(text.index("Below") - 5)
+    assert path.startswith("word word") and path.endswith("word…")
+    assert len(path) <= MAX_TITLE
+    assert find_headings(text, file_type="md")[0].title == ("word " * 4_000).strip()
