@@ -120,6 +120,7 @@ VENDORS = (
 MAX_FINDINGS = 100
 """More in one text are not listed one by one."""
 
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _MAX_WINDOWS = 200  # the keyword detector's time grows with the square of a line's length
 _BEFORE, _AFTER = 60, 200
 _SHOWN = 5
@@ -189,8 +190,8 @@ def _own(text: str, *, long: bool) -> Iterator[tuple[int, int, str]]:
 
 def _passwords(text: str) -> Iterator[tuple[int, int, str]]:
     lower = text.lower()
-    if len(lower) != len(text):
-        lower = text  # some capitals grow: the places would not be the same
+    if len(lower) != len(text):  # some capitals grow: the places would not be the same
+        lower = text.translate(_LOWER)
     for word in PASSWORD_WORDS:
         at = lower.find(word)
         while at >= 0:

@@ -128,6 +128,12 @@ def test_findings_are_in_order_disjoint_and_limited():
     assert all(a.end <= b.start for a, b in zip(found, found[1:], strict=False))
 
 
+def test_a_capital_that_grows_in_lower_case_hides_no_password():
+    (found,) = find_secrets("İstanbul\n\nPassword: hunter2xyz9\n")
+    assert (found.kind, found.line) == ("password", 3)
+    assert redact("İ PASSWORD=hunter2xyz9", find_secrets("İ PASSWORD=hunter2xyz9")).endswith("]")
+
+
 def test_phrases_never_hold_the_secret():
     text = "\n".join(frame.format(fake) for _, frame, fake in FAKES)
     said = phrase(describe(find_secrets(text), page=3))
