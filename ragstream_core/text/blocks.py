@@ -84,7 +84,9 @@ _CLOSING = re.compile(r"[ \t]+#+$")
 _QUOTE = re.compile(r"(?: {0,3}>[ \t]?)+")
 _BULLET = re.compile(r"\s*[-*+][ \t]+(?:\[[ xX]\][ \t]+)?")
 _RULE_MARK = re.compile(r"\s*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}|-{2,})$")
-_TABLE_RULE = re.compile(r"\s*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*$")
+_TABLE_RULE = re.compile(  # possessive: empty cells can be read in one way only
+    r"\s*+\|?[ \t]*+:?-{2,}+:?+[ \t]*+(?:\|[ \t]*+:?+-*+:?+[ \t]*+)*+$"
+)
 _CELL = re.compile(r"\s*(?<!\\)\|\s*")
 _INLINE = re.compile(
     r"(?P<code>(?<!`)(`{1,3})(?!`)(?P<inner>[^`\n]{1,500})\2(?!`))"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragstream_core.text.cuts import BLOCK_CHARACTERS, INSIDE, Cut
+from ragstream_core.text.cuts import BLOCK_CHARACTERS, INSIDE, Cut, starts_behind_space
 from ragstream_core.text.tokenizer import Sizes
 
 GRAMMARS = {
@@ -104,7 +104,7 @@ def code_cuts(text: str, *, joints: Sequence[int], sizes: Sizes, limit: int) -> 
         sizes: Measures spans of the text.
         limit: Largest size of a chunk: a line above it is cut inside.
     """
-    starts = {_skip_space(text, at) for at in joints}
+    starts = starts_behind_space(text, joints)
     cuts: list[Cut] = []
     blank, attached = True, False
     for match in _LINE.finditer(text):
@@ -132,12 +132,6 @@ def _cost(body: str, *, blank: bool, joint: bool) -> float:
     if joint:
         return _JOINT if blank else _BLANK_ABOVE
     return _BLANK_ABOVE if blank else _PLAIN
-
-
-def _skip_space(text: str, start: int) -> int:
-    while start < len(text) and text[start].isspace():
-        start += 1
-    return start
 
 
 def line_starts(text: str) -> list[int]:

@@ -10,7 +10,7 @@ longer chunk.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -96,7 +96,7 @@ def find_cuts(
     headings = HeadingIndex(text, file_type=file_type).headings
     levels = {_skip_space(text, h.start): h.level for h in headings}
     ends = {_skip_space(text, h.start): h.end for h in headings}
-    structural = {_skip_space(text, start) for start in structure}
+    structural = starts_behind_space(text, structure)
     code = {_skip_space(text, line.start) for line in lines_of(text) if line.kind is LineKind.CODE}
     cuts: list[Cut] = []
     underline_to = 0
@@ -135,6 +135,20 @@ def _mark_bare(text: str, cuts: list[Cut], ends: dict[int, int]) -> list[Cut]:
     return marked
 
 
+def starts_behind_space(text: str, starts: Iterable[int]) -> set[int]:
+    """Return where the first character that is no white space stands at or behind each place.
+
+    Args:
+        text: The whole text.
+        starts: Offsets, ascending: a run of white space that holds several is read once.
+    """
+    found, at = set[int](), -1
+    for start in starts:
+        at = _skip_space(text, start) if start > at else at
+        found.add(at)
+    return found
+
+
 def _skip_space(text: str, start: int) -> int:
     match = _NOT_SPACE.search(text, start)
     return match.start() if match else len(text)
@@ -168,7 +182,8 @@ def choose_cuts(
     back = [0] * (count + 1)
     first = 0
     for j in range(1, count + 1):
-        while before[j] - before[first] > limit and first < j - 1:
+        # sentences without a token, such as zero-width spaces, are counted as if they had one
+        while max(before[j] - before[first], j - first) > limit and first < j - 1:
             first += 1
         for i in range(first, j):
             size = before[j] - before[i]

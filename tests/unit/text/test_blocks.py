@@ -101,3 +101,11 @@ def test_it_is_part_of_the_fingerprint_and_other_types_are_left_alone(bench):
     view = bench.fresh_view()
     (chunk,) = view.chunks(view.chunk_ids)
     assert (chunk.snippet, chunk.span) == ("Head\n\nbold words", (0, 22))
+
+
+def test_a_row_of_empty_cells_is_told_from_a_rule_at_once():
+    row = "| -- " + ("|" + " " * 12) * 20 + "| 12 |"
+    text = f"| a | b |\n|---|---|\n{row}\n"
+    assert Markup(text).without(0, len(text)).split() == ["a", "b", "--", "12"]
+    for rule in ("|---|", "| :--: | --: |", "--|--", "|--|  |:|", "--- | -"):
+        assert Markup(rule).without(0, len(rule)) == "", rule

@@ -5,9 +5,10 @@ import time
 import pytest
 
 from ragstream_core.errors import UnknownSetting, UsageError
-from ragstream_core.text import tokenizer
+from ragstream_core.text import cuts, tokenizer
 from ragstream_core.text.chunk_profiles import PROFILES, ChunkProfile, chunk_profile
 from ragstream_core.text.chunker import split
+from ragstream_core.text.cuts import Cut, choose_cuts
 from ragstream_core.text.sentences import sentence_spans
 from ragstream_core.text.tokenizer import ModelTokenizer, even_windows, word_offsets
 
@@ -116,6 +117,31 @@ def test_time_grows_with_the_length_and_not_with_its_square(unit):
     seconds(1000)
     # a busy machine may slow one of the two down; a square shows itself each time
     assert any(seconds(40_000) < 0.25 + 10 * seconds(10_000) for _ in range(3))
+
+
+def test_sentences_without_a_token_are_not_all_compared_with_each_other():
+    class Counted(list):
+        reads = 0
+
+        def __getitem__(self, at):
+            Counted.reads += 1
+            return super().__getitem__(at)
+
+    count, limit = 2_000, 50
+    found = [Cut(at, 0.8) for at in range(count)]
+    before = Counted([0] * (count + 1))  # zero-width spaces, signs of a font of its own
+    chosen = choose_cuts(found, before=before, overlaps=[0] * count, limit=limit)
+    assert chosen[0] == 0 and sorted(set(chosen)) == chosen
+    assert Counted.reads < 4 * count * limit
+
+
+def test_a_run_of_white_space_is_read_once_however_many_places_lie_in_it(monkeypatch):
+    real, asked = cuts._skip_space, []
+    monkeypatch.setattr(cuts, "_skip_space", lambda text, at: asked.append(at) or real(text, at))
+    text = "a" + " " * 5_000 + "b" + "\n" * 5_000
+    starts = range(0, len(text), 100)
+    assert cuts.starts_behind_space(text, starts) == {real(text, at) for at in starts}
+    assert len(asked) == 3
 
 
 def test_a_long_line_without_spaces_goes_through_the_tokenizer_in_parts(monkeypatch):
