@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from ragstream_core.conversations.edits import Folded, apply_edits, merged
 from ragstream_core.conversations.journal.purge import damage
@@ -38,14 +39,19 @@ if TYPE_CHECKING:
 
 
 SESSION = "anonymous-{}"
+_LETTER = r"\w\u0300-\u036f"  # accents that are signs of their own belong to a name, too
+_WINDOWS_HOME = re.compile(  # of several words at times; a string writes each stroke twice
+    rf"(?i:(?<=\\users\\)|(?<=\\users\\\\))[{_LETTER}.-]+(?:(?: [{_LETTER}.-]+){{1,3}}(?=\\))?"
+)
 _FORMS = (
-    ("email", re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")),
+    ("email", re.compile(rf"[{_LETTER}.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,8}}")),
     ("account", re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){3,7}(?:[ ]?[A-Z0-9]{1,3})?\b")),
     ("card", re.compile(r"(?<![\d.])\d{4}(?:[ -]?\d{4}){3}(?![\d.])")),
     ("address", re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")),
     ("phone", re.compile(r"(?<![\w+/.-])(?:\+|00)[1-9](?:[ ()/-]{0,2}\d){6,14}(?!\d)")),
     ("phone", re.compile(r"(?<![\w/.-])\(?0[1-9]\d{1,4}\)?[ /-](?:[ -]?\d){4,10}(?!\d)")),
-    ("home", re.compile(r"(?<=/home/)[\w.-]+|(?<=/Users/)[\w.-]+|(?<=\\Users\\)[\w.-]+")),
+    ("home", re.compile(rf"(?:(?<=/home/)|(?<=/Users/))[{_LETTER}.-]+")),
+    ("home", _WINDOWS_HOME),
 )
 Redact = Callable[[str], str]
 """Returns a text with what the caller knows to be secret masked."""
@@ -56,14 +62,16 @@ def masked(text: str, words: Sequence[str] = (), redact: Redact = str) -> tuple[
 
     Args:
         text: Any text.
-        words: Masked as ``[name]`` if they stand alone, in upper and lower case.
+        words: Masked as ``[name]`` if they stand alone, in upper and lower case, whether their
+            accents are letters or signs of their own.
         redact: Asked first.
     """
     found: Counter[str] = Counter()
     result = redact(text)
     if result != text:
         found["secret"] += result.count("[redacted:") - text.count("[redacted:")
-    names = sorted({word.strip() for word in words if word.strip()}, key=len, reverse=True)
+    forms_of = (normalize(form, word.strip()) for word in words for form in ("NFC", "NFD"))
+    names = sorted({*filter(None, forms_of)}, key=len, reverse=True)
     forms = list(_FORMS)
     if names:
         any_of = "|".join(map(re.escape, names))
@@ -185,7 +193,7 @@ def choice_of(
 def _given(text: str, name: str) -> dt.datetime | None:
     try:
         return _moment(text, local=True) if text else None
-    except ValueError:
+    except (ValueError, OverflowError):  # of the first or the last day there is, elsewhere
         raise UsageError(
             f"--{name} {text!r} is not a date", hint="2026-10-31, or 2026-10-31T14:30"
         ) from None

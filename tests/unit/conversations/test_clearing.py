@@ -1,12 +1,14 @@
 """What a clearing takes: sessions, times, and fragments of lines."""
 
 import datetime as dt
+import time
+import unicodedata
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from ragstream_core.conversations.clearing import Choice, choice_of, chosen, ranges_of
+from ragstream_core.conversations.clearing import Choice, choice_of, chosen, masked, ranges_of
 from ragstream_core.conversations.journal.records import Asked, Cleared, Entry, TagEdit, Turn
 from ragstream_core.errors import UsageError
 
@@ -89,3 +91,41 @@ def test_tags_go_with_their_turns_and_notices_stay():
     assert [e.seq for e in chosen(entries, Choice("a"))] == [1, 3, 6]
     assert ranges_of(chosen(entries, Choice("a"))) == ((1, 1), (3, 3), (6, 6))
     assert ranges_of(chosen(entries, Choice(everything=True))) == ((1, 4), (6, 6))
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Auckland"])
+@pytest.mark.parametrize("given", ["0001-01-01", "9999-12-31T23:59:59"])
+def test_the_ends_of_time_are_dates_or_refused(monkeypatch, zone, given):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert choice_of(since=given).since
+    except UsageError as error:
+        assert "is not a date" in error.message
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("given", ["NFC", "NFD"])
+def test_a_name_is_masked_however_its_accents_are_written(written, given):
+    said = unicodedata.normalize(written, "Ask Zoë MÜLLER or Müllersen about it.")
+    text, found = masked(said, [unicodedata.normalize(given, name) for name in ("Zoë", "Müller")])
+    assert text == unicodedata.normalize(written, "Ask [name] [name] or Müllersen about it.")
+    assert found == {"name": 2}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (r"see C:\Users\Max Mustermann\notes.md", r"see C:\Users\[home]\notes.md"),
+        (r"open('C:\\Users\\max\\notes.md')", r"open('C:\\Users\\[home]\\notes.md')"),
+        (r"c:\users\max and D:\work", r"c:\users\[home] and D:\work"),
+        ("/home/max/notes, /Users/mu\u0308ller/x", "/home/[home]/notes, /Users/[home]/x"),
+        ("GET /users/42/posts", "GET /users/42/posts"),
+        ("write to mu\u0308ller@example.org", "write to [email]"),
+    ],
+)
+def test_folders_of_persons_are_masked_as_systems_write_them(said, told):
+    assert masked(said)[0] == told
