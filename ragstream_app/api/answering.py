@@ -12,7 +12,7 @@ from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ragstream_app.api.conversation import Asked
     from ragstream_app.api.forms import ChatForm
@@ -65,6 +65,7 @@ class Answering:
         form: The request.
         asked: What its messages ask.
         left: Set when nobody waits for the answer any more.
+        only: The projects that are served; none: all there are.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class Answering:
         form: ChatForm,
         asked: Asked,
         left: threading.Event,
+        *,
+        only: Sequence[str] = (),
     ) -> None:
         self.form = form
         self.target = target
@@ -81,6 +84,7 @@ class Answering:
         self._workspace = workspace
         self._asked = asked
         self._left = left
+        self._only = only
         self._made: PromptOutcome
 
     def build(self) -> None:
@@ -134,13 +138,16 @@ class Answering:
 
     def _request(self) -> PromptRequest:
         from ragstream_core.prompts.inputs import PromptRequest
+        from ragstream_core.services.own_projects import SETTINGS, require_session
 
         system = {"prompt.system": self._asked.system} if self._asked.system else {}
+        if self._only:
+            require_session(self._workspace, self._session, self._only)
         return PromptRequest(
             text=self._asked.question,
             projects=(self.target.project,),
             task=self.target.task,
-            settings=system,
+            settings={**(SETTINGS if self._only else {}), **system},
             session=self._session,
             conversation=self._asked.pairs,
         )

@@ -55,7 +55,7 @@ class ChatCompletions:
         async with self.workers.at_work(receive) as visit:
             if visit is None:
                 return
-            work = Answering(space, target, form, asked, visit.left)
+            work = Answering(space, target, form, asked, visit.left, only=self.models.only)
             reply = self._reply(form, target)
             try:
                 await self.workers.run(work.build)

@@ -13,7 +13,6 @@ from ragstream_core.errors import (
     UnknownPrompt,
     UsageError,
 )
-from ragstream_core.records.prompt_inputs import PromptInputs
 
 if TYPE_CHECKING:
     from ragstream_core.ports import TokenCounter
@@ -73,21 +72,22 @@ class Desk:
         """Return the record of a kept prompt.
 
         Raises:
-            UnknownPrompt: There is none under that key, or it quotes a project that is not served.
+            UnknownPrompt: There is none under that key, or it quotes what is not served.
             IntegrityError: It is damaged.
         """
         record = self.workspace.store.record(key)
         if not self.serves(record):
             raise UnknownPrompt(
-                f"prompt {record.prompt_key[:12]} quotes a project that is not served here",
+                f"prompt {record.prompt_key[:12]} quotes what is not served here",
                 hint=RunCommand("explain", record.prompt_key[:12]),
             )
         return record
 
     def serves(self, record: PromptRecord) -> bool:
-        """Whether a prompt quotes nothing but projects that are served."""
-        pins = PromptInputs.from_json(record.inputs).pins
-        return not self.only or {pin.project for pin in pins} <= set(self.only)
+        """Whether a prompt quotes nothing but projects that are served, and turns about them."""
+        from ragstream_core.services.own_projects import is_of_own
+
+        return not self.only or is_of_own(self.workspace, record, self.only)
 
     def load_models(self) -> None:
         """Load the embedding model once, however many calls come first at the same time.

@@ -42,6 +42,7 @@ def build(
     from ragstream_core.prompts.chain import OPS
     from ragstream_core.prompts.fences import one_line, safe_name
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.own_projects import SETTINGS
     from ragstream_core.wiring.ingestion import changed_files
 
     call.steps = len(OPS)
@@ -50,9 +51,8 @@ def build(
         if op != OPS[-1]:  # after the last one it is kept: there is nothing left to end
             call.progress(op, 0, 0)
 
-    request = PromptRequest(
-        text=question, projects=(project,), settings=dict(settings or {}), task=task
-    )
+    given = {**(SETTINGS if desk.only else {}), **(settings or {})}
+    request = PromptRequest(text=question, projects=(project,), settings=given, task=task)
     changed = changed_files(desk.workspace, request.projects, shown=safe_name)
     call.progress("reading", 0, 0)
     desk.load_models()

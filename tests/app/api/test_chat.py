@@ -13,6 +13,7 @@ from ragstream_app.api.answering import Answering
 from ragstream_app.api.chat import ChatCompletions
 from ragstream_app.api.models import Models
 from ragstream_app.api.workers import Workers
+from ragstream_core.library import History
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.journal import show
@@ -155,6 +156,21 @@ def test_a_turn_is_kept_only_if_it_is_asked_for(served, model, space):
     follow = served.chat("How does a lock restrict two?", metadata={"session": "lock-talk"})
     assert QUESTION in sent(model)[1], "the kept conversation goes on"
     assert follow.status_code == 200 and len(show(space, "lock-talk")) == 1
+
+
+def test_a_server_of_one_project_goes_on_with_no_conversation_about_another(root, model, tmp_path):
+    data = shutil.copytree(root, tmp_path / "data")
+    History(hashed_workspace(data)).append("Where?", "At nine.", session="far", projects=["other"])
+    provider = {"provider__base_url": model.url, "provider__model": "toy-1"}
+    with serving(data, "--project", "manual", **provider) as found:
+        assert error_of(found.chat(metadata={"session": "far"})) == (422, "refused")
+        assert found.chat(store=True, metadata={"session": "near"}).status_code == 200
+        assert (
+            found.chat("How does a lock restrict two?", metadata={"session": "near"}).status_code
+            == 200
+        )
+    assert QUESTION in sent(model)[1], "its own conversation goes on"
+    assert not any("At nine" in str(body) for _, _, body in model.seen)
 
 
 def test_without_a_model_the_answer_is_the_extract(alone, space):

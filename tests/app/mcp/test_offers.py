@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -16,6 +17,8 @@ from ragstream_app.mcp.server import make_server
 from ragstream_core.errors import Action, RunCommand, SetSetting, worded
 from ragstream_core.library import History
 from ragstream_core.services.explain import explanation
+from ragstream_core.services.explain import text_of as explain_text
+from ragstream_core.services.history_update import catch_up
 from ragstream_core.services.ingest import ingest_project
 from tests.app.mcp.mcp_clients import text_of
 from tests.processes import PATIENCE_S, until
@@ -442,6 +445,31 @@ def test_a_server_of_one_project_shows_nothing_of_the_others(space):
     assert "harbour opens" not in "".join(map(text_of, refused))
     assert listed == [own[:12]]
     assert [row["name"] for row in projects] == ["demo"]
+
+
+def test_a_server_of_one_project_tells_of_no_conversation_about_another(space):
+    write_docs(space.data_dir, "other", {"secret.md": "# Secret\n\nThe harbour opens at nine.\n"})
+    ingest_project(space, "other")
+    said = "When does the harbour open?"
+    for words, projects in (("at nine", ["other"]), ("at ten", []), ("at noon", ["demo"])):
+        History(space).append(said, f"The harbour opens {words}.", projects=projects, tags=["GOLD"])
+    catch_up(space)
+    known = ask_and_keep(space, said)
+    quoted = explain_text(space, known)
+    assert "at nine" in quoted and "at ten" in quoted
+    always = {"history.always_tags": "GOLD", "memory.enabled": "true"}
+    own = replace(space, config=space.config.with_task(explicit=always))
+
+    async def use(client):
+        made = await client.call_tool("build_prompt", {"question": said})
+        refused = await client.call_tool("explain", {"prompt_key": known})
+        key = made.structured_content["prompt_key"]
+        listed = [row.name for row in (await client.list_resources()).resources]
+        return made.structured_content["super_prompt"], refused, key, listed
+
+    shown, refused, key, listed = asked(Desk(own, ("demo",)), use)
+    assert "at noon" in shown and "at nine" not in shown and "at ten" not in shown
+    assert refused.is_error and listed == [key[:12]]
 
 
 def test_many_calls_at_once_get_their_own_answers(space):
