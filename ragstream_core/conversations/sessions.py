@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ragstream_core.conversations.clearing import cleared_since
 from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import (
@@ -249,6 +250,8 @@ def write_session_logs(journal: Journal, folder: Path, since: int = 0) -> list[P
     files, size = _on_disk(folder)
     mark = {"seq": newest, "files": files, "bytes": size}
     replace_text(make_private_dir(folder) / MARK_NAME, json.dumps(mark))
+    if cleared_since(journal, newest):  # what was just written may be what was just cleared
+        changed += write_session_logs(journal, folder)
     return changed
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.conversations import sessions
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
 from ragstream_core.conversations.journal.segments import parse_line
@@ -53,6 +54,25 @@ def test_each_holds_the_journals_own_lines_of_its_session(tmp_path):
     assert (tmp_path / "session-a.log").read_bytes() == journal_lines[0] + journal_lines[2]
     for line in journal_lines:
         assert parse_line(line) is not None
+
+
+def test_turns_that_are_cleared_while_the_logs_are_written_do_not_stay_in_them(
+    tmp_path, monkeypatch
+):
+    log = Journal(tmp_path)
+    log.append([record(1, "turn", "a"), record(2, "turn", "b")])
+    real, begun = sessions._write, []
+
+    def late(folder, lines):
+        if not begun:
+            begun.append(folder)
+            log.append([Cleared("id-3", WHEN, ((1, 1),), "session")])
+            write_session_logs(log, folder)  # as the other process does that clears
+        return real(folder, lines)
+
+    monkeypatch.setattr(sessions, "_write", late)
+    write_session_logs(log, tmp_path)
+    assert [path.name for path in tmp_path.glob("session-*")] == ["session-b.log"]
 
 
 def test_nothing_new_writes_nothing(tmp_path):
