@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from unicodedata import normalize
 
 from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.ports import FileSource, TokenCounter
@@ -66,7 +67,7 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
     Raises:
         UsageError: It fits no file, or several.
     """
-    fits = candidates(token, names)
+    fits = candidates(token, names) or _accented(token, names)
     if len(fits) > 1 and not is_glob(token):
         raise UsageError(
             f"{token!r} may mean {len(fits)} files", hint=f"name one by its path: {_listed(fits)}"
@@ -78,6 +79,14 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
             hint=f"one of: {_listed(near)}" if near else _SKIPPED,
         )
     return fits
+
+
+def _accented(token: str, names: Sequence[str]) -> list[str]:
+    """Return the candidates if an accent is part of its letter; systems write it as a sign, too."""
+    if token.isascii():
+        return []
+    whole = {normalize("NFC", name): name for name in names}
+    return [whole[name] for name in candidates(normalize("NFC", token), list(whole))]
 
 
 _SKIPPED = (RunCommand("status", "--skipped"), " says what is left out and why")

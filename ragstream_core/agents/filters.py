@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from ragstream_core.agents.headers import CONTENT, find_sections, guarantee_task
 from ragstream_core.conversations.journal.records import moment_ns
@@ -217,6 +218,8 @@ def _time(value: str, now: dt.datetime) -> dt.datetime:
 
 def _fits(name: str, path: str, glob: str) -> bool:
     """Return whether a glob, path, end of a path or folder means a document."""
+    if not glob.isascii():  # systems write an accent as part of its letter, or as a sign behind it
+        name, path, glob = (normalize("NFC", text) for text in (name, path, glob))
     folder = glob.rstrip("/") + "/"
     return any(
         fnmatchcase(one, glob) or one.endswith(f"/{glob}") or one.startswith(folder)

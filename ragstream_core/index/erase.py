@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
 
 from ragstream_core.index import catalog_read, compaction, retention
 from ragstream_core.index.retention import UNNAMED
@@ -54,6 +55,18 @@ def is_known(db: sqlite3.Connection, path: str) -> bool:
     """Return whether any kept generation, or a tombstone, names a file."""
     found = db.execute("SELECT 1 FROM files WHERE path = ? LIMIT 1", (path,)).fetchone()
     return found is not None or path in tombstones(db)
+
+
+def named(db: sqlite3.Connection, path: str) -> str:
+    """Return the one known path that reads as a path does, however its accents are written.
+
+    A path that is known, or that nothing or several read as, is returned as it is.
+    """
+    if is_known(db, path) or path.isascii():
+        return path
+    rows = [str(row) for (row,) in db.execute("SELECT DISTINCT path FROM files")]
+    same = [row for row in rows if normalize("NFC", row) == normalize("NFC", path)]
+    return same[0] if len(same) == 1 else path
 
 
 def tombstone(

@@ -88,6 +88,7 @@ def forget(
             f"project {project} has no index", hint=(RunCommand("index generations"), " lists them")
         )
     with open_catalog(index_dir) as catalog:
+        path = erase.named(catalog.db, path)
         if not erase.is_known(catalog.db, path):
             raise UsageError(
                 f"no generation of {project} holds {path!r}",

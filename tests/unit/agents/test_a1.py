@@ -1,13 +1,14 @@
 """A1: the files you name, receipts, FULL and PACK, and what is never guessed."""
 
 import hashlib
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.agents import a1_file_injector
-from ragstream_core.agents.a1_file_injector import FileInjector, candidates
+from ragstream_core.agents.a1_file_injector import FileInjector, candidates, forced_paths
 from ragstream_core.errors import UsageError
 from ragstream_core.records import SuperPrompt, to_json
 from ragstream_core.records.stage_results import Pool
@@ -111,6 +112,14 @@ def test_a_glob_takes_what_is_neither_off_nor_a_note_and_says_what_it_leaves(off
 def test_a_forced_name_that_fits_no_single_file_is_wrong_usage(name):
     with pytest.raises(UsageError):
         a1("Explain", named=[name])
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("there", ["NFC", "NFD"])
+@pytest.mark.parametrize("name", ["docs/über.md", "über.md", "*über*"])
+def test_a_forced_name_is_found_however_its_accents_are_written(name, there, written):
+    names = ["docs/uber.md", unicodedata.normalize(there, "docs/über.md")]
+    assert forced_paths(unicodedata.normalize(written, name), names) == names[1:]
 
 
 def test_the_receipt_names_bytes_mode_and_size():

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -130,6 +132,17 @@ def test_a_malformed_or_unknown_one_is_warned_about_and_left(raw, word):
 def test_which_documents_are_left(filters, left):
     closed = read(f"why {filters}").closed(DOCS, NOW)
     assert {name.removeprefix("demo/") for name in DOCS.keys() - closed} == set(left)
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("glob", ["über.md", "docs/ü*", "Größe"])
+def test_a_name_with_accents_is_left_however_they_are_written(glob, written):
+    row = next(iter(DOCS.values()))
+    paths = ["docs/u\u0308ber.md", "docs/über.md", "Gro\u0308ße/a.md"]
+    docs = {f"demo/{path}": replace(row, path=path) for path in paths}
+    left = docs.keys() - read(f"why file:{unicodedata.normalize(written, glob)}").closed(docs, NOW)
+    wanted = paths[2:] if glob == "Größe" else paths[:2]
+    assert left == {f"demo/{path}" for path in wanted}
 
 
 def test_a_date_begins_at_its_midnight_in_the_prompts_zone():

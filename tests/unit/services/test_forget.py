@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+import unicodedata
 
 import hypothesis.strategies as st
 import pytest
@@ -314,6 +315,18 @@ def test_what_a_killed_ingest_read_of_it_goes_too(space, monkeypatch):
     assert grep(space.data_dir) == [] and report.shared == 0
     assert report.texts == report.chunks > 0
     assert ingest_project(space, "demo").documents == 4
+
+
+def test_a_name_is_found_however_its_accents_are_written(space):
+    decomposed = unicodedata.normalize("NFD", "Gehälter.md")
+    (docs_of(space) / decomposed).write_text(SECRET.replace("Salaries", "Gehälter"))
+    (docs_of(space) / "secret.md").unlink()
+    ingest_project(space, "demo")
+    forget(space, "demo", "secret.md")
+    report = forget(space, "demo", "Gehälter.md", delete=True)
+    assert report.path == decomposed and grep(space.data_dir) == []
+    with pytest.raises(UsageError, match="Gehalter"):
+        forget(space, "demo", "Gehalter.md")
 
 
 def test_a_busy_database_is_no_completion(space, monkeypatch):
