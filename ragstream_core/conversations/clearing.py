@@ -111,7 +111,7 @@ def anonymous(turn: Turn, words: Sequence[str] = (), redact: Redact = str) -> Tu
 
 _SESSION = re.compile(rb'"session_id":"([^"\\]{1,64})"')
 _TIME = re.compile(rb'"timestamp":"([^"\\]{10,40})"')
-_TEMPORARY = ".conversation*.tmp"
+_TEMPORARY = (".conversation*.tmp", ".session-*.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,8 @@ def drop_fragments(journal: Journal, takes: Callable[[bytes], bool]) -> list[Pat
     with journal.locked():
         try:
             torn = [path for path in torn_files(journal.folder) if takes(path.read_bytes())]
-            gone = [*sorted(journal.folder.glob(_TEMPORARY)), *torn]
+            left = (path for form in _TEMPORARY for path in sorted(journal.folder.glob(form)))
+            gone = [*left, *torn]
             for path in gone:
                 path.unlink()
         except OSError as error:

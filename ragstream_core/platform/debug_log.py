@@ -204,7 +204,13 @@ class Redactor:
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 """From the least to the most urgent."""
 TRACE, VARS = "debug_trace", "debug_vars"
+_NAME = re.compile(rf"(?:{TRACE}|{VARS})_\d{{8}}-\d{{6}}_sess\d+\.log(?:\.\d+)?")
 _MISSING = "<no value given>"
+
+
+def is_log(name: str) -> bool:
+    """Return whether a file has the name of one of these logs, moved aside or not."""
+    return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

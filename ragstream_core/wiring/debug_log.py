@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.secrets import find_secrets, redact
-from ragstream_core.platform.debug_log import VARS, DebugLog, DebugRules, Redactor
+from ragstream_core.platform.debug_log import VARS, DebugLog, DebugRules, Redactor, is_log
 from ragstream_core.platform.endpoint_address import provider_key
 from ragstream_core.prompts.inputs import inputs_of, persists
 from ragstream_core.records.json_form import json_of
@@ -76,7 +76,8 @@ def debug_logs(workspace: Workspace, kind: str = "debug") -> list[Path]:
         kind: What their names begin with.
     """
     folders = {workspace.config.logs_dir, workspace.data_dir / "logs"}
-    return sorted(path for folder in folders for path in folder.glob(f"{kind}_*_*"))
+    found = (path for folder in folders for path in folder.glob(f"{kind}_*"))
+    return sorted(path for path in found if is_log(path.name))  # files of others may lie there
 
 
 def vars_files(workspace: Workspace) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import OperationFailed, RunCommand, TryAgain
 from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.platform.debug_log import is_log
 from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.recorded import SUFFIX, text_of
 from ragstream_core.prompts.store import exchange_files
@@ -26,10 +28,8 @@ from ragstream_core.wiring.dagster_records import (
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
-DEBUG = "debug_"
-"""How the names of debug logs begin, whose folder they share with the journal."""
-LOG_NAMES = ("conversation", "session-", DEBUG)
-"""How the names of our files begin in a folder of logs that may hold others."""
+_JOURNAL = re.compile(r"conversation(?:-\d+)?\.log(?:\.torn-\d+)?")
+_SESSION = re.compile(r"session-[A-Za-z0-9._-]+\.log|\.session-.*\.tmp")
 YOURS = ("index", "doc_raw", "mirrors", "projects", "models", "memory")
 """Areas whose files are the user's, or were made from other texts: reported, never touched."""
 _LIVE = (CATALOG_NAME, "vectors-", ".lock")
@@ -137,7 +137,7 @@ class CopyEraser:
         if path.is_relative_to(self._index_root):
             return "index"
         if path.parent == self._logs:
-            return "logs" if path.name.startswith(DEBUG) else "history"
+            return "logs" if is_log(path.name) else "history"
         return self._name_of(path).split("/", maxsplit=1)[0]
 
     def _is_ours(self, path: Path) -> bool:
@@ -148,7 +148,7 @@ class CopyEraser:
     def _is_live(self, path: Path) -> bool:
         """Return whether a file is of the journal or of the index that held the texts."""
         if path.parent == self._logs:
-            return not path.name.startswith(("session-", DEBUG))
+            return _JOURNAL.fullmatch(path.name) is not None
         return path.parent == self._store and path.name.startswith(_LIVE)
 
     def _files(self) -> Iterator[Path]:
@@ -168,7 +168,7 @@ class CopyEraser:
                     yield from (Path(folder, name) for name in sorted(names))
         if not self._is_inside(self._logs) and self._logs.is_dir():  # it may hold files of others
             found = sorted(self._logs.iterdir())
-            yield from (path for path in found if path.name.startswith(LOG_NAMES))
+            yield from (path for path in found if _is_of_logs(path.name))
 
     def _is_inside(self, folder: Path) -> bool:
         return folder.resolve().is_relative_to(self._data_dir.resolve())
@@ -225,6 +225,11 @@ class CopyEraser:
             return
         remove_path(path)
         self.note(path)
+
+
+def _is_of_logs(name: str) -> bool:
+    """Return whether a file is one of ours in a folder of logs that may hold others."""
+    return is_log(name) or any(form.fullmatch(name) for form in (_JOURNAL, _SESSION))
 
 
 def token_vectors(folders: Iterable[Path], text_hashes: Iterable[str]) -> Iterator[Path]:

@@ -133,15 +133,19 @@ def test_a_run_that_somebody_re_executes_just_now_stays(archive, monkeypatch):
 def test_old_debug_logs_go(tmp_path):
     space = hashed_workspace(tmp_path)
     (tmp_path / "logs").mkdir()
-    for file, age in (("debug_trace_1.log", 31), ("debug_vars_1.log.2", 31),
-                      ("debug_trace_2.log", 29), ("page.log", 99)):  # fmt: skip
+    old, new = "20260301-090507_sess01.log", "20260302-090507_sess01.log"
+    for file, age in ((f"debug_trace_{old}", 31), (f"debug_vars_{old}.2", 31),
+                      (f"debug_trace_{new}", 29), ("page.log", 99), ("debug_of_mine_1.log", 99),
+                      ("debug_trace_of_a_server.log", 99)):  # fmt: skip
         path = tmp_path / "logs" / file
         path.write_text("x" * 9)
         os.utime(path, (NOW - age * DAY_S,) * 2)
     assert run_retention.gc(space, now=NOW, dry_run=True).bytes == 18
     done = run_retention.gc(space, now=NOW)
     assert (done.logs, done.bytes) == (2, 18)
-    assert {p.name for p in (tmp_path / "logs").iterdir()} == {"debug_trace_2.log", "page.log"}
+    assert {p.name for p in (tmp_path / "logs").iterdir()} == {
+        f"debug_trace_{new}", "page.log", "debug_of_mine_1.log", "debug_trace_of_a_server.log",
+    }  # fmt: skip
     assert not (tmp_path / "dagster_home").exists()  # nothing is made in order to clean it
 
 

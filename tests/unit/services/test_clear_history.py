@@ -133,6 +133,16 @@ def test_nothing_of_a_cleared_session_is_left_anywhere(space):
     assert grep(space.data_dir) == []
 
 
+def test_what_a_kill_left_of_a_sessions_log_holds_up_no_clearing(space):
+    talk(space)
+    embed(space)
+    logs = journal(space).folder
+    for name in (".session-secret.log.x7.tmp", ".conversation.log.x8.tmp"):
+        (logs / name).write_bytes((logs / "session-secret.log").read_bytes())
+    clear(space, Choice("secret"))
+    assert grep(space.data_dir) == [] and not list(logs.glob(".*.tmp"))
+
+
 def scatter(space):
     """Put copies where real use puts them."""
     root = space.data_dir

@@ -81,6 +81,23 @@ def test_clearing_leaves_no_copy_there_and_no_other_file_is_touched(space, logs)
     assert holding(space.data_dir) == []
 
 
+def test_files_with_names_like_ours_are_others_all_the_same(space, logs):
+    others = ["conversation notes.txt", "session plan.md", "debug_my_notes.txt", "debug_vars_x.log"]
+    for name in others:
+        (logs / name).write_text(CANARY)
+    embed(space)
+    assert clear(space, Choice("secret")).warnings == []
+    assert holding(logs) == sorted(others)
+
+
+def test_what_a_kill_left_of_a_sessions_log_goes_with_the_turns(space, logs):
+    embed(space)
+    left = logs / ".session-secret.log.x7.tmp"
+    left.write_bytes((logs / "session-secret.log").read_bytes())
+    clear(space, Choice("secret"))
+    assert holding(logs) == [] and not left.exists()
+
+
 def test_forgetting_a_document_drops_the_variables_there(space, logs):
     assert list(logs.glob("debug_vars_*"))
     forget(space, "demo", "catalog.md", delete=True)
