@@ -216,9 +216,12 @@ def answer(
         warnings += kept.turn(REFUSAL, "complete", ())
         return _answer(prepared, REFUSAL, REFUSAL, warnings=warnings)
     kept.asked()
-    reply, clean = _streamed(prepared, prepared.model, kept, given)
+    reply, clean, rest = _streamed(prepared, prepared.model, kept, given)
     raw, citations = _checked(prepared, reply.text, clean)
-    warnings += kept.turn(raw, reply.status, citations, is_extract=reply.model == EXTRACT)
+    try:
+        given(rest)
+    finally:  # also where nobody reads the end of it
+        warnings += kept.turn(raw, reply.status, citations, is_extract=reply.model == EXTRACT)
     if reply.status == "partial":
         warnings += (f"the answer broke off: {reply.reason}",)
     return _answer(prepared, clean, raw, reply=reply, citations=citations, warnings=warnings)
@@ -296,13 +299,17 @@ def _answer(
 
 def _streamed(
     prepared: Prepared, model: ChatModel, kept: Keeper, show: Show
-) -> tuple[ChatReply, str]:
-    """Stream an answer through the citation buffer; return the reply and the clean text.
+) -> tuple[ChatReply, str, str]:
+    """Stream an answer through the citation buffer.
 
-    What had come is kept as partial where the person interrupts.
+    What had come is kept as partial where the person interrupts, or reads no more.
+
+    Returns:
+        The reply, the clean text, and its end, which has not been shown yet.
 
     Raises:
         ChatFailed: Nothing came.
+        OSError: Nobody reads any more, for example behind a closed pipe.
     """
     buffer = CitationBuffer(prepared.issued)
     pieces: list[str] = []
@@ -315,7 +322,7 @@ def _streamed(
             clean.append(buffer.feed(delta.text))
             if clean[-1]:
                 show(clean[-1])
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):
         if any(piece.strip() for piece in pieces):
             kept.turn("".join(pieces), "partial", ())
         raise
@@ -325,8 +332,7 @@ def _streamed(
         reply = _broken_off(pieces, model, error.message)
     reply = reply or _broken_off(pieces, model, "the end of the stream never arrived")
     clean.append(buffer.close(cut=reply.status == "partial"))
-    show(clean[-1])
-    return reply, "".join(clean)
+    return reply, "".join(clean), clean[-1]
 
 
 def _broken_off(pieces: list[str], model: ChatModel, reason: str) -> ChatReply:

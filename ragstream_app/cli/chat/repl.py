@@ -65,12 +65,18 @@ class ChatRepl:
                 prompt_runner.wait_for_recording(made, self.screen.aside)
 
     def take(self, text: str) -> None:
-        """Answer a question or carry a command out; an error is shown."""
+        """Answer a question or carry a command out; an error is shown.
+
+        Raises:
+            BrokenPipeError: Nobody reads any more, so no further question is asked.
+        """
         try:
             if text.startswith("/"):
                 self.screen.told(text.split()[0], commands.carried_out(self, text))
             else:
                 self.ask(text)
+        except BrokenPipeError:
+            raise
         except Exception as error:  # the chat's error boundary: the conversation goes on
             self.failures += not text.startswith("/")
             self.screen.failed(text, error)

@@ -12,7 +12,7 @@ from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import evolve
-from ragstream_core.records.chat import ChatDelta
+from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.answering import answer, prepare
@@ -308,6 +308,31 @@ def test_an_injected_file_is_cited_by_its_own_id(space):
 def test_what_it_costs_is_known_before(space):
     found = prepare(space, made(space), model=Remote())
     assert found.input_tokens > 100 and found.estimate_usd == found.input_tokens / 1e6
+
+
+@pytest.mark.parametrize(("read", "came", "status"), [(1, 1, "partial"), (3, 2, "complete")])
+def test_what_came_is_kept_where_nobody_reads_the_rest(space, read, came, status):
+    said = [
+        "The indexer holds the project lock, and every other writer waits for it. ",
+        "So it is.",
+    ]
+    shown = []
+
+    def show(text):
+        shown.append(text)
+        if len(shown) == read:
+            raise BrokenPipeError
+
+    class Words(ScriptedChat):
+        def stream(self, messages):
+            yield from map(ChatDelta, said)
+            yield ChatDelta("", ChatReply("".join(said), "complete", "toy", ChatUsage(0, 0)))
+
+    prepared = prepare(space, made(space), model=Words(), session="mine")
+    with pytest.raises(BrokenPipeError):
+        answer(space, prepared, show=show)
+    (turn,) = (one for one in records(space) if isinstance(one, Turn))
+    assert (turn.status, turn.assistant_text) == (status, "".join(said[:came]))
 
 
 def test_a_conversation_goes_on_in_its_session(space):

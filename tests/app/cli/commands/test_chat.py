@@ -48,6 +48,20 @@ def objects(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def test_where_nobody_reads_no_further_question_is_asked(indexed, server, run):
+    server.answers = [streamed("One. " * 40)]
+    words, environment = command()
+    chat = subprocess.Popen(
+        words, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    chat.stdout.close()
+    _, err = chat.communicate("\n".join([QUESTION] * 3), LIMIT_S)
+    assert chat.returncode == 1 and "Traceback" not in err
+    asked = [body for _, _, body in server.seen if body]
+    assert len(asked) == 1 and len(turns(run)) == 1
+
+
 # --- in a terminal
 
 
