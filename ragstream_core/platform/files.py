@@ -75,8 +75,11 @@ def replace_bytes(
         mode: Who may read it; default: its owner alone.
 
     Raises:
-        OSError: Disk full, permission denied; the old file is untouched.
+        OSError: Disk full, permission denied, or a pipe or device has that name; what is there is
+            untouched.
     """
+    if _is_special(path):  # who may replace /dev/stdout would take it from the whole machine
+        raise OSError(errno.EINVAL, "is a pipe or a device, and no file", str(path))
     make_private_dir(path.parent)
     fd, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
     with on_failure(functools.partial(_unlink, name)):
@@ -91,6 +94,14 @@ def replace_bytes(
         os.replace(name, path)
     if durable:
         sync_dir(path.parent)
+
+
+def _is_special(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def replace_text(path: Path, text: str, *, durable: bool = True) -> None:

@@ -61,6 +61,17 @@ def test_writing_at_an_offset_changes_nothing_else(tmp_path_factory, writes):
     assert not writes or path.read_bytes() == bytes(wanted)
 
 
+def test_a_pipe_is_replaced_by_no_file(tmp_path):
+    """Nor is a device: who writes to /dev/stdout as root would take it from the machine."""
+    pipe, link = tmp_path / "pipe", tmp_path / "stdout"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(OSError, match="no file"):
+            files.replace_text(path, "text")
+    assert pipe.is_fifo() and link.is_symlink()
+
+
 def test_a_failed_replacement_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "file"
     files.replace_text(path, "old")
