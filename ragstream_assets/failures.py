@@ -70,23 +70,32 @@ def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
 
 
 LOG_EVERY_S = 10.0
+QUIET_S = 60.0
+"""Seconds without a line after one that Dagster could not write; each try of it takes a while."""
 
 
 def reporter(log: Callable[[str], object], also: PhaseProgress | None) -> PhaseProgress:
     """Return a progress callback; a log line is an event on disk, so there are few of them.
 
+    A line that cannot be written, since the database is away, is left out: the work goes on, and so
+    does its run if the database is back before the next event that counts.
+
     Args:
         log: Takes a line for the run's log.
         also: Told about everything.
     """
-    last = time.monotonic()
+    due = time.monotonic() + LOG_EVERY_S
 
     def report(phase: str, done: int, total: int) -> None:
-        nonlocal last
+        nonlocal due
         if also is not None:
             also(phase, done, total)
-        if time.monotonic() - last >= LOG_EVERY_S:
-            last = time.monotonic()
+        if time.monotonic() < due:
+            return
+        due = time.monotonic() + LOG_EVERY_S
+        try:
             log(f"{phase}: {done} of {total}")
+        except Exception:  # whatever is wrong with Dagster's storage
+            due = time.monotonic() + QUIET_S
 
     return report

@@ -11,7 +11,7 @@ import dagster as dg
 import psycopg
 import pytest
 
-from ragstream_assets import instance
+from ragstream_assets import failures, instance
 from ragstream_assets.reconcile import mark_stale_runs
 from ragstream_assets.recorder import recorder
 from ragstream_core.config import child_environment
@@ -96,6 +96,25 @@ def test_a_database_that_restarts_while_a_run_goes_on(shared, postgres, monkeypa
     def run(self, *args, **more):
         postgres.restart(how)
         return real(self, *args, **more)
+
+    monkeypatch.setattr(IngestionManager, "run", run)
+    stats, run_id = recorder.record_ingest(shared, "demo")
+    assert stats.committed and not stats.warnings
+    (one,) = runs(shared)
+    assert (one.run_id, one.status) == (run_id, SUCCESS)
+
+
+def test_a_database_that_is_away_in_the_middle_of_a_run_costs_it_a_line(
+    shared, postgres, monkeypatch
+):
+    monkeypatch.setattr(failures, "LOG_EVERY_S", 0.0)
+    real = IngestionManager.run
+
+    def run(self, *args):
+        postgres.stop(signal.SIGKILL)
+        self._progress("read", 0, 1)
+        postgres.restart(signal.SIGKILL)
+        return real(self, *args)
 
     monkeypatch.setattr(IngestionManager, "run", run)
     stats, run_id = recorder.record_ingest(shared, "demo")
