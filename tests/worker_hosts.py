@@ -20,6 +20,14 @@ from tests.processes import until
 
 REPOSITORY = Path(__file__).parent.parent
 WAIT_S = 1_500
+ELSEWHERE = """
+import socket, sys
+from ragstream_assets import roll_call
+roll_call.EVERY_S, socket.gethostname = float(sys.argv.pop(1)), lambda: "elsewhere"
+from ragstream_app.cli.main import main
+main()
+"""
+"""`ragstream` on a host of another name; before its words, the seconds between two answers."""
 _NUMBERS = itertools.count(os.getpid() % 200)
 
 
@@ -81,8 +89,8 @@ class Team:
     def _host(self, host: int) -> str:
         return f"rsn{self._number}x{host}"
 
-    def start_worker(self, host: int):
-        """Start a worker on a host of its own, and wait until it takes batches."""
+    def make_host(self, host: int) -> str:
+        """Make a host on the network, unless it is there; return the name of its namespace."""
         name, link = self._host(host), self._link(host)
         if not Path(f"/run/netns/{name}").exists():
             assert ip("netns", "add", name)
@@ -93,6 +101,11 @@ class Team:
             assert ip(*inside, "link", "set", "eth0", "up") and ip(
                 *inside, "link", "set", "lo", "up"
             )
+        return name
+
+    def start_worker(self, host: int):
+        """Start a worker on a host of its own."""
+        name = self.make_host(host)
         log = self.folder / f"worker-{host}.log"
         with log.open("wb") as out:
             self.workers[host] = subprocess.Popen(

@@ -19,19 +19,12 @@ from ragstream_assets import instance, reconcile, roll_call
 from ragstream_assets.definitions import defs
 from ragstream_core.config import child_environment
 from tests.processes import until
-from tests.worker_hosts import REPOSITORY
+from tests.worker_hosts import ELSEWHERE, REPOSITORY
 
 WAIT_S = 180
 STARTED = dg.RunsFilter(statuses=[Status.STARTED])
 QUICK = {"EVERY_S": 0.5, "APART_S": 0.6}
 """The seconds of the tests, a fortieth: a dead process is noticed in ten of them."""
-ELSEWHERE = """
-import socket, sys
-from ragstream_assets import roll_call
-roll_call.EVERY_S, socket.gethostname = float(sys.argv.pop(1)), lambda: "elsewhere"
-from ragstream_app.cli.main import main
-main()
-"""
 TEXTS = 60
 
 
