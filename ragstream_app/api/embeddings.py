@@ -12,8 +12,11 @@ from starlette.responses import JSONResponse
 from ragstream_app.api.body import read_form
 from ragstream_app.api.errors import ApiError
 from ragstream_app.api.forms import EmbeddingForm
+from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
+    import threading
+
     from starlette.types import Receive, Scope, Send
 
     from ragstream_app.api.models import Models, Target
@@ -45,14 +48,19 @@ class Embeddings:
             return
         target = self.models.target(form.model)
         async with self.workers.at_work(receive) as visit:
-            if visit is not None:
-                body = await self.workers.run(lambda: self._body(form, target))
-                await JSONResponse(body)(scope, receive, send)
+            if visit is None:
+                return
+            try:
+                body = await self.workers.run(lambda: self._body(form, target, visit.left))
+            except Stopped:
+                return  # nobody is there to be told
+            await JSONResponse(body)(scope, receive, send)
 
-    def _body(self, form: EmbeddingForm, target: Target) -> dict[str, Any]:
+    def _body(self, form: EmbeddingForm, target: Target, left: threading.Event) -> dict[str, Any]:
         """Return the answer.
 
         Raises:
+            Stopped: The client left.
             ApiError: Other dimensions than the model has, or no text.
             RagstreamError: The model cannot be used.
         """
@@ -60,8 +68,17 @@ class Embeddings:
 
         texts = [form.input] if isinstance(form.input, str) else form.input
         _require_text(texts)
+
+        def require(*_: int) -> None:
+            if left.is_set():
+                raise Stopped("the client left")
+
         found = embed(
-            self.models.workspace, target.project, texts, kind=form.input_type or "document"
+            self.models.workspace,
+            target.project,
+            texts,
+            kind=form.input_type or "document",
+            progress=require,
         )
         if form.dimensions not in (None, found.vectors.shape[1]):
             raise ApiError(

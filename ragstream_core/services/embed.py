@@ -10,7 +10,7 @@ from ragstream_core.errors import ModelMismatch, RunCommand
 from ragstream_core.index.pulled import is_pulled
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import F32
+    from ragstream_core.ports import F32, Progress
     from ragstream_core.wiring.workspace import Workspace
 
 Kind = Literal["document", "query"]
@@ -33,7 +33,12 @@ class Embedded:
 
 
 def embed(
-    workspace: Workspace, project: str, texts: Sequence[str], *, kind: Kind = "document"
+    workspace: Workspace,
+    project: str,
+    texts: Sequence[str],
+    *,
+    kind: Kind = "document",
+    progress: Progress | None = None,
 ) -> Embedded:
     """Return the vectors of texts, comparable with those of a project; nothing is kept.
 
@@ -42,6 +47,7 @@ def embed(
         project: Its name; one without an index takes the model of the settings.
         texts: Each holds at least one character.
         kind: What they are.
+        progress: Called with (done, total) while documents are embedded; what it raises ends that.
 
     Raises:
         ModelMismatch: The project was embedded by another model than the settings name.
@@ -60,7 +66,10 @@ def embed(
             else RunCommand("ingest", f"{project} --rebuild"),
         )
     model = models.embedder(config)
-    made = model.embed_queries(texts) if kind == "query" else model.embed_documents(texts)
+    if kind == "query":
+        made = model.embed_queries(texts)
+    else:
+        made = model.embed_documents(texts, progress=progress)
     return Embedded(made, sum(map(model.count, texts)), model.name)
 
 

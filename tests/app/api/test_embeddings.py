@@ -1,11 +1,19 @@
 """Vectors for clients: those that the project is searched with, as numbers and in base64."""
 
+import asyncio
 import base64
+import json
+import threading
+import time
 
 import numpy as np
 import pytest
 
+from ragstream_app.api.embeddings import Embeddings
+from ragstream_app.api.models import Models
+from ragstream_app.api.workers import Workers
 from ragstream_core.errors import ModelMismatch
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.services.embed import embed
 from ragstream_core.wiring import models
 from tests.app.serving import error_of
@@ -51,6 +59,42 @@ def test_what_is_no_text_is_refused(alone, given):
     response = alone.request("POST", "/v1/embeddings", json={"model": NAME, "input": given})
     assert error_of(response) == (400, "invalid_value")
     assert response.json()["error"]["param"].startswith("input")
+
+
+def test_the_work_for_a_client_that_left_ends(space, monkeypatch):
+    """A request may hold texts for minutes of work, and no other would have its place."""
+    done = []
+
+    class Slow(HashedEmbedder):
+        def embed_documents(self, texts, *, progress=None):
+            began.set()
+            for number in range(3_000):
+                done.append(number)
+                time.sleep(0.01)
+                progress(number, 3_000)
+            return super().embed_documents(texts)
+
+    began, said = threading.Event(), []
+    monkeypatch.setattr(models, "embedder", lambda _: Slow())
+    body = json.dumps({"model": NAME, "input": ["many words"]}).encode()
+
+    async def ask():
+        messages = [{"type": "http.request", "body": body}]
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            await asyncio.to_thread(began.wait)
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            said.append(message)
+
+        made = Embeddings(Models(space), Workers(1, 1))
+        await made({"type": "http", "method": "POST", "headers": []}, receive, send)
+
+    asyncio.run(ask())
+    assert said == [] and len(done) < 3_000
 
 
 def test_another_model_s_project_is_refused(root, space, monkeypatch):
