@@ -165,7 +165,7 @@ def read_lines(path: Path) -> list[str]:
         UsageError: It cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8").split("\n")
+        return path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(

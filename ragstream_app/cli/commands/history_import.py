@@ -123,7 +123,7 @@ def _import_rows(workspace: Workspace, source: str, session: str, *, as_json: bo
 
 def _stdin_lines() -> list[str]:
     try:
-        return sys.stdin.buffer.read().decode("utf-8").split("\n")
+        return sys.stdin.buffer.read().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"stdin cannot be read: {error}") from None
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragstream_core.conversations.importers.exchange import Conversation, Message, Role, iso_time
+from ragstream_core.records.identity import digest_of
 
 NAME = "claude"
 _ROLES: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
@@ -28,10 +29,12 @@ def conversation(row: Mapping[str, Any]) -> Conversation:
     """
     messages: list[Message] = []
     problems = []
-    before = ""
+    id_, before = str(row.get("uuid") or row.get("id") or ""), ""
+    # without an id the words tell conversations apart, as far as they are the same
+    id_ = id_ or f"unnamed {digest_of(row['chat_messages'][:2])[:32]}"
     for number, message in enumerate(row["chat_messages"], 1):
         try:
-            found = _message(message, before, row, number)
+            found = _message(message, before, row, id_, number)
         except (AttributeError, TypeError, KeyError) as error:
             problems.append(f"message {number} has another form: {error}")
             continue
@@ -40,7 +43,7 @@ def conversation(row: Mapping[str, Any]) -> Conversation:
     project = row.get("project")
     return Conversation(
         NAME,
-        str(row.get("uuid") or row.get("id") or ""),
+        id_,
         str(row.get("name") or row.get("title") or ""),
         messages,
         str(row.get("current_leaf_message_uuid") or ""),
@@ -50,7 +53,7 @@ def conversation(row: Mapping[str, Any]) -> Conversation:
 
 
 def _message(
-    message: Mapping[str, Any], before: str, row: Mapping[str, Any], number: int
+    message: Mapping[str, Any], before: str, row: Mapping[str, Any], id_: str, number: int
 ) -> Message:
     role = _ROLES.get(str(message["sender"]), "none")
     blocks = [part for part in message.get("content") or [] if isinstance(part, dict)]
@@ -64,7 +67,7 @@ def _message(
     named += [f"tool: {b.get('name')}" for b in blocks if b.get("type") == "tool_use"]
     parent = message.get("parent_message_uuid")
     return Message(
-        str(message.get("uuid") or f"{row.get('uuid')} {number}"),
+        str(message.get("uuid") or f"{id_} {number}"),
         before if parent is None else str(parent),
         role,
         text,

@@ -7,7 +7,8 @@ import pytest
 from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import UnknownProject, UsageError
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.history_transfer import adopt
+from ragstream_core.services.history_transfer import adopt, import_jsonl, read_lines
+from ragstream_core.services.import_conversations import is_of_rows
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -68,3 +69,11 @@ def test_it_needs_a_project_and_a_choice(space):
         adopt(space, "nowhere", tags=["GOLD"])
     with pytest.raises(UsageError, match="no turns are selected"):
         adopt(space, "demo")
+
+
+def test_rows_with_a_byte_order_mark_are_read(space, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"user": "Who waits?", "assistant": "Others."}\r\n')
+    assert is_of_rows(path)
+    assert import_jsonl(space, read_lines(path), session="old").added == 1
+    assert [row.user for row in show(space, "old")] == ["Who waits?"]

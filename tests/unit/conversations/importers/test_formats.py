@@ -19,7 +19,7 @@ from ragstream_core.conversations.importers import (
     markdown,
     reader,
 )
-from ragstream_core.conversations.importers.exchange import exchanges, turn_of
+from ragstream_core.conversations.importers.exchange import exchanges, session_of, turn_of
 from ragstream_core.errors import UsageError
 from tests.unit.conversations.importers import exports
 
@@ -443,3 +443,17 @@ def test_messages_without_ids_of_two_chats_are_not_the_same():
     row["chat_messages"] = [{"sender": "human", "text": "?"}, {"sender": "assistant", "text": "!"}]
     (one,), (other,) = (turns(claude_ai.conversation({**row, "uuid": u})) for u in ("a", "b"))
     assert one.id != other.id
+
+
+def test_chats_of_claude_without_any_id_are_told_apart_and_known_again():
+    def chat(*said):
+        sides = zip(("human", "assistant") * 9, said, strict=False)
+        return {"chat_messages": [{"sender": who, "text": text} for who, text in sides]}
+
+    first, other, longer = (
+        claude_ai.conversation(row)
+        for row in (chat("?", "one"), chat("?", "two"), chat("?", "one", "!", "three"))
+    )
+    ids = [{turn.id for turn in turns(found)} for found in (first, other, longer)]
+    assert ids[0].isdisjoint(ids[1]) and ids[0] < ids[2]
+    assert session_of(first) == session_of(longer) != session_of(other)
