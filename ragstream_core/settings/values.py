@@ -62,5 +62,9 @@ class Section(BaseModel):
     """A frozen group of settings; an unknown name is refused."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, protected_namespaces=(), defer_build=True
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
+        defer_build=True,
+        allow_inf_nan=False,
     )

@@ -138,6 +138,20 @@ def test_a_task_without_lines_changes_nothing(clean):
     assert AppConfig.load(task="later").settings == AppConfig.load().settings
 
 
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
+def test_every_number_is_finite(clean, text):
+    numbers = [
+        f"{section}.{key}"
+        for section, model in SECTIONS.items()
+        for key, field in model.model_fields.items()
+        if field.annotation in (float, int)
+    ]
+    assert "provider.input_usd_per_mtok" in numbers
+    for name in numbers:
+        with pytest.raises(UnknownSetting, match=f"setting {name} = '{text}'"):
+            AppConfig.load(explicit={name: text})
+
+
 def test_unknown_names_anywhere_are_refused(clean, monkeypatch):
     with pytest.raises(UnknownSetting, match="unknown task"):
         AppConfig.load(task="nope")
