@@ -10,6 +10,7 @@ prompts/<prompt_key>/           record.json (truth), super_prompt.md, decisions.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -297,9 +298,12 @@ class PromptStore:
             replace_bytes(path, data)
 
     def keys(self) -> list[str]:
-        """Return the keys of all kept prompts, oldest record first."""
-        records = self.root.glob(f"*/{RECORD_NAME}")
-        return [p.parent.name for p in sorted(records, key=lambda p: p.stat().st_mtime_ns)]
+        """Return the keys of all kept prompts, oldest record first; of one moment, by key."""
+        found = []
+        for path in self.root.glob(f"*/{RECORD_NAME}"):
+            with contextlib.suppress(FileNotFoundError):  # cleared just now
+                found.append((path.stat().st_mtime_ns, path.parent.name))
+        return [key for _, key in sorted(found)]
 
 
 def exchange_files(folder: Path) -> list[Path]:
