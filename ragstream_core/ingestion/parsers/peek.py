@@ -26,7 +26,8 @@ _CODES = 1 << 15  # most that a map names
 
 _STREAM = re.compile(rb"stream\r?\n")
 _TEXT = re.compile(rb"\bBT\s")
-_SHOWN = re.compile(rb"\(((?:[^()\\]|\\.)*)\)|<([0-9A-Fa-f]+)>", re.DOTALL)
+# an escaped bracket begins no string, not even where the one that it stands in has no end
+_SHOWN = re.compile(rb"(?<!\\)\(((?:[^()\\]|\\.)*+)\)|<([0-9A-Fa-f]+)>", re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _BINARY = re.compile(rb"[^ -~]")
 _UNICODE = re.compile(rb"/Uni(?:GB|CNS|JIS|KS)-U")  # codes that are Unicode themselves

@@ -330,3 +330,11 @@ def test_derived_files_that_are_behind_are_healed_by_the_next_run(quiet):
     assert not stats.committed
     assert (quiet.index / "file_manifest.json").exists()
     assert (quiet.index / "lexical-latest" / "arrays.bin").exists()
+
+
+def test_a_string_of_a_pdf_without_an_end_is_looked_through_once():
+    page = b"BT (Valves) Tj (" + b"\\(" * 30_000
+    began = time.process_time()
+    tokens = pdf_tokens(b"stream\n" + zlib.compress(page) + b"endstream")
+    assert 1 <= tokens <= 3
+    assert time.process_time() - began < 1
