@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import celery.exceptions
@@ -26,9 +26,11 @@ from ragstream_assets import dagster_private
 from ragstream_assets.resources import config_of
 from ragstream_assets.run_here import brief
 from ragstream_assets.run_outcomes import outcome
+from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed, RunCommand, SetVariable
 from ragstream_core.services.fan_out import require_broker
 from ragstream_core.settings.documents import EmbeddingsConfig
+from ragstream_core.wiring.models import fingerprint
 
 BATCH_OP = "embed_batch"
 """The op that workers take; the others read documents and stay with the run."""
@@ -48,24 +50,36 @@ _LOOK = {"socket_timeout": 4, "socket_connect_timeout": 4, "retry_on_timeout": F
 RESULTS_KEPT_S = 6 * 3600
 
 
-def queue_name(queue: str) -> str:
-    """Return the name that a queue has at the broker."""
-    return f"ragstream-{queue}"
+def queue_name(queue: str, embed_fp: str) -> str:
+    """Return the name that a queue has at the broker: each model has its own.
+
+    A worker that refused the batches of another model would be through with them before one that
+    embeds, and would get them all.
+
+    Args:
+        queue: As in `embeddings.queue`.
+        embed_fp: Fingerprint of the model.
+    """
+    return f"ragstream-{queue}-{embed_fp[:12]}"
 
 
-def app_args(config: EmbeddingsConfig) -> dict[str, Any]:
+def app_args(settings: AppConfig) -> dict[str, Any]:
     """Return what a Celery application of ours is made with, for workers and for launchers.
 
     Args:
-        config: The section of the settings.
+        settings: Those of this machine.
+
+    Raises:
+        RagstreamError: They name a model that is not here.
     """
+    config = settings.settings.embeddings
     url = config.broker.get_secret_value()
     redis_options = {
         "socket_keepalive": True,
         "retry_on_timeout": True,
         "health_check_interval": 10,
     }
-    settings = {
+    of_celery = {
         # a step is done when it is through, not when it is taken
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
@@ -91,11 +105,11 @@ def app_args(config: EmbeddingsConfig) -> dict[str, Any]:
         "redis_retry_on_timeout": True,
         "redis_backend_health_check_interval": 10,
         "result_expires": RESULTS_KEPT_S,
-        "task_default_queue": queue_name(config.queue),
+        "task_default_queue": queue_name(config.queue, fingerprint(settings)),
         "worker_enable_remote_control": True,
         "worker_proc_alive_timeout": 600,  # the model is loaded before a process is ready
     }  # fmt: skip
-    return {"broker": url, "backend": url, "config_source": settings}
+    return {"broker": url, "backend": url, "config_source": of_celery}
 
 
 def broker_shown(config: EmbeddingsConfig) -> str:
@@ -105,25 +119,38 @@ def broker_shown(config: EmbeddingsConfig) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
-def workers_there(
-    config: EmbeddingsConfig, queue: str = "", *, any_of_them: bool = False
-) -> list[str]:
-    """Return the names of the workers that take batches from a queue now, sorted.
+class Workers(NamedTuple):
+    """The workers that take batches from a queue.
+
+    Attributes:
+        there: Names of those that embed by the model of this machine, sorted.
+        others: Names of those that embed by another one: they get nothing from here.
+    """
+
+    there: list[str]
+    others: list[str]
+
+
+def workers_there(settings: AppConfig, queue: str = "", *, any_of_them: bool = False) -> Workers:
+    """Return the workers that take batches from a queue now.
 
     Args:
-        config: The section of the settings.
+        settings: Those of this machine.
         queue: Its name; default: the one of the settings.
         any_of_them: Whether the first one that answers is enough. Who wants all of them waits
             for `ANSWER_S`, since nothing says how many there are.
 
     Raises:
-        UnknownSetting: Its address is none.
+        UnknownSetting: The broker's address is none.
         OperationFailed: The broker does not answer.
+        RagstreamError: The settings name a model that is not here.
     """
+    config = settings.settings.embeddings
     require_broker(config)
-    args = app_args(config)
+    args = app_args(settings)
     args["config_source"]["broker_transport_options"].update(_LOOK)
     app = make_app(args)
+    wanted = queue_name(queue or config.queue, fingerprint(settings))
     try:
         with app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0.2, timeout=5)
@@ -131,20 +158,25 @@ def workers_there(
                 inspected = app.control.inspect(
                     timeout=ANSWER_S, connection=connection, limit=answers
                 )
-                found = _that_take(inspected.active_queues() or {}, queue or config.queue)
-                if found:
+                found = _that_take(inspected.active_queues() or {}, wanted)
+                if found.there:
                     break
     except AWAY as error:
         raise _broker_failure(config, str(error)) from None
     return found
 
 
-def _that_take(queues: dict[str, list[dict[str, str]]], queue: str) -> list[str]:
-    """Return the names of the workers that take from a queue, of the queues of all workers."""
-    wanted = queue_name(queue)
-    return sorted(
-        name for name, taken in queues.items() if any(each["name"] == wanted for each in taken)
-    )
+def _that_take(queues: dict[str, list[dict[str, str]]], wanted: str) -> Workers:
+    """Return those that take from a queue, or from that of another model, of all workers."""
+    of_any_model = wanted.rpartition("-")[0]
+    there, others = [], []
+    for name, taken in sorted(queues.items()):
+        names = {each["name"] for each in taken}
+        if wanted in names:
+            there.append(name)
+        elif any(one.rpartition("-")[0] == of_any_model for one in names):
+            others.append(name)
+    return Workers(there, others)
 
 
 def _broker_failure(config: EmbeddingsConfig, said: str) -> OperationFailed:
@@ -283,7 +315,7 @@ class HandedOut:
 class CeleryWorkersExecutor(dg.Executor):
     """Runs batches on workers and everything else here; the settings are those of the run."""
 
-    _config: EmbeddingsConfig
+    _settings: AppConfig
 
     @property
     def retries(self) -> Any:
@@ -292,16 +324,17 @@ class CeleryWorkersExecutor(dg.Executor):
 
     def app_args(self) -> dict[str, Any]:
         """Return what Dagster's loop makes its Celery application with."""
-        return app_args(self._config)
+        return app_args(self._settings)
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
         """Execute a run's steps.
 
         Raises:
-            RagstreamError: The settings name no broker.
+            RagstreamError: The settings name no broker, or a model that is not here.
         """
-        self._config = config_of(plan_context.dagster_run.run_config).settings.embeddings
-        watch = Watch(plan_context.dagster_run.run_id, 2 * self._config.batch_timeout_s)
+        self._settings = config_of(plan_context.dagster_run.run_config)
+        patience_s = 2 * self._settings.settings.embeddings.batch_timeout_s
+        watch = Watch(plan_context.dagster_run.run_id, patience_s)
 
         tasks: list[Any] = []
 

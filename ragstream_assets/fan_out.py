@@ -34,7 +34,7 @@ from ragstream_core.services.fan_out import (
     require_broker,
     require_shared,
 )
-from ragstream_core.wiring import ingestion
+from ragstream_core.wiring import ingestion, models
 from ragstream_core.wiring.workspace import Workspace
 
 ATTEMPTS = 3
@@ -145,15 +145,17 @@ def fan_out(
 
     settings = workspace.config.settings.embeddings
     try:
-        there = workers_there(settings, any_of_them=True)
+        found = workers_there(workspace.config, any_of_them=True)
     except OperationFailed as error:
         return f"no workers were asked: {error}"
-    if not there:
+    if not found.there:
         start = RunCommand("worker", "" if settings.queue == "cpu" else f"--queue {settings.queue}")
-        nobody = OperationFailed(
-            f"no worker takes batches from queue {settings.queue} of {broker_shown(settings)}",
-            hint=start,
-        )
+        message = f"no worker takes batches from queue {settings.queue} of {broker_shown(settings)}"
+        if found.others:
+            mine = models.named(workspace.config)
+            message += f" for {mine}; for another model: {', '.join(found.others)}"
+        same = "give one the model and the embedding settings of this machine, then "
+        nobody = OperationFailed(message, hint=(same, start) if found.others else start)
         return f"the texts were embedded here: {nobody}"
     workspace.require_project(project)
     try:

@@ -390,11 +390,12 @@ def _shared(config: AppConfig) -> Iterator[Check]:
 
 def _workers(config: AppConfig) -> Iterator[Check]:
     """Say which workers answer, if a broker is set."""
-    from ragstream_app.output.workers import workers_of, workers_text
+    from ragstream_app.output.workers import others_text, workers_of
 
-    there = workers_of(config.settings.embeddings)
-    if there is None:
+    found = workers_of(config)
+    if found is None:
         return
-    step = "" if there else "start one: ragstream worker; until then ingests embed by themselves"
-    said = workers_text(config.settings.embeddings, there).partition(";")[0]
-    yield Check("workers", "ok" if there else "warn", said, step)
+    queue = config.settings.embeddings.queue
+    said = f"workers of queue {queue}: {', '.join(found.there) or 'none'}{others_text(found)}"
+    step = "start one: ragstream worker; until then ingests embed by themselves"
+    yield Check("workers", "ok" if found.there else "warn", said, "" if found.there else step)

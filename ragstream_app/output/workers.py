@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragstream_core.settings.documents import EmbeddingsConfig
+    from ragstream_assets.celery_executor import Workers
+    from ragstream_core.config import AppConfig
 
 
-def workers_of(config: EmbeddingsConfig) -> list[str] | None:
+def workers_of(config: AppConfig) -> Workers | None:
     """Return the workers that take batches; None without a broker.
 
     Raises:
@@ -16,7 +17,7 @@ def workers_of(config: EmbeddingsConfig) -> list[str] | None:
         UnknownSetting: The broker's address is none.
         OperationFailed: The broker does not answer.
     """
-    if not config.broker.get_secret_value():
+    if not config.settings.embeddings.broker.get_secret_value():
         return None
     from ragstream_core.platform import extras
 
@@ -26,7 +27,12 @@ def workers_of(config: EmbeddingsConfig) -> list[str] | None:
     return workers_there(config)
 
 
-def workers_text(config: EmbeddingsConfig, there: list[str]) -> str:
+def workers_text(config: AppConfig, found: Workers) -> str:
     """Return a line with the workers that were found."""
-    names = ", ".join(there) or "none; start one with `ragstream worker`"
-    return f"workers of queue {config.queue}: {names}"
+    names = ", ".join(found.there) or "none; start one with `ragstream worker`"
+    return f"workers of queue {config.settings.embeddings.queue}: {names}{others_text(found)}"
+
+
+def others_text(found: Workers) -> str:
+    """Return which workers are of no use here; empty if there are none."""
+    return f"; of another model: {', '.join(found.others)}" if found.others else ""

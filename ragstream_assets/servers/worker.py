@@ -6,6 +6,7 @@ import time
 
 from ragstream_assets.celery_executor import app_args, broker_shown, queue_name
 from ragstream_core.config import AppConfig
+from ragstream_core.wiring.models import fingerprint
 
 
 def serve(config: AppConfig, queues: list[str], *, processes: int, name: str) -> None:
@@ -24,9 +25,10 @@ def serve(config: AppConfig, queues: list[str], *, processes: int, name: str) ->
     from dagster_celery.tasks import create_task
 
     settings = config.settings.embeddings
-    app = make_app(app_args(settings))
+    app = make_app(app_args(config))
     create_task(app)
     place = broker_shown(settings)
+    names = [queue_name(queue, fingerprint(config)) for queue in queues]
 
     def ready(sender: object = None, **_: object) -> None:
         _say(f"worker {name} takes batches from {', '.join(queues)} of {place}")
@@ -47,7 +49,7 @@ def serve(config: AppConfig, queues: list[str], *, processes: int, name: str) ->
     app.worker_main(
         [
             "worker", "--pool=prefork", f"--concurrency={processes}", f"--hostname={name}",
-            f"--queues={','.join(map(queue_name, queues))}", "--loglevel=WARNING",
+            f"--queues={','.join(names)}", "--loglevel=WARNING",
             "--without-gossip", "--without-mingle",
         ]
     )  # fmt: skip

@@ -17,7 +17,7 @@ from dagster._core.definitions.job_base import InMemoryJob
 from ragstream_app.cli.main import main
 from ragstream_assets import dagster_private, worker_executor
 from ragstream_assets import fan_out as launcher
-from ragstream_assets.celery_executor import workers_there
+from ragstream_assets.celery_executor import Workers, workers_there
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import instance_of
 from ragstream_assets.reconcile import process_tags
@@ -48,6 +48,7 @@ users: [{name: me, user: {}}]
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEXTS = 4
 WAIT_S = 120
+ONE = Workers(["one"], [])
 
 
 def rows(url, table="ragstream_vectors"):
@@ -261,7 +262,7 @@ def test_a_small_ingest_asks_nobody(shared, root, redis, monkeypatch):
 def planned_only(shared, root, redis, monkeypatch):
     """A broker with one worker of which nothing is heard: texts are planned, and no more."""
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
-    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda *a, **k: ["one"])
+    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda *a, **k: ONE)
     monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
 
     def plan(workspace, project, run_id, *more):
@@ -367,10 +368,10 @@ def test_a_worker_is_asked_whether_it_takes_batches(worker, root, capfd):
         assert call(root, "worker", "--check", *words) == 1
         said = capfd.readouterr().err
         assert "does not take batches" in said and "ragstream worker --queue" in said
-    settings = open_workspace(root).config.settings.embeddings
-    (name,) = workers_there(settings, "gpu")
-    assert workers_there(settings, "gpu", any_of_them=True) == [name]
-    assert workers_there(settings, "cpu", any_of_them=True) == []
+    config = open_workspace(root).config
+    ((name,), none) = workers_there(config, "gpu")
+    assert workers_there(config, "gpu", any_of_them=True) == ([name], none) == ([name], [])
+    assert workers_there(config, "cpu", any_of_them=True) == ([], [])
     os.killpg(worker.pid, signal.SIGKILL)
     worker.wait(WAIT_S)
     assert call(root, "worker", "--check", "--queue", "gpu") == 1
@@ -411,13 +412,14 @@ def test_texts_that_are_removed_meanwhile_are_planned_again(worker, root, databa
     assert stats.warnings == () and stats.chunks["shared"] == TEXTS
 
 
-def test_what_celery_loses_by_default_is_set():
+def test_what_celery_loses_by_default_is_set(root, monkeypatch):
     from dagster_celery.make_app import make_app
 
     from ragstream_assets.celery_executor import app_args
-    from ragstream_core.settings.documents import EmbeddingsConfig
 
-    app = make_app(app_args(EmbeddingsConfig(broker="redis://host/0", batch_timeout_s=77)))
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", "redis://host/0")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BATCH_TIMEOUT_S", "77")
+    app = make_app(app_args(open_workspace(root).config))
     conf = app.conf
     assert conf.task_acks_late and conf.task_reject_on_worker_lost
     assert conf.worker_prefetch_multiplier == 1
@@ -446,6 +448,26 @@ def worker(shared, root, redis, monkeypatch, tmp_path):
         process.send_signal(signal.SIGTERM)
         process.wait(WAIT_S)
     assert b"s3cret" not in log.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_worker_of_another_model_gets_no_batch_and_is_named(
+    worker, root, database, monkeypatch, capfd
+):
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "gpu")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "onnx")
+    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    assert stats.committed and stats.chunks["embedded"] == TEXTS
+    (warning,) = stats.warnings
+    assert "no worker takes batches from queue gpu" in warning and "for onnx, " in warning
+    assert "for another model: ragstream@" in warning
+    assert "the embedding settings of this machine, then `ragstream worker --queue gpu`" in warning
+    assert not instance_of(root).get_runs(dg.RunsFilter(job_name="embed_texts"))
+    capfd.readouterr()
+    assert call(root, "worker", "--check", "--queue", "gpu") == 1
+    assert "of another model: ragstream@" in capfd.readouterr().err
+    assert call(root, "embeddings", "status") == 0
+    assert "`ragstream worker`; of another model: ragstream@" in capfd.readouterr().out
 
 
 @pytest.mark.slow

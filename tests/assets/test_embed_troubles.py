@@ -41,7 +41,8 @@ def shared(root, database, monkeypatch):
 def asked(shared, redis_server, monkeypatch):
     """The same with a broker, and a worker that nothing comes to."""
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis_server.url(9))
-    monkeypatch.setattr("ragstream_assets.celery_executor.workers_there", lambda *a, **k: ["one"])
+    one = celery_executor.Workers(["one"], [])
+    monkeypatch.setattr(celery_executor, "workers_there", lambda *a, **k: one)
     monkeypatch.setattr(launcher, "PAUSE_S", 0.0)
     return shared
 

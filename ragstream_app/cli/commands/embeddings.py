@@ -31,11 +31,17 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
     """
     from ragstream_core.services.shared_embeddings import shared_table
 
-    config = session_of(ctx).workspace().config.settings.embeddings
+    config = session_of(ctx).workspace().config
     table = shared_table(session_of(ctx).workspace())
     there = workers_of(config)
     if as_json:
-        emit_json({**table.to_json(), "workers": there})
+        emit_json(
+            {
+                **table.to_json(),
+                "workers": there.there if there else None,
+                "workers_of_other_models": there.others if there else [],
+            }
+        )
         return
     typer.echo(f"{table.database}: reached, {size(table.bytes)} on its disk")
     for model in table.models:

@@ -90,15 +90,17 @@ def _require_answer(config: AppConfig, name: str, queues: list[str]) -> None:
     Raises:
         OperationFailed: It does not, or the broker does not answer.
     """
+    from ragstream_app.output.workers import others_text
     from ragstream_assets.celery_executor import broker_shown, workers_there
 
     settings = config.settings.embeddings
     for queue in queues:
-        there = workers_there(settings, queue)
-        if name not in there:
+        found = workers_there(config, queue)
+        if name not in found.there:
             raise OperationFailed(
                 f"worker {name} does not take batches from queue {queue} of "
-                f"{broker_shown(settings)}; those that do: {', '.join(there) or 'none'}",
+                f"{broker_shown(settings)}; those that do: {', '.join(found.there) or 'none'}"
+                f"{others_text(found)}",
                 hint=RunCommand("worker", quoted("--queue", queue, "--name", name)),
             )
     typer.echo(f"worker {name} takes batches from {', '.join(queues)} of {broker_shown(settings)}")

@@ -26,7 +26,7 @@ def show() -> None:
 
 def look() -> None:
     """Ask both, and draw what they say; each on its own, so that one trouble hides no other."""
-    config = workspace().config.settings.embeddings
+    config = workspace().config
     try:
         table = shared_table(workspace())
         st.text(f"shared vectors of this model: {table.vectors:,}")
@@ -34,6 +34,7 @@ def look() -> None:
     except RagstreamError as error:
         show_error(error)
     try:
-        st.text(workers_text(config, workers_of(config) or []))
+        if (found := workers_of(config)) is not None:
+            st.text(workers_text(config, found))
     except RagstreamError as error:
         show_error(error)
