@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ragstream_core.errors import RagstreamError
 from ragstream_core.ports import PhaseProgress
 
 if TYPE_CHECKING:
@@ -89,5 +90,7 @@ def said(event: "DagsterEvent") -> str:
 
 
 def brief(error: BaseException) -> str:
-    """Return the type and the first line of an error."""
+    """Return an error of ours with what to do next, of another its type and its first line."""
+    if isinstance(error, RagstreamError):
+        return str(error)
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"

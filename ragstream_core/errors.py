@@ -34,7 +34,10 @@ RagstreamError                 exit code 1: the operation failed
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
@@ -336,3 +339,19 @@ class ChatTimeout(ChatFailed):
 
 class ChatBroken(ChatFailed):
     """An answer that cannot be used: cut off, empty, too large, or not what was asked for."""
+
+
+@contextlib.contextmanager
+def told_at_the_end() -> Iterator[None]:
+    """End the process of a server after an error of ours in its words, without a traceback.
+
+    What it wrote last is what `ragstream up` or a service manager shows.
+
+    Raises:
+        SystemExit: Such an error was raised inside.
+    """
+    try:
+        yield
+    except RagstreamError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(error.exit_code) from None

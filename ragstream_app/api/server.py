@@ -13,7 +13,7 @@ from ragstream_app.api.token import ensure_token, token_file
 from ragstream_app.server.processes import HOST
 from ragstream_assets.servers.guard import own_hosts
 from ragstream_core.config import AppConfig, quiet_environment
-from ragstream_core.errors import Refused, RunCommand
+from ragstream_core.errors import Refused, RunCommand, told_at_the_end
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -132,4 +132,5 @@ if __name__ == "__main__":
     from ragstream_core.wiring.workspace import open_workspace
 
     quiet_environment()
-    listen(open_workspace(), port=AppConfig.load().settings.api.port).run()
+    with told_at_the_end():
+        listen(open_workspace(), port=AppConfig.load().settings.api.port).run()

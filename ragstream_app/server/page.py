@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_app.server.access import Login, PageAccess, page_access
 from ragstream_assets.servers.guard import Guard
 from ragstream_core.config import AppConfig, quiet_environment
+from ragstream_core.errors import told_at_the_end
 
 if TYPE_CHECKING:
     from streamlit import App
@@ -77,4 +78,5 @@ def serve(config: AppConfig) -> None:
 
 if __name__ == "__main__":
     quiet_environment()
-    serve(AppConfig.load())
+    with told_at_the_end():
+        serve(AppConfig.load())

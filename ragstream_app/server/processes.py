@@ -106,10 +106,11 @@ class Server:
     log: Path = Path(os.devnull)
 
     def last_words(self) -> str:
-        """Return the last line of its output, empty where there is none."""
+        """Return the last line of its output; an error of ours with the line of what to do next."""
         text = self.log.read_bytes()[-_LAST_BYTES:].decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1] if lines else "no output"
+        with_next = bool(lines) and lines[-1].startswith("next: ")
+        return "\n".join(lines[-2 if with_next else -1 :]) or "no output"
 
     def died(self) -> bool:
         """Whether it was started and has ended."""

@@ -189,9 +189,10 @@ class Supervisor:
         self._due[server.name] = now + pause
 
     def _failed(self, server: Server, what: str) -> OperationFailed:
+        said, _, next_ = server.last_words().partition("\nnext: ")
         return OperationFailed(
-            f"{server.name} {what} {cause(server)}: {server.last_words()}",
-            hint=f"its output is in {server.log}",
+            f"{server.name} {what} {cause(server)}: {said.removeprefix('error: ')}",
+            hint=f"{next_}{'; ' if next_ else ''}its output is in {server.log}",
         )
 
 

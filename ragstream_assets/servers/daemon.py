@@ -6,6 +6,7 @@ Run as ``python -m ragstream_assets.servers.daemon``.
 from ragstream_assets.instance import instance_for, ready_home
 from ragstream_assets.servers.code_servers import keep_code_servers
 from ragstream_core.config import AppConfig, quiet_environment
+from ragstream_core.errors import told_at_the_end
 
 
 def serve(config: AppConfig) -> None:
@@ -32,6 +33,7 @@ def serve(config: AppConfig) -> None:
 if __name__ == "__main__":
     quiet_environment()
     try:
-        serve(AppConfig.load())
+        with told_at_the_end():
+            serve(AppConfig.load())
     except KeyboardInterrupt:
         raise SystemExit(0) from None

@@ -10,6 +10,7 @@ from ragstream_assets.instance import instance_for, ready_home
 from ragstream_assets.servers.code_servers import keep_code_servers
 from ragstream_assets.servers.guard import Guard, own_hosts
 from ragstream_core.config import AppConfig, quiet_environment
+from ragstream_core.errors import told_at_the_end
 
 HOST = "127.0.0.1"
 """Always: whoever needs Dagster from elsewhere puts a proxy with a login before it."""
@@ -49,4 +50,5 @@ def serve(config: AppConfig, *, read_only: bool) -> None:
 
 if __name__ == "__main__":
     quiet_environment()
-    serve(AppConfig.load(), read_only=READ_ONLY in sys.argv[1:])
+    with told_at_the_end():
+        serve(AppConfig.load(), read_only=READ_ONLY in sys.argv[1:])

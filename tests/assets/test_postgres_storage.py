@@ -68,9 +68,36 @@ def test_the_file_holds_no_address_and_a_wrong_one_is_named(open_root, root, dat
     stats, run_id = recorder.record_ingest(open_root(root, **{"dagster.storage": away}), "demo")
     assert stats.committed and run_id == ""
     assert "not recorded" in stats.warnings[-1] and "127.0.0.1:1" in stats.warnings[-1]
+    assert (
+        "next: check host, port" in stats.warnings[-1] and "StoreFailed" not in stats.warnings[-1]
+    )
     assert secret not in str(stats.warnings)
     with pytest.raises(UnknownSetting, match="no address of a database"):
         instance.ready_home(open_root(root, **{"dagster.storage": "mysql://x/y"}).config)
+
+
+NOWHERE = {"RAGSTREAM_DAGSTER__STORAGE": "postgresql://me:s3cret-word@127.0.0.1:1/none"}
+OPEN = {"RAGSTREAM_PAGE__ADDRESS": "0.0.0.0"}
+
+
+@pytest.mark.parametrize(
+    ("module", "given", "code", "said"),
+    [
+        ("ragstream_assets.servers.web", NOWHERE, 1, "nobody answers there"),
+        ("ragstream_assets.servers.daemon", NOWHERE, 1, "nobody answers there"),
+        ("ragstream_app.server.page", OPEN, 3, "would open the page to others"),
+        ("ragstream_app.api.server", {"RAGSTREAM_EMBEDDINGS__NONE": "1"}, 2, "embeddings.none"),
+    ],
+)
+def test_a_server_that_cannot_begin_says_why_and_what_next(root, module, given, code, said):
+    done = subprocess.run(
+        [sys.executable, "-m", module], capture_output=True, text=True, timeout=WAIT_S, check=False,
+        env={**os.environ, "RAGSTREAM_DATA_DIR": str(root), **given},
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    error, next_ = done.stderr.strip().splitlines()[-2:]
+    assert error.startswith("error: ") and said in error and next_.startswith("  next: ")
+    assert "Traceback" not in done.stderr and "s3cret" not in done.stderr
 
 
 def test_tables_that_cannot_be_read_or_made_say_why(shared, database):

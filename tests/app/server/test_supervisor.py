@@ -95,6 +95,15 @@ def test_a_server_that_ends_while_we_wait_is_reported_with_its_last_words(watche
         keeper.wait_until(keeper.servers[0])
 
 
+def test_what_an_error_of_ours_says_is_the_message_and_the_next_step(watched):
+    code = "print('error: the database is away\\n  next: start it'); raise SystemExit(1)"
+    keeper, _ = watched(code, f"http://{HOST}:{free_port()}/")
+    with pytest.raises(OperationFailed) as raised:
+        keeper.wait_until(keeper.servers[0])
+    assert raised.value.message == "small one ended with code 1: the database is away"
+    assert raised.value.hint.startswith("start it; its output is in ")
+
+
 def test_a_killed_server_is_started_again_and_its_output_kept(watched):
     keeper, said = watched("import time; print('ready', flush=True); time.sleep(600)")
     (server,) = keeper.servers
