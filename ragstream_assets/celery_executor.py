@@ -5,6 +5,7 @@ message is acknowledged when its step is through, and a step of which nothing is
 out again: a batch that is embedded twice costs time and changes nothing.
 """
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 import celery.exceptions
 import dagster as dg
+import kombu
 import kombu.exceptions
 import redis.exceptions
 from celery import Celery
@@ -47,6 +49,7 @@ PHASE = "workers"
 ANSWER_S = 2.0
 _LOOK = {"socket_timeout": 4, "socket_connect_timeout": 4, "retry_on_timeout": False}
 """Of a look: somebody waits for it. redis tries again inside its tries, for many minutes."""
+_NOT_LET_IN = re.compile("password|authenticat", re.IGNORECASE)
 RESULTS_KEPT_S = 6 * 3600
 
 
@@ -147,13 +150,9 @@ def workers_there(settings: AppConfig, queue: str = "", *, any_of_them: bool = F
     """
     config = settings.settings.embeddings
     require_broker(config)
-    args = app_args(settings)
-    args["config_source"]["broker_transport_options"].update(_LOOK)
-    app = make_app(args)
     wanted = queue_name(queue or config.queue, fingerprint(settings))
     try:
-        with app.connection_for_write() as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0.2, timeout=5)
+        with _connected(settings) as (app, connection):
             for answers in (1, None) if any_of_them else (None,):
                 inspected = app.control.inspect(
                     timeout=ANSWER_S, connection=connection, limit=answers
@@ -164,6 +163,35 @@ def workers_there(settings: AppConfig, queue: str = "", *, any_of_them: bool = F
     except AWAY as error:
         raise _broker_failure(config, str(error)) from None
     return found
+
+
+def require_let_in(settings: AppConfig) -> None:
+    """Require that the broker lets us in, if it answers: a worker would try for ever.
+
+    Raises:
+        OperationFailed: It wants another password.
+    """
+    try:
+        with _connected(settings):
+            pass
+    except AWAY as error:
+        if _NOT_LET_IN.search(str(error)):
+            raise _broker_failure(settings.settings.embeddings, str(error)) from None
+
+
+@contextlib.contextmanager
+def _connected(settings: AppConfig) -> Iterator[tuple[Celery, kombu.Connection]]:
+    """Connect to the broker for a look.
+
+    Raises:
+        Exception: One of `AWAY`.
+    """
+    args = app_args(settings)
+    args["config_source"]["broker_transport_options"].update(_LOOK)
+    app = make_app(args)
+    with app.connection_for_write() as connection:
+        connection.ensure_connection(max_retries=1, interval_start=0.2, timeout=5)
+        yield app, connection
 
 
 def _that_take(queues: dict[str, list[dict[str, str]]], wanted: str) -> Workers:
@@ -182,11 +210,11 @@ def _that_take(queues: dict[str, list[dict[str, str]]], wanted: str) -> Workers:
 def _broker_failure(config: EmbeddingsConfig, said: str) -> OperationFailed:
     """Return what is wrong with a broker, by the words of its client."""
     shown = f"the broker {broker_shown(config)} (embeddings.broker)"
-    if re.search("password|authenticat", said, re.IGNORECASE):
+    if _NOT_LET_IN.search(said):
         return OperationFailed(
             f"{shown} does not let us in: {said}",
-            hint=("put its password into the address: ",
-                  SetVariable("RAGSTREAM_EMBEDDINGS__BROKER"), " to redis://:PASSWORD@HOST:6379/0"),
+            hint=(SetVariable("RAGSTREAM_EMBEDDINGS__BROKER"),
+                  " with its password: redis://:PASSWORD@HOST:6379/0"),
         )  # fmt: skip
     return OperationFailed(
         f"{shown} does not answer: {said}", hint="start Redis there, or correct embeddings.broker"

@@ -1,7 +1,7 @@
 """What `ragstream doctor` looks at; each check says ok, warn or fail and the next step.
 
-The provider is shown and not contacted, ports are tried on loopback only; a database and a broker
-that the settings name are asked.
+The provider is shown and not contacted, ports are tried on loopback only; databases and a broker
+that the settings name are asked (`doctor_servers`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from ragstream_app.cli.doctor_servers import SERVERS, Check
 from ragstream_core.errors import RagstreamError, WeightsMismatch, WeightsMissing, quoted
 
 if TYPE_CHECKING:
@@ -29,28 +29,11 @@ LOW_DISK_BYTES = 2_000_000_000
 DOCTOR_SOURCES = ("model.safetensors", "config.json", "tokenizer.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding.
-
-    Attributes:
-        name: What was looked at.
-        level: ``ok``, ``warn`` (works, could be better) or ``fail`` (something will not work).
-        detail: What was found.
-        next_step: What to do about it; empty where nothing is to be done.
-    """
-
-    name: str
-    level: str
-    detail: str
-    next_step: str = ""
-
-
 def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
     models = (_embedder, _reranker, _gate)
     looks = (_python, _packages, _extras, *models, _data_root, _history, _ports, _provider)
-    return _examined((*looks, _shared, _workers), config)
+    return _examined((*looks, *SERVERS), config)
 
 
 def examine_models(config: AppConfig) -> list[Check]:
@@ -373,29 +356,3 @@ def _provider(config: AppConfig) -> Iterator[Check]:
     found = provider_key(provider.api_key, provider.api_key_file).get_secret_value()
     key = "with a key" if found else "without a key"
     yield Check("provider", "ok", f"{provider.model} at {provider.base_url}, {key}; not contacted")
-
-
-def _shared(config: AppConfig) -> Iterator[Check]:
-    """Say whether the database of shared vectors answers, if one is set."""
-    if not config.settings.embeddings.shared.get_secret_value():
-        return
-    from ragstream_core.services.shared_embeddings import shared_table
-    from ragstream_core.wiring.workspace import Workspace
-
-    table = shared_table(Workspace(config))
-    detail = f"{table.database} reached: {table.vectors:,} vectors of the model configured here"
-    waiting = f", {table.waiting:,} texts wait for workers" if table.waiting else ""
-    yield Check("shared", "ok", detail + waiting)
-
-
-def _workers(config: AppConfig) -> Iterator[Check]:
-    """Say which workers answer, if a broker is set."""
-    from ragstream_app.output.workers import others_text, workers_of
-
-    found = workers_of(config)
-    if found is None:
-        return
-    queue = config.settings.embeddings.queue
-    said = f"workers of queue {queue}: {', '.join(found.there) or 'none'}{others_text(found)}"
-    step = "start one: ragstream worker; until then ingests embed by themselves"
-    yield Check("workers", "ok" if found.there else "warn", said, "" if found.there else step)

@@ -20,7 +20,7 @@ from ragstream_core.ingestion.stats import FILE_KEYS
 from ragstream_core.records.identity import shown_name
 
 if TYPE_CHECKING:
-    from ragstream_app.cli.doctor import Check
+    from ragstream_app.cli.doctor_servers import Check
     from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer
     from ragstream_core.evaluation.judges import GateMeasurement

@@ -43,6 +43,8 @@ SELECTION = "the published selection"
 CHROMA = "the Chroma collection"
 GRAPH = "the graph of pgvector"
 LISTS = "the index of inverted lists"
+DERIVED_STORES = ("collection", "lists", "graph")
+"""Checks of what is made from an index for other engines."""
 _HISTORY_COMMANDS = {
     "clearing": "ragstream history check",
     "journal": "ragstream backup DIR; what verifies is read as before, the rest is damaged",
@@ -53,7 +55,7 @@ _REBUILD = "ragstream history backfill --rebuild"
 
 
 class FindingRow(NamedTuple):
-    """A finding for people: what is wrong, where, and the command to run."""
+    """A finding for people: what is wrong, where, and the command to run, or what comes before."""
 
     check: str
     message: str
@@ -126,16 +128,18 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         done = chroma_collections.keep_up(workspace, project, again=True)
         more, left = _collection_outcome(done)
         lists = inverted_lists.keep_up(workspace, project, verify=True, again=True)
-        repaired, findings = repaired + more, findings + left + _lists_finding(lists)
+        repaired, findings = repaired + more, findings + left + _unmade("lists", lists)
         repaired += [LISTS] * (lists.made == "rebuilt" and lists.reason != NONE)
         graph = pgvector_graphs.keep_up(workspace, project, verify=True, again=True)
-        findings += _lists_finding(graph)
+        findings += _unmade("graph", graph)
         repaired += [GRAPH] * (graph.made == "built" and bool(graph.reason))
     newest = _newest(index_dir)
     return VerifyReport(
         project=project,
         findings=[
-            FindingRow(f.check, f.message, _command(index_dir, f)) for f in dict.fromkeys(findings)
+            FindingRow(f.check, message, next_ or _command(index_dir, f))
+            for f in dict.fromkeys(findings)
+            for message, _, next_ in [f.message.partition("\n  next: ")]
         ],
         healed=repaired,
         generation=newest.n if newest else 0,
@@ -163,21 +167,20 @@ def _collection_outcome(
     return ([CHROMA] if done.made != "unchanged" else []), []
 
 
-def _lists_finding(done: ListsOutcome | GraphOutcome) -> list[Finding]:
+def _unmade(check: str, done: ListsOutcome | GraphOutcome) -> list[Finding]:
     """Return what was wrong with what proposes candidates and could not be repaired."""
-    said = done.warning.partition("\n")[0]
-    return [Finding("lists", said)] if said else []
+    return [Finding(check, done.warning)] if done.warning else []
 
 
 def _command(index_dir: Path, finding: Finding) -> str:
     """Return what to run against a finding."""
     project = index_dir.name
-    if is_pulled(index_dir) and finding.check not in ("collection", "lists"):
+    if is_pulled(index_dir) and finding.check not in DERIVED_STORES:
         return f"ragstream index pull {project} --verify"
     if finding.check == "erasing":
         path = finding.message.removeprefix("the erasing of ").removesuffix(" was interrupted")
         return f"ragstream forget {quoted(path, '-p', project)}"
-    if finding.check in ("collection", "lists"):
+    if finding.check in DERIVED_STORES:
         return f"ragstream index check {project}"
     return f"ragstream ingest {project}" + ("" if finding.check == "derived" else " --rebuild")
 

@@ -23,7 +23,7 @@ from ragstream_core.platform.postgres import Tables
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
-    from ragstream_core.platform.postgres import Connection
+    from ragstream_core.platform.postgres import Connection, Database
     from ragstream_core.ports import F32
 
 I64 = npt.NDArray[np.int64]
@@ -115,31 +115,36 @@ def names_of(vectors: F32) -> I64:
     return np.frombuffer(digests, dtype="<i8").astype(np.int64)
 
 
-def require_extension(db: Connection) -> None:
+def require_extension(db: Connection, database: Database) -> None:
     """Make pgvector's types known in a database.
+
+    Args:
+        db: A connection.
+        database: Where it leads.
 
     Raises:
         StoreFailed: It is not installed there, or too old for half-precision vectors.
     """
     import psycopg
 
+    place = f"{database.shown} ({database.setting})"
     try:
         db.execute("CREATE EXTENSION IF NOT EXISTS vector")
         db.execute("SELECT 'halfvec'::regtype")
     except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
         raise StoreFailed(
-            "pgvector is not installed beside that PostgreSQL",
+            f"{place}: pgvector is not installed beside that PostgreSQL",
             hint="install it there (Debian: postgresql-16-pgvector), then run this again",
         ) from error
     except psycopg.errors.UndefinedObject as error:
         raise StoreFailed(
-            "pgvector is older than 0.7 there, and has no half-precision vectors",
+            f"{place}: pgvector is older than 0.7 there, and has no half-precision vectors",
             hint="ALTER EXTENSION vector UPDATE, after installing a newer one",
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreFailed(
-            "the user may not make pgvector known in that database",
-            hint="run as its administrator: CREATE EXTENSION vector",
+            f"{place}: its user may not make pgvector known there",
+            hint="run in that database as its administrator: CREATE EXTENSION vector",
         ) from error
 
 

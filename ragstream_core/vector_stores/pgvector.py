@@ -81,7 +81,7 @@ class PgvectorStore:
         return sessions(self._database).ask(question)
 
     def _open(self, db: Connection) -> None:
-        require_extension(db)
+        require_extension(db, self._database)
         _TABLES.ensure(db, self._database)
         stamp = self._stamp
         with db.transaction():

@@ -270,7 +270,7 @@ class _Keeper:
     def _kept_up(self, db: Connection, *, rebuild: bool, verify: bool) -> GraphOutcome:
         from ragstream_core.vector_stores import pg_graph
 
-        pg_graph.require_extension(db)
+        pg_graph.require_extension(db, self._database)
         pg_graph.TABLES.ensure(db, self._database)
         before = pg_receipt.read(self._index_dir)
         found, reason = self._serving(db, before, verify=verify)

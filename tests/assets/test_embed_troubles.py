@@ -5,6 +5,7 @@ import pytest
 import redis
 from celery.result import EagerResult
 
+from ragstream_app.cli.main import main
 from ragstream_assets import celery_executor
 from ragstream_assets import fan_out as launcher
 from ragstream_assets.recorder.recorder import record_ingest
@@ -160,7 +161,9 @@ def test_a_wrong_password_costs_a_warning_that_does_not_hold_it(shared, guarded,
     assert stats.committed and not stats.warnings
 
 
-def test_a_broker_with_another_password_costs_a_warning(shared, tmp_path, monkeypatch):
+def test_a_broker_with_another_password_costs_a_warning_and_begins_no_worker(
+    shared, tmp_path, monkeypatch, capfd
+):
     server = RedisServer(tmp_path)
     try:
         with redis.Redis.from_url(server.url()) as broker:
@@ -171,6 +174,9 @@ def test_a_broker_with_another_password_costs_a_warning(shared, tmp_path, monkey
             said = launcher.fan_out(open_workspace(shared), "demo")
             assert "does not let us in" in said and "redis://:PASSWORD@" in said
             assert "wrong-word" not in said and str(server.port) in said
+            assert main(["--data", str(shared), "worker"]) == 1, "it would try for ever"
+            told = capfd.readouterr().err
+            assert "does not let us in" in told and "wrong-word" not in told
     finally:
         server.stop()
 

@@ -84,7 +84,7 @@ def report(counts: Sequence[int] = (10_000, 100_000), vectors: Path | None = Non
         database = database_at(server.url(), setting="vector_store.url")
         lines = []
         with database.connect() as db:
-            pg_graph.require_extension(db)
+            pg_graph.require_extension(db, database)
             pg_graph.TABLES.ensure(db, database)
             if vectors is not None:
                 every = np.fromfile(vectors, "<f4")

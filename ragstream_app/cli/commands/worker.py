@@ -57,8 +57,8 @@ def worker(
     Raises:
         UnknownSetting: A setting is missing or is no address.
         ExtraMissing: Celery is not installed.
-        OperationFailed: The database of shared vectors lets nobody in, or the worker that is asked
-            does not answer.
+        OperationFailed: The database of shared vectors or the broker does not let us in, or the
+            worker that is asked does not answer.
         WeightsMissing: The model is not on this machine.
     """
     from ragstream_assets.fan_out import require_workers
@@ -75,7 +75,10 @@ def worker(
     if check:
         _require_answer(config, mine, queues)
         return
+    from ragstream_assets.celery_executor import require_let_in
+
     table = shared_table(workspace)
+    require_let_in(config)
     note(f"vectors go to {table.database}, of model {table.mine[:12]}")
     adopt_environment(config)
     dagster_home(config.data_dir, config.settings.dagster)

@@ -27,7 +27,7 @@ def db(postgres):
     url = postgres.create("graphs")
     database = database_at(url, setting="vector_store.url")
     with database.connect() as made:
-        pg_graph.require_extension(made)
+        pg_graph.require_extension(made, database)
         pg_graph.TABLES.ensure(made, database)
         yield made
     postgres.drop("graphs")

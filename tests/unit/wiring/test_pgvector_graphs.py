@@ -181,7 +181,10 @@ def test_a_database_that_is_away_is_named_and_every_row_is_scored(root, database
     assert replay_prompt(away, key).verdict == "input unavailable"
     report = verify.verify_project(away, "demo")
     (finding,) = report.findings
-    assert finding.run == "ragstream index check demo" and "127.0.0.1:1" in finding.message
+    assert finding.check == "graph" and "127.0.0.1:1" in finding.message
+    assert finding.run == (
+        "check host, port and firewall; is PostgreSQL running?; then `ragstream index check demo`"
+    )
     assert replay_prompt(large, key).verdict == "identical"
 
 
@@ -210,6 +213,24 @@ def test_an_ingest_while_it_is_away_warns_and_the_next_check_makes_it_good(root,
     assert ingestion.status(away, "demo").pgvector.problem
     assert verify.verify_project(large, "demo").findings == []
     assert ingestion.status(large, "demo").pgvector.problem == ""
+
+
+def test_a_user_who_may_not_make_pgvector_known_is_told_where_and_who_may(root, postgres):
+    with postgres.connect() as admin:
+        admin.execute("CREATE ROLE modest LOGIN")
+        admin.execute("CREATE DATABASE bare OWNER modest")
+    try:
+        bare = space(root, postgres.url("bare").replace("ragstream@", "modest@"))
+        (warning,) = ingest_project(bare, "demo").warnings
+        assert "/bare (vector_store.url): its user may not make pgvector known" in warning
+        assert "as its administrator: CREATE EXTENSION vector; then `ragstream index" in warning
+        (finding,) = verify.verify_project(bare, "demo").findings
+        assert "CREATE EXTENSION vector" in finding.run
+        assert len(search(bare, QUESTION, ["demo"], k=3)) == 3
+    finally:
+        postgres.drop("bare")
+        with postgres.connect() as admin:
+            admin.execute("DROP ROLE modest")
 
 
 def test_a_database_that_restarts_between_two_questions_is_no_error(root, database, postgres):
@@ -350,9 +371,10 @@ def test_vectors_in_the_database_of_before_are_named(root, database, postgres):
     second = postgres.create(f"{database.rpartition('/')[2]}_b")
     try:
         name, other = receipt(root).name, space(root, second)
-        with database_at(second, setting="vector_store.url").connect() as db:
-            pg_graph.TABLES.ensure(db, database_at(second, setting="vector_store.url"))
-            pg_graph.require_extension(db)
+        place = database_at(second, setting="vector_store.url")
+        with place.connect() as db:
+            pg_graph.TABLES.ensure(db, place)
+            pg_graph.require_extension(db, place)
         with pytest.raises(OperationFailed, match="they are not there") as caught:
             forget(other, "demo", "f003.md", delete=True)
         assert database.rpartition("@")[2] in caught.value.message and name in caught.value.message

@@ -227,3 +227,28 @@ def test_the_doctor_names_workers_and_what_waits(run, shared, tmp_path, redis_se
     )
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", "redis://127.0.0.1:1/0")
     assert looks()["workers"]["level"] == "fail"
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis_server.url(8))
+    monkeypatch.delenv("RAGSTREAM_EMBEDDINGS__SHARED")
+    found = looks()["workers"]
+    assert found["level"] == "fail" and "embeddings.shared is not set" in found["detail"]
+
+
+def test_the_doctor_asks_every_database_that_is_set(run, tmp_path, database, monkeypatch):
+    def looks():
+        found = json.loads(run("one", "doctor", "--json")[1])
+        return {row["name"]: row for row in found if row["name"] in ("records", "graphs")}
+
+    write_docs(tmp_path / "one")
+    monkeypatch.setenv("RAGSTREAM_VECTOR_STORE__URL", database)
+    assert looks() == {}, "nobody is asked unless it is chosen"
+    monkeypatch.setenv("RAGSTREAM_RETRIEVAL__STORE", "pgvector")
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__STORAGE", database)
+    found = looks()
+    assert [row["level"] for row in found.values()] == ["ok", "ok"]
+    assert "pgvector 0." in found["graphs"]["detail"]
+    nowhere = "postgresql://me:s3cret-word@127.0.0.1:1/none"
+    for name in ("VECTOR_STORE__URL", "DAGSTER__STORAGE"):
+        monkeypatch.setenv(f"RAGSTREAM_{name}", nowhere)
+    for row in looks().values():
+        assert row["level"] == "fail" and "nobody answers there" in row["detail"]
+        assert "check host" in row["next_step"] and "s3cret" not in str(row)
