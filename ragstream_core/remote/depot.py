@@ -20,6 +20,7 @@ from ragstream_core.remote.object_store import file_system, foreign_errors, stor
 
 _SMALL = 1_000
 _LOCK_S = 10.0
+BUCKETS = ("s3", "gs", "az")
 KNOWN = "a folder, s3://BUCKET/FOLDER, gs://… or az://…"
 
 
@@ -90,10 +91,10 @@ def open_depot(place: str) -> Depot:
         return FolderDepot(Path(place).expanduser().absolute())
     if place.startswith("file://"):
         return FolderDepot(Path(place.removeprefix("file://")))
-    address = parse(place)
-    if address.kind not in ("s3", "gs", "az"):
-        raise UsageError(f"an index cannot be published at {place}", hint=KNOWN)
-    return BucketDepot(address)
+    kind = place.partition(":")[0]  # no more of it is shown: it may hold a password
+    if kind not in BUCKETS:
+        raise UsageError(f"no index is published at an address of {kind}:", hint=KNOWN)
+    return BucketDepot(parse(place))
 
 
 class FolderDepot:
@@ -103,10 +104,13 @@ class FolderDepot:
 
     Args:
         root: The folder; made by the first object that is written.
+
+    Attributes:
+        root: The same.
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
         self.url = str(root)
         mask = os.umask(0o077)  # there is no other way to read it
         os.umask(mask)
@@ -116,7 +120,7 @@ class FolderDepot:
         """Return an object's bytes; see `Depot`."""
         with self._named():
             try:
-                with (self._root / name).open("rb") as handle:
+                with (self.root / name).open("rb") as handle:
                     return handle.read(most)
             except FileNotFoundError:
                 return None
@@ -124,15 +128,15 @@ class FolderDepot:
     def write(self, name: str, data: bytes) -> None:
         """Put an object under its name, durably; see `Depot`."""
         with self._named():
-            path = self._root / name
+            path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_bytes(path, data, mode=self._mode)
 
     def exchange(self, name: str, data: bytes, before: bytes | None) -> bool:
         """Put an object under its name if it is still what it was; see `Depot`."""
         with self._named():
-            self._root.mkdir(parents=True, exist_ok=True)
-            with serialized(self._root):  # on a file server too: its locks are those of all hosts
+            self.root.mkdir(parents=True, exist_ok=True)
+            with serialized(self.root):  # on a file server too: its locks are those of all hosts
                 found = self.read(name, most=_SMALL)
                 if found == before:
                     self.write(name, data)
@@ -142,8 +146,8 @@ class FolderDepot:
         """Return the names below a folder; see `Depot`."""
         found = set()
         with self._named():
-            for parent, _, files in os.walk(self._root / folder):
-                below = Path(parent).relative_to(self._root).as_posix()
+            for parent, _, files in os.walk(self.root / folder):
+                below = Path(parent).relative_to(self.root).as_posix()
                 found |= {f"{below}/{file}" for file in files}
         return found
 
@@ -151,7 +155,7 @@ class FolderDepot:
         """Remove objects; see `Depot`."""
         with self._named():
             for name in names:
-                (self._root / name).unlink(missing_ok=True)
+                (self.root / name).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:

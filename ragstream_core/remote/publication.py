@@ -27,6 +27,8 @@ POINTER = "newest"
 BLOCKS, MANIFESTS, PUBLISHERS = "blocks", "manifests", "publishers"
 PRUNING = "pruning"
 """Folder of marks, one for each machine that removes older publications just now."""
+ENTRIES = frozenset({POINTER, BLOCKS, MANIFESTS, PUBLISHERS, PRUNING})
+"""All that lies at the top of a place."""
 MAX_MANIFEST_BYTES = 1 << 28
 _MAX_STORED = BLOCK_BYTES + 1_024  # bytes that do not compress grow by a few
 _LEVEL = 1

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,12 +28,13 @@ from ragstream_core.platform.files import copy_durable, make_private_dir, remove
 from ragstream_core.platform.locks import pid_namespace, process_start, serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
-from ragstream_core.remote.depot import open_depot
+from ragstream_core.remote.depot import FolderDepot, open_depot
 from ragstream_core.remote.publication import Manifest
 from ragstream_core.wiring.projects import require
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
+    from ragstream_core.ingestion.document_tree import Root
     from ragstream_core.ports import PhaseProgress
     from ragstream_core.remote.depot import Depot
     from ragstream_core.wiring.workspace import Workspace
@@ -122,9 +123,35 @@ def publish(
     depot = open_depot(place)
     index_dir = workspace.index_dir(project)
     require_own(index_dir)
+    if isinstance(depot, FolderDepot):
+        _require_apart(depot, workspace.documents(project).roots, force=wanted.force)
     kept_generations(index_dir)  # no index: nothing is made, not even a lock
     with serialized(index_dir):  # another publication of this index waits
         return _publish(depot, index_dir, wanted, progress)
+
+
+def _require_apart(depot: FolderDepot, roots: Iterable[Root], *, force: bool) -> None:
+    """Refuse a folder whose files would be ingested, or that holds something else.
+
+    Raises:
+        Refused: It lies among the documents of the project, or is not empty and no publication.
+    """
+    for root in roots:
+        if depot.root.resolve().is_relative_to(root.path.resolve()):
+            raise Refused(
+                f"{depot.url} lies among the documents in {root.path}: they would be ingested",
+                hint="name a folder elsewhere",
+            )
+    try:
+        there = {entry.name for entry in depot.root.iterdir()}
+    except OSError:  # not made yet; else the first look says what is wrong
+        return
+    others = sorted(name for name in there - publication.ENTRIES if not name.startswith("."))
+    if others and publication.POINTER not in there and not force:
+        raise Refused(
+            f"{depot.url} holds {others[0]}, and nothing that was published",
+            hint=("name a folder of its own, or add ", AddOption("--force")),
+        )
 
 
 def _publish(
@@ -135,7 +162,7 @@ def _publish(
     with _copied(index_dir) as (copy, kept):
         newest = kept[-1]
         if known is not None and not wanted.force:
-            _require_successor(depot, known, kept)
+            _require_successor(depot, known, project, kept)
         files = tuple(publication.split(path) for path in sorted(copy.iterdir()))
         made = Manifest(project=project, generation=newest.n, digest=newest.digest,
                         embed_fp=newest.embed_fp, created=newest.created, previous=before,
@@ -233,13 +260,16 @@ def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
         shutil.rmtree(copy, ignore_errors=True)
 
 
-def _require_successor(depot: Depot, published: Manifest, kept: Sequence[Generation]) -> None:
+def _require_successor(
+    depot: Depot, published: Manifest, project: str, kept: Sequence[Generation]
+) -> None:
     """Refuse to put an index where another one is published, or a newer state of this one."""
     digests = {found.n: found.digest for found in kept}
     n = published.generation
     if digests.get(n, "" if n > kept[-1].n else published.digest) == published.digest:
         return
-    why = "a newer generation" if n > kept[-1].n else "another index"
+    is_ours = published.project == project
+    why = "a newer generation" if is_ours and n > kept[-1].n else "another index, that"
     raise Refused(
         f"{depot.url} has {why} of {published.project} (generation {n}, {published.created})",
         hint=(AddOption("--force"), " replaces it; readers follow"),

@@ -216,13 +216,24 @@ def _are_there(index_dir: Path, files: Sequence[PublishedFile]) -> bool:
 
 @contextlib.contextmanager
 def _locked(staging: Path, name: str) -> Iterator[None]:
-    """Hold the lock of a folder that becomes the index; empty it of what a killed pull left."""
+    """Hold the lock of a folder that becomes the index; empty it of what a killed pull left.
+
+    What failed leaves nothing either: the disk may be full of it.
+    """
     lock = FolderLock(staging, f"project {name}")
     with contextlib.closing(lock), lock.held():
-        for path in staging.iterdir():
-            if path.name not in (LOCK_NAME, HOLDER_NAME):
-                remove_path(path)
-        yield
+        _empty(staging)
+        try:
+            yield
+        except BaseException:
+            _empty(staging)
+            raise
+
+
+def _empty(staging: Path) -> None:
+    for path in staging.iterdir() if staging.is_dir() else ():
+        if path.name not in (LOCK_NAME, HOLDER_NAME):
+            remove_path(path)
 
 
 def _local(index_dir: Path) -> Mapping[str, tuple[str, int]]:

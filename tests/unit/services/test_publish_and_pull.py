@@ -27,6 +27,7 @@ from ragstream_core.index import lexical
 from ragstream_core.index.lock import project_lock, rebuild_hint, update_hint
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import FolderDepot, open_depot
 from ragstream_core.services import publish_index
@@ -210,11 +211,40 @@ def test_names_that_are_taken(writer, reader, place, tmp_path):
     write_docs(tmp_path / "empty")
     with pytest.raises(GenerationGone):
         publish(hashed_workspace(tmp_path / "empty"), "demo", place)
-    for wrong in ("https://example.org/x.txt", "sftp://host/x", "ftp://host/x"):
-        with pytest.raises(UsageError):
+    for wrong in ("https://me:s3cret@example.org/x.txt", "sftp://host/x", "ftp://host/x"):
+        with pytest.raises(UsageError, match="no index is published at an address of") as raised:
             publish(writer, "demo", wrong)
+        assert "s3://BUCKET" in raised.value.hint and "s3cret" not in str(raised.value)
     with project_lock(writer.index_dir("demo")), pytest.raises(ProjectLocked):
         publish(writer, "demo", place)
+
+
+def test_a_place_among_the_documents_or_with_other_files_is_refused(writer, tmp_path):
+    docs = docs_of(writer)
+    for wrong in (docs, docs / "published"):
+        with pytest.raises(Refused, match="they would be ingested"):
+            publish(writer, "demo", str(wrong), PublishRequest(force=True))
+    assert not (docs / "published").exists() and not ingest_project(writer, "demo").committed
+    full = tmp_path / "full"
+    (full / "blocks").mkdir(parents=True)
+    (full / "letter.txt").write_text("mine")
+    with pytest.raises(
+        Refused, match=r"holds letter\.txt, and nothing that was published"
+    ) as raised:
+        publish(writer, "demo", str(full))
+    assert "--force" in raised.value.hint and not any((full / "blocks").iterdir())
+    publish(writer, "demo", str(full), PublishRequest(force=True))
+    assert publish(writer, "demo", str(full)).sent == 0 and (full / "letter.txt").exists()
+
+
+def test_a_pull_that_fails_leaves_nothing_on_the_disk(writer, reader, place):
+    publish(writer, "demo", place)
+    for block in sorted(Path(place, "blocks").rglob("*/*"))[-1:]:
+        block.unlink()
+    with pytest.raises(IntegrityError, match="missing or damaged"):
+        pull(reader, place)
+    left = [path.name for path in reader.config.index_dir.rglob("*") if path.is_file()]
+    assert set(left) <= {LOCK_NAME, HOLDER_NAME}
 
 
 def test_another_index_or_an_older_state_is_not_published_over_it(writer, place, tmp_path):
@@ -231,6 +261,14 @@ def test_another_index_or_an_older_state_is_not_published_over_it(writer, place,
     with pytest.raises(Refused, match="another index"):
         publish(other, "demo", place)
     assert publish(other, "demo", place, PublishRequest(force=True)).generation >= 2
+    changed(writer)
+    publish(writer, "demo", place, PublishRequest(force=True))
+    shop = hashed_workspace(tmp_path / "third")
+    docs_of(shop, "shop").mkdir(parents=True)
+    (docs_of(shop, "shop") / "a.md").write_text("# Shop\n\nwords\n")
+    ingest_project(shop, "shop")
+    with pytest.raises(Refused, match="another index, that of demo"):
+        publish(shop, "shop", place)
 
 
 def test_another_machine_that_publishes_meanwhile_is_named_and_nothing_is_lost(
