@@ -72,12 +72,18 @@ def failed(error: RequestError, endpoint: Endpoint) -> ChatFailed:
 
 
 def event_texts(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what follows ``data:`` on each line of an event stream.
+    """Yield what follows ``data:`` on each line of an event stream; what is empty says nothing.
 
     Raises:
         RequestError: A line is longer than `MAX_EVENT_BYTES`.
     """
-    mark = b"data:"
+    for line in _lines(blocks):
+        data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+        if data:
+            yield data
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     held = bytearray()
     for block in blocks:
         held += block
@@ -87,11 +93,8 @@ def event_texts(blocks: Iterable[bytes]) -> Iterator[bytes]:
         held = bytearray(rest)
         if len(held) > MAX_EVENT_BYTES:
             raise RequestError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB", kind="broken")
-        for line in lines:
-            if line.startswith(mark):
-                yield line.removeprefix(mark).strip()
-    if held.startswith(mark):
-        yield bytes(held).removeprefix(mark).strip()
+        yield from lines
+    yield bytes(held)
 
 
 def json_object(data: bytes) -> dict[str, object]:

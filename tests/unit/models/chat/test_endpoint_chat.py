@@ -156,7 +156,7 @@ def test_options_are_sent_where_they_are_set(chat, server):
 
 def test_a_stream_comes_in_deltas_and_ends_with_the_reply(chat, server):
     server.answers = [
-        events(event("Pa"), b": ping\n\n", event("ris"), event(), STOP, COUNTED, DONE)
+        events(event("Pa"), b": ping\n\n", b"data:\n\n", event("ris"), event(), STOP, COUNTED, DONE)
     ]
     *deltas, last = chat().stream(ASKED)
     assert [delta.text for delta in deltas] == ["Pa", "ris"]
