@@ -136,11 +136,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
     newest = _newest(index_dir)
     return VerifyReport(
         project=project,
-        findings=[
-            FindingRow(f.check, message, next_ or _command(index_dir, f))
-            for f in dict.fromkeys(findings)
-            for message, _, next_ in [f.message.partition("\n  next: ")]
-        ],
+        findings=[_row(index_dir, finding) for finding in dict.fromkeys(findings)],
         healed=repaired,
         generation=newest.n if newest else 0,
         collection=chroma_collections.state(workspace, project, newest),
@@ -170,6 +166,14 @@ def _collection_outcome(
 def _unmade(check: str, done: ListsOutcome | GraphOutcome) -> list[Finding]:
     """Return what was wrong with what proposes candidates and could not be repaired."""
     return [Finding(check, done.warning)] if done.warning else []
+
+
+def _row(index_dir: Path, finding: Finding) -> FindingRow:
+    """Return a finding for people; of an engine that refused, what must be done before."""
+    message, before = finding.message, ""
+    if finding.check in DERIVED_STORES:
+        message, _, before = message.partition("\n  next: ")
+    return FindingRow(finding.check, message, before or _command(index_dir, finding))
 
 
 def _command(index_dir: Path, finding: Finding) -> str:
