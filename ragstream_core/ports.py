@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pydantic import BaseModel
 
+    from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.records import Chunk
     from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply
     from ragstream_core.text.bm25 import PostingLists
@@ -158,8 +159,8 @@ class IndexView(Protocol):
         ...
 
     @property
-    def vectors(self) -> F32:
-        """Shape (rows, dimension), float32 unit rows."""
+    def vectors(self) -> F32 | PlacedRows:
+        """Shape (rows, dimension), float32 unit rows: in memory, or where they lie in a file."""
         ...
 
     @property

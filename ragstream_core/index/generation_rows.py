@@ -15,8 +15,9 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.ports import F32
 
 
@@ -47,6 +49,7 @@ class VectorFile:
         rows: Its rows, shape (rows, dimension), float32.
         crc: Of all their bytes, also of rows that nothing names.
         state: Of the file before its rows were checked; empty if that says nothing.
+        passed: Other states in which the rows were found to be as they were.
     """
 
     path: Path
@@ -54,17 +57,47 @@ class VectorFile:
     rows: F32
     crc: int = 0
     state: tuple[int, ...] = ()
+    passed: set[tuple[int, ...]] = field(default_factory=set, compare=False)
 
-    def holds(self, read: Callable[[], object]) -> bool:
-        """Read something from the rows; say whether they were those that were checked."""
-        with contextlib.suppress(OSError):  # compacted meanwhile; what is mapped stays
-            if self.path.stat().st_size < self.rows.nbytes:
-                return False  # to read what was cut off would end the process
-        read()
+    def read(self, how: Callable[[], F32]) -> F32:
+        """Return what a function reads from the rows, if they are those that were checked.
+
+        Raises:
+            IntegrityError: They are not.
+        """
+        if not self.is_cut_off:  # to read what was cut off would end the process
+            found = how()
+            if self.is_unchanged():
+                return found
+        raise IntegrityError(
+            f"{self.path} changed while it was read", hint=rebuild_hint(self.path.parent)
+        )
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the mapped file has lost its end."""
+        base = self.rows.base
+        return isinstance(base, mmap) and base.size() < self.rows.nbytes
+
+    def is_unchanged(self) -> bool:
+        """Whether the rows are those that were checked: by the file's state, else by their crc.
+
+        Writers only ever append: a file that has grown is as it was, as far as it is mapped. What
+        else was written there is found by the crc when the next generation is opened.
+        """
+        if self.is_cut_off:
+            return False
+        state, settled = _GONE, True  # compacted meanwhile: what is mapped stays
         with contextlib.suppress(OSError):
-            if self.state and file_state(self.path) == self.state:
-                return True
-        return vectors.crc_of(self.rows) == self.crc
+            state, settled = _state_now(self.path)
+        known = {self.state, *self.passed} - {()}
+        if (settled and state in known) or any(map(partial(_is_grown, state), known)):
+            return True
+        if vectors.crc_of(self.rows) != self.crc:
+            return False
+        if settled:
+            self.passed.add(state)
+        return True
 
 
 @dataclass(frozen=True)
@@ -77,7 +110,6 @@ class GenerationRows:
         places: Row of each in the vector file, int64.
         crcs: Crc32 of each row as it enters the digest, uint32.
         file: Where their vectors lie.
-        held: The vectors, if they lie in memory only.
         sealed: Whether the sealed file says all of this.
     """
 
@@ -86,41 +118,14 @@ class GenerationRows:
     places: npt.NDArray[np.int64]
     crcs: npt.NDArray[np.uint32]
     file: VectorFile
-    held: F32 | None = None
     sealed: bool = False
 
-    @property
-    def vectors(self) -> F32:
-        """Shape (rows, dimension), float32, read-only; taken from the file at first use.
-
-        Raises:
-            IntegrityError: They are not those that were checked.
-        """
-        if not self.is_sound:
-            path = self.file.path
-            raise IntegrityError(
-                f"{path} changed while it was read", hint=rebuild_hint(path.parent)
-            )
-        return self._taken
-
     @cached_property
-    def is_sound(self) -> bool:
-        """Whether the vectors are those that were checked, also if they are read only now."""
-        return self.held is not None or self.file.holds(lambda: self._taken)
+    def vectors(self) -> PlacedRows:
+        """The vectors, read where they lie; reading raises `IntegrityError` if they changed."""
+        from ragstream_core.platform.placed_rows import PlacedRows
 
-    @cached_property
-    def _taken(self) -> F32:
-        import numpy as np
-
-        if self.held is not None:
-            return self.held
-        file = self.file.rows
-        rows = np.empty((len(self.places), file.shape[1]), dtype="<f4")
-        for at in range(0, len(rows), _BLOCK):
-            np.take(file, self.places[at : at + _BLOCK], axis=0, out=rows[at : at + _BLOCK])
-            vectors.release(file)  # or it would be in memory twice
-        rows.flags.writeable = False
-        return rows
+        return PlacedRows(self.file.rows, self.places, self.file.read)
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -155,6 +160,8 @@ class GenerationRows:
 
 
 _SETTLED_NS = 50_000_000
+_GONE: tuple[int, ...] = (-1,)
+"""State of a file without a name."""
 _BLOCK = 8_192
 """Rows that are read and checked at once."""
 FILE = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?"
@@ -186,11 +193,20 @@ def file_state(path: Path) -> tuple[int, ...]:
     Raises:
         OSError: It is gone.
     """
+    state, settled = _state_now(path)
+    return state if settled else ()
+
+
+def _state_now(path: Path) -> tuple[tuple[int, ...], bool]:
     status = path.stat()
     times = status.st_mtime_ns, status.st_ctime_ns
-    if time.time_ns() - max(times) < _SETTLED_NS:  # the clock of files is coarse
-        return ()
-    return status.st_size, status.st_ino, *times
+    settled = time.time_ns() - max(times) >= _SETTLED_NS  # the clock of files is coarse
+    return (status.st_size, status.st_ino, *times), settled
+
+
+def _is_grown(state: tuple[int, ...], before: tuple[int, ...]) -> bool:
+    """Return whether a file has become longer, and is still the same one."""
+    return len(state) == len(before) == 4 and state[1] == before[1] and state[0] > before[0]
 
 
 class ReadRows:

@@ -81,12 +81,12 @@ def _live_rows(db: sqlite3.Connection, index_dir: Path, upto: int | None) -> Liv
         if seq not in turns:
             raise damaged(index_dir, f"the turn of {chunk_id} is missing")
         rows.append(_row(turns[seq], (chunk_id, idx, start, end, text_hash), text, terms))
-    if upto is None:
-        return LiveRows(history_turns.mark_of(found), turns, tuple(rows), loaded.vectors)
-    kept = [i for i, row in enumerate(rows) if row.seq <= upto]
-    vectors = loaded.vectors[kept]
+    import numpy as np
+
+    kept = [i for i, row in enumerate(rows) if upto is None or row.seq <= upto]
+    vectors = loaded.vectors[kept] if upto is not None else np.asarray(loaded.vectors)
     vectors.flags.writeable = False
-    turns = {seq: row for seq, row in turns.items() if seq <= upto}
+    turns = {seq: row for seq, row in turns.items() if upto is None or seq <= upto}
     return LiveRows(history_turns.mark_of(found), turns, tuple(rows[i] for i in kept), vectors)
 
 

@@ -162,7 +162,9 @@ def _live_vectors(db: sqlite3.Connection, index_dir: Path, newest: Generation) -
     except RagstreamError as error:
         yield Finding("vectors", error.message)
         return
-    if bad := int((~vectors.unit_rows(loaded.vectors)).sum()):
+    starts = range(0, len(loaded.places), _BLOCK)
+    blocks = (loaded.vectors[at : at + _BLOCK] for at in starts)
+    if bad := sum(int((~vectors.unit_rows(block)).sum()) for block in blocks):
         yield Finding("vectors", f"{bad} vectors are not finite unit vectors")
 
 
@@ -270,10 +272,11 @@ def _not_found(
     import numpy as np
 
     loaded = load_rows(db, index_dir, newest)
+    rows = np.asarray(loaded.vectors)
     mine = [i for i, chunk in enumerate(loaded.chunk_ids) if part.holds(sha256_hex(chunk))]
     for at in range(0, len(mine), _BLOCK):
         block = np.asarray(mine[at : at + _BLOCK])
-        scores = loaded.vectors[block] @ loaded.vectors.T
+        scores = rows[block] @ rows.T
         own = scores[np.arange(len(block)), block]
         lonely = block[own < scores.max(axis=1) - _SELF_MARGIN]
         yield from (loaded.chunk_ids[i] for i in lonely)

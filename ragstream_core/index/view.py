@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from ragstream_core.index.rows import Generation
-    from ragstream_core.ports import F32
+    from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.records import Chunk
     from ragstream_core.text.bm25 import PostingLists
 
@@ -75,14 +75,14 @@ class CatalogView:
         self._texts: OrderedDict[str, Chunk] = OrderedDict()
 
     @property
-    def vectors(self) -> F32:
-        """Shape (rows, dimension), float32 unit rows, read-only; loaded at first use.
+    def vectors(self) -> PlacedRows:
+        """Shape (rows, dimension), float32 unit rows, read from their file when some are asked for.
 
         Raises:
             IntegrityError: They were damaged since the generation was opened.
             OperationFailed: The catalog cannot be read.
         """
-        if not self.loaded.is_sound:
+        if not self.loaded.file.is_unchanged():
             with reading(self.index_dir) as db:
                 self.loaded = load_rows(db, self.index_dir, self.pinned)
         return self.loaded.vectors

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.platform.names import CodedNames
+from ragstream_core.platform.placed_rows import PlacedRows
 from ragstream_core.ports import IndexView
 from ragstream_core.text.bm25 import Bm25
 from ragstream_core.text.terms import terms
@@ -143,20 +144,50 @@ class Rows:
             multiply: Multiplies a block of rows with several queries; None: BLAS does.
         """
         found = np.empty((len(queries), len(rows)), dtype=np.float32)
-        columns = np.ascontiguousarray(queries.T)
-        size, share = MAX_BLOCK, CHEAP_SHARE
-        if multiply is None or len(queries) == 1 or len(rows) <= MAX_BLOCK:
-            multiply, share = _by_blas, GATHERED_SHARE
-            size = max(1, min(size, BLOCK_WORK // max(1, columns.size)))
-        room = np.empty((size, queries.shape[1]), dtype=np.float32)
         bounds = np.searchsorted(rows, self.starts).tolist()
         places = zip(self.views, self.starts.tolist(), bounds, bounds[1:], strict=False)
         for view, first, low, high in places:
-            for at in range(low, high, size):
-                part = rows[at : min(at + size, high)] - first
-                near, wanted = _block(view.vectors, part, share, room)
-                found[:, at : at + len(part)] = multiply(near, columns)[:, wanted]
+            part, vectors = rows[low:high] - first, view.vectors
+            if isinstance(vectors, PlacedRows):
+                found[:, low:high] = _placed_products(vectors, part, queries, multiply)
+            else:
+                _multiplied(vectors, part, queries, multiply, out=found[:, low:high])
         return found
+
+
+def _placed_products(
+    vectors: PlacedRows, rows: I64, queries: F32, multiply: Multiply | None
+) -> F32:
+    """Return the products of some rows: the file is read from its beginning to its end."""
+    places, total = vectors.places[rows], len(vectors.matrix)
+
+    def made(matrix: F32) -> F32:
+        wanted: I64 = np.arange(total)
+        if len(places) < total * CHEAP_SHARE:
+            wanted, at = np.unique(places, return_inverse=True)
+        else:
+            at = places
+        near = np.empty((len(queries), len(wanted)), dtype=np.float32)
+        _multiplied(matrix, wanted, queries, multiply, out=near)
+        return near.take(at, axis=1)
+
+    return vectors.read(made)
+
+
+def _multiplied(
+    vectors: F32, rows: I64, queries: F32, multiply: Multiply | None, *, out: F32
+) -> None:
+    """Multiply some ascending rows with the queries; ``out`` has shape (queries, rows)."""
+    columns = np.ascontiguousarray(queries.T)
+    size, share = MAX_BLOCK, CHEAP_SHARE
+    if multiply is None or len(queries) == 1 or len(rows) <= MAX_BLOCK:
+        multiply, share = _by_blas, GATHERED_SHARE
+        size = max(1, min(size, BLOCK_WORK // max(1, columns.size)))
+    room = np.empty((size, queries.shape[1]), dtype=np.float32)
+    for at in range(0, len(rows), size):
+        part = rows[at : at + size]
+        near, wanted = _block(vectors, part, share, room)
+        out[:, at : at + len(part)] = multiply(near, columns)[:, wanted]
 
 
 def rows_of(views: Sequence[IndexView]) -> Rows:

@@ -19,6 +19,7 @@ from ragstream_core.platform import extras
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
+    from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.ports import F32
 
 I64 = npt.NDArray[np.int64]
@@ -117,7 +118,7 @@ def is_outgrown(training: Training, rows: int) -> bool:
     return rows > 2 * training.rows or 2 * rows < training.rows
 
 
-def train(vectors: F32) -> Training:
+def train(vectors: F32 | PlacedRows) -> Training:
     """Return lists for some rows.
 
     Args:

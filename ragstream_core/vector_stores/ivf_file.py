@@ -21,6 +21,7 @@ from ragstream_core.platform.disk import disk_failure
 from ragstream_core.vector_stores.ivf import BLOCK, I64, U8, Training, engine
 
 if TYPE_CHECKING:
+    from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.ports import F32
 
 FORMAT = 1
@@ -43,11 +44,11 @@ class Entries:
     """
 
     ids: I64
-    matrix: F32
+    matrix: F32 | PlacedRows
     rows: I64
 
     @classmethod
-    def of(cls, ids: I64, vectors: F32) -> Entries:
+    def of(cls, ids: I64, vectors: F32 | PlacedRows) -> Entries:
         """Return rows whose vectors are in the order of their ids."""
         return cls(ids, vectors, np.arange(len(ids)))
 

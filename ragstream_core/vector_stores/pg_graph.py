@@ -23,6 +23,7 @@ from ragstream_core.platform.postgres import Tables
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
+    from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.platform.postgres import Connection, Database
     from ragstream_core.ports import F32
 
@@ -104,13 +105,15 @@ class Source:
     embed_fp: str
     maker: str
     names: I64
-    vectors: F32
+    vectors: F32 | PlacedRows
     rows: I64
 
 
-def names_of(vectors: F32) -> I64:
+def names_of(vectors: F32 | PlacedRows) -> I64:
     """Return the name of each vector: 64 bits of the digest of its bytes."""
-    rows = np.ascontiguousarray(vectors, dtype="<f4")
+    starts = range(0, len(vectors), _BLOCK)
+    blocks = (np.ascontiguousarray(vectors[at : at + _BLOCK], dtype="<f4") for at in starts)
+    rows = (row for block in blocks for row in block)
     digests = b"".join(hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
     return np.frombuffer(digests, dtype="<i8").astype(np.int64)
 
@@ -264,7 +267,7 @@ def search(
     return found if len(found) == len(queries) else None
 
 
-def differing(db: Connection, name: str, names: I64, vectors: F32, rows: I64) -> int:
+def differing(db: Connection, name: str, names: I64, vectors: F32 | PlacedRows, rows: I64) -> int:
     """Return how many rows of a graph are not what their name says; unknown names are left out.
 
     Args:

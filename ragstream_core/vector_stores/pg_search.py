@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import InputUnavailable, TryAgain
+from ragstream_core.retrieval.rows import rows_of
 from ragstream_core.retrieval.scoring import propose
 from ragstream_core.vector_stores.pg_graph import (
     I64,
@@ -152,7 +153,9 @@ def share_found(
     named = GraphSearch(view, name, seal(db, name), ef).rows_near(db, view.vectors[asking], wanted)
     if named is None:
         return 1.0  # so many are wanted that every row is scored
+    rows, every = rows_of([view]), np.arange(total)
     for row, found in zip(asking, named, strict=True):
-        exact = np.argpartition(-(view.vectors @ view.vectors[row]), wanted - 1)[:wanted]
+        near = rows.products(view.vectors[row : row + 1], every)[0]
+        exact = np.argpartition(-near, wanted - 1)[:wanted]
         hits += len(np.intersect1d(exact, found))
     return hits / (wanted * len(asking))

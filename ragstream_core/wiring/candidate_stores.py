@@ -245,6 +245,8 @@ class _Store:
             return _stores[folder, view.embed_fp]
 
     def _open(self, view: IndexView, folder: Path) -> VectorStore:
+        import numpy as np
+
         from ragstream_core.vector_stores.registry import StoreOptions, create_vector_store
 
         options = StoreOptions(
@@ -260,7 +262,7 @@ class _Store:
             store = create_vector_store(self.backend, options)
         if store.ids() != list(view.chunk_ids):
             store.delete(store.ids())
-            store.add(list(view.chunk_ids), view.vectors)
+            store.add(list(view.chunk_ids), np.asarray(view.vectors))
             save = getattr(store, "save", None)
             if save is not None:
                 shutil.rmtree(folder.parent, ignore_errors=True)

@@ -6,6 +6,7 @@ The full form (``make faults``) flips 1000 bits in each kind of file, the short 
 import json
 import random
 
+import numpy as np
 import pytest
 
 from ragstream_core.errors import RagstreamError
@@ -49,7 +50,7 @@ def answers(bench):
         chunks = [(c.id, c.source, c.snippet, c.span, sorted(c.meta.items()))
                   for c in view.chunks(view.chunk_ids)]  # fmt: skip
         found.append((view.digest, view.generation, view.chunk_ids, view.paths, chunks,
-                      view.vectors.tobytes(), view.lexical.packed()))  # fmt: skip
+                      np.asarray(view.vectors).tobytes(), view.lexical.packed()))  # fmt: skip
     manifest = bench.index / "file_manifest.json"
     found.append(json.loads(manifest.read_bytes()) if manifest.exists() else None)
     return found

@@ -71,8 +71,8 @@ def everything(bench):
     chunks = [(c.id, c.source, c.snippet, c.span, sorted(c.meta.items()))
               for c in view.chunks(view.chunk_ids)]  # fmt: skip
     return (
-        view.digest, view.generation, view.chunk_ids, view.paths, chunks, view.vectors.tobytes(),
-        view.lexical.packed(),
+        view.digest, view.generation, view.chunk_ids, view.paths, chunks,
+        np.asarray(view.vectors).tobytes(), view.lexical.packed(),
     )  # fmt: skip
 
 

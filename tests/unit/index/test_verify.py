@@ -72,19 +72,19 @@ def test_each_damaged_vector_is_found_in_exactly_one_part(filled):
 
 def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
     """A reader whose mapping is shifted by one row returns wrong vectors; the search shows it."""
-    from ragstream_core.index import verify
+    from ragstream_core.index import vectors, verify
 
     real = verify.load_rows
 
     def lost(*given):
         loaded = real(*given)
-        vectors = np.array(loaded.vectors)
-        vectors[3] = vectors[3] * 0.1 + vectors[4] * 0.9
-        return replace(loaded, held=vectors)
+        rows, (one, other) = np.array(loaded.file.rows), loaded.places[3:5]
+        rows[one] = rows[one] * 0.1 + rows[other] * 0.9
+        return replace(loaded, file=replace(loaded.file, rows=rows, crc=vectors.crc_of(rows)))
 
     monkeypatch.setattr(verify, "load_rows", lost)
     (finding,) = verify_data(filled.index, ALL)
-    assert finding.check == "search" and finding.message.startswith("1 vectors")
+    assert (finding.check, finding.message[:9]) == ("search", "1 vectors"), finding
 
 
 @pytest.mark.parametrize("bad", ["", "1", "0/3", "4/3", "a/b", "1/0", "-1/3", "1/2/3", "¹/2"])
