@@ -1,27 +1,34 @@
 """`SentenceTransformerEmbeddings`: any sentence-transformers model from local files, through torch.
 
 Slower than the default and with other last bits, hence with another fingerprint. Offers every
-model family the library reads (E5 and BGE get their prefixes) and GPUs. One text a call, so that
-the vector of a text does not depend on its batch; texts longer than the window are embedded in
-even windows, never truncated. The network is never used and no code of a model is run.
+model family the library reads (E5 and BGE get their prefixes) and GPUs. The vector of a text does
+not depend on other texts: on a processor there is one text a call, on a graphics card batches have
+one shape a length (`device_batches`). Texts longer than the window are embedded in even windows,
+never truncated. The network is never used and no code of a model is run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import EmbeddingFailed, UsageError
 from ragstream_core.models.embedders import fingerprints, weights
-from ragstream_core.models.embedders.base import Ids, WindowedEncoder
+from ragstream_core.models.embedders.base import Ids, WindowedEncoder, mean_of_windows
+from ragstream_core.models.embedders.device_batches import DeviceBatches
 from ragstream_core.platform import extras
 from ragstream_core.text.tokenizer import ModelTokenizer
 
 if TYPE_CHECKING:
+    from ragstream_core.models.embedders.device_batches import I64
     from ragstream_core.ports import F32
 
 ENGINE = ("torch", "sentence_transformers")
 """What runs a model; an export needs onnx as well."""
+_AT_ONCE = 1_024
+"""Texts that are put into batches together."""
 
 
 def resolve_device(device: str) -> str:
@@ -84,11 +91,42 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
         longest = int(self._model.max_seq_length or 512)
         self._set_limits(fingerprints.prefixes_for(folder, model), longest)
         self.dimension = int(self._model.get_embedding_dimension())
+        self._batches: DeviceBatches | None = None
+        if self.device != "cpu":
+            pad = int(fast.pad_token_id or 0)
+            self._batches = DeviceBatches(self._run_batch, pad=pad, longest=longest)
 
     @property
     def fingerprint(self) -> str:
         """Digest of weights, tokenizer, window, pooling, prefix and runtime kind."""
         return self._fingerprint
+
+    def _rows(self, texts: Sequence[str], *, query: bool = False) -> Iterator[F32]:
+        if self._batches is None:
+            return super()._rows(texts, query=query)
+        parts = (texts[at : at + _AT_ONCE] for at in range(0, len(texts), _AT_ONCE))
+        return chain.from_iterable(self._in_batches(self._batches, part, query) for part in parts)
+
+    def _in_batches(
+        self, batches: DeviceBatches, texts: Sequence[str], query: bool
+    ) -> Iterator[F32]:
+        prefix = self._query_prefix if query else self._passage_prefix
+        windows = [self._windows(text) for text in texts]
+        framed = [(*self._head, *prefix, *ids, *self._tail) for each in windows for ids in each]
+        vectors = iter(self._require_shape(batches.vectors(framed)))
+        for each in windows:
+            yield mean_of_windows(next(vectors) for _ in each)
+
+    def _run_batch(self, ids: I64, mask: I64) -> F32:
+        import torch
+
+        features = {
+            "input_ids": torch.from_numpy(ids).to(self.device),
+            "attention_mask": torch.from_numpy(mask).to(self.device),
+        }
+        with torch.inference_mode():
+            found: F32 = self._model(features)["sentence_embedding"].float().cpu().numpy()
+        return found
 
     def _run(self, ids: Ids, key: str) -> F32:
         import torch
@@ -101,7 +139,9 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
         return values
 
     def _pooled(self, ids: Ids) -> F32:
-        values = self._run(ids, "sentence_embedding")
+        return self._require_shape(self._run(ids, "sentence_embedding"))
+
+    def _require_shape(self, values: F32) -> F32:
         if values.shape[-1] != self.dimension:
             raise EmbeddingFailed(f"the encoder returned shape {values.shape}")
         return values

@@ -1,0 +1,95 @@
+"""Texts in batches for a graphics card, so that a vector still depends on its text alone.
+
+A card that is given one text a call waits most of the time. In a batch the bits of a vector depend
+on the batch's shape, since that decides which kernels run. So every batch of a length has one
+shape: as many rows, filled up, and as many tokens, padded. Whether a row's bits then depend on the
+other rows or on its place is tried for each shape on the card itself; if they do, texts of that
+length are run one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32
+
+Ids = tuple[int, ...]
+I64 = npt.NDArray[np.int64]
+Run = Callable[[I64, I64], "F32"]
+"""Token ids and mask, both of shape (rows, tokens) → one vector a row."""
+
+ROWS = 64
+"""Of a batch."""
+STEP = 32
+"""Lengths are rounded up to a multiple of so many tokens."""
+
+
+class DeviceBatches:
+    """Runs token ids in batches of one shape a length.
+
+    Args:
+        run: Runs a batch.
+        pad: Token id of padding.
+        longest: Tokens of one text at most, special ones included.
+    """
+
+    def __init__(self, run: Run, *, pad: int, longest: int) -> None:
+        self._run, self._pad, self._longest = run, pad, longest
+        self._rows: dict[int, int] = {}
+
+    def vectors(self, texts: Sequence[Ids]) -> F32:
+        """Return a vector for each text.
+
+        Args:
+            texts: Token ids of each, special ones included; at least one text.
+
+        Returns:
+            Shape (len(texts), dimension); a row depends on its own text alone.
+        """
+        lengths = np.array([self._length(text) for text in texts])
+        found: F32 | None = None
+        for length in np.unique(lengths).tolist():
+            here = np.flatnonzero(lengths == length)
+            rows = self._rows_of(length, [texts[at] for at in here.tolist()])
+            for begin in range(0, len(here), rows):
+                part = here[begin : begin + rows]
+                made = self._batch([texts[at] for at in part.tolist()], rows, length)
+                if found is None:
+                    found = np.empty((len(texts), made.shape[1]), dtype=np.float32)
+                found[part] = made[: len(part)]
+        assert found is not None
+        return found
+
+    def _length(self, text: Ids) -> int:
+        return min(-(-len(text) // STEP) * STEP, max(self._longest, len(text)))
+
+    def _rows_of(self, length: int, texts: Sequence[Ids]) -> int:
+        """Return how many texts of a length are run together: many, or one if that changes bits."""
+        if length not in self._rows:
+            self._rows[length] = ROWS if self._is_apart(length, texts) else 1
+        return self._rows[length]
+
+    def _is_apart(self, length: int, texts: Sequence[Ids]) -> bool:
+        """Try whether the bits of a row depend on its place or on the other rows."""
+        mine = [texts[n % len(texts)] for n in range(ROWS // 2)]
+        other = [tuple(reversed(text)) for text in mine]
+        first = self._batch(mine + other, ROWS, length)[: len(mine)]
+        turned = self._batch([*other, mine[0], *reversed(mine[1:])], ROWS, length)[len(other) :]
+        alone = self._batch(mine[:1], ROWS, length)[:1]
+        again = np.concatenate([turned[:1], turned[:0:-1]])
+        return first.tobytes() == again.tobytes() and first[:1].tobytes() == alone.tobytes()
+
+    def _batch(self, texts: Sequence[Ids], rows: int, length: int) -> F32:
+        """Run a batch of a fixed shape; what is missing is filled up with the first text."""
+        ids = np.full((rows, length), self._pad, dtype=np.int64)
+        mask = np.zeros_like(ids)
+        for row in range(rows):
+            text = texts[row if row < len(texts) else 0]
+            ids[row, : len(text)] = text
+            mask[row, : len(text)] = 1
+        return self._run(ids, mask)
