@@ -264,7 +264,9 @@ class WindowedEncoder(Encoder):
         return unit_rows_f16(np.concatenate([rows[head : len(rows) - tail] for rows in hidden]))
 
     def _windows(self, text: str) -> list[Ids]:
-        ids = self._tokenizer.ids(text)
+        return self._divided(self._tokenizer.ids(text))
+
+    def _divided(self, ids: list[int]) -> list[Ids]:
         windows = even_windows(ids, self.window)
         if sum(map(len, windows)) != len(ids) or max(map(len, windows)) > self.window:
             self.truncated_inputs += 1

@@ -111,7 +111,7 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
         self, batches: DeviceBatches, texts: Sequence[str], query: bool
     ) -> Iterator[F32]:
         prefix = self._query_prefix if query else self._passage_prefix
-        windows = [self._windows(text) for text in texts]
+        windows = [self._divided(ids) for ids in self._tokenizer.ids_of(texts)]
         framed = [(*self._head, *prefix, *ids, *self._tail) for each in windows for ids in each]
         vectors = iter(self._require_shape(batches.vectors(framed)))
         for each in windows:

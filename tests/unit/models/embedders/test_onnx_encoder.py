@@ -5,12 +5,17 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.errors import WeightsMissing
 from ragstream_core.models.embedders import registry
+from ragstream_core.models.embedders.device_batches import DeviceBatches
 from ragstream_core.models.embedders.fingerprints import NotExportable, recipe_of
 from ragstream_core.models.embedders.onnx_encoder import OnnxEmbedder, known_export
 from ragstream_core.models.embedders.sentence_transformers import SentenceTransformerEmbeddings
+from ragstream_core.text import tokenizer as tokenizer_module
+from ragstream_core.text.tokenizer import ModelTokenizer
 from tests.lengths import by_length
 from tests.unit.models.embedders.test_prefixes import build
 
@@ -78,6 +83,32 @@ def test_vectors_do_not_depend_on_batch_or_workers(models):
     rows = one.embed_documents(TEXTS)
     other = registry.create_embeddings("onnx", model="org/cls", models_dir=models, workers=3)
     assert np.array_equal(other.embed_documents(TEXTS[::-1])[::-1], rows)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_batches_for_a_graphics_card_give_the_vectors_of_one_text_a_call(models, device):
+    torch = pytest.importorskip("torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no graphics card that torch can use")
+    one = opened(models, "org/cls", "sentence_transformers")
+    card = SentenceTransformerEmbeddings(models, model="org/cls", device=device)
+    card._batches = DeviceBatches(card._run_batch, pad=0, longest=32)
+    texts = [*TEXTS, *("wing flow a b c " * n for n in range(1, 40))]
+    for method in ("embed_documents", "embed_queries"):
+        rows = getattr(card, method)(texts)
+        assert np.abs(rows - getattr(one, method)(texts)).max() <= 1e-5
+        assert np.array_equal(getattr(card, method)(texts[::-1])[::-1], rows)
+        assert np.array_equal(getattr(card, method)(texts[3:4])[0], rows[3])
+    assert card.embed_documents([]).shape == (0, 16)
+    assert card.truncated_inputs == 0
+
+
+@given(st.lists(st.text(max_size=60), max_size=6), st.integers(1, 30))
+def test_tokens_of_several_texts_are_those_of_each(models, texts, most):
+    tokenizer = ModelTokenizer.from_file(models / "org/cls" / "tokenizer.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_module, "_PASS_CHARACTERS", most)
+        assert tokenizer.ids_of(texts) == [tokenizer.ids(text) for text in texts]
 
 
 def test_pooling_length_and_prefixes_come_from_the_models_own_files(models):
