@@ -85,7 +85,7 @@ class Stager:
         self._progress = progress
         self._checked = checked
         self._source = source
-        self.batch_texts = BATCH_TEXTS
+        self.batch_texts = max(BATCH_TEXTS, int(getattr(embedder, "texts_at_once", 0)))
         self._clock = clock
         self._asked: dict[str, str] = {}
         self._others: set[str] = set()

@@ -137,7 +137,10 @@ class EmbeddingsConfig(Section):
         "them: `cpu`, `gpu` or another name.",
     )
     batch_texts: int = Field(
-        64, ge=1, le=1_000, description="Texts that a worker embeds at a time."
+        64,
+        ge=1,
+        le=10_000,
+        description="Texts that a worker embeds at a time; a graphics card wants some thousand.",
     )
     batch_timeout_s: float = Field(
         120.0,

@@ -132,6 +132,7 @@ class Encoder(ABC):
         truncated_inputs: How many texts lost tokens on the way into the encoder; always 0, counted
             so that a check can say so.
         workers: Texts embedded at the same time.
+        texts_at_once: How many texts an ingest had better give it at a time; 0: any number.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Encoder(ABC):
     device: str = "cpu"
     truncated_inputs: int = 0
     workers: int = 1
+    texts_at_once: int = 0
     _pool: ThreadPoolExecutor
 
     @property

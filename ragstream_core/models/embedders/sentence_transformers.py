@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ENGINE = ("torch", "sentence_transformers")
 """What runs a model; an export needs onnx as well."""
-_AT_ONCE = 1_024
+_AT_ONCE = 2_048
 """Texts that are put into batches together."""
 
 
@@ -93,6 +93,7 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
         self.dimension = int(self._model.get_embedding_dimension())
         self._batches: DeviceBatches | None = None
         if self.device != "cpu":
+            self.texts_at_once = _AT_ONCE
             pad = int(fast.pad_token_id or 0)
             self._batches = DeviceBatches(self._run_batch, pad=pad, longest=longest)
 

@@ -384,3 +384,19 @@ def test_progress_knows_totals_and_ends_at_them(bench, monkeypatch):
     assert all(0 < done <= total for done, total in embedded)
     assert all(30 <= total <= 50 for _, total in embedded)  # an estimate while files are read
     assert [done for done, _ in embedded] == sorted(done for done, _ in embedded)
+
+
+def test_an_embedder_says_how_many_texts_it_wants_at_once(bench, monkeypatch):
+    monkeypatch.setattr(staging, "BATCH_TEXTS", 2)
+    for n in range(7):
+        bench.write(f"{n}.md", f"text number {n}")
+    sizes, real = [], bench.embedder.embed_documents
+
+    def counted(texts, *, progress=None):
+        sizes.append(len(texts))
+        return real(texts, progress=progress)
+
+    monkeypatch.setattr(bench.embedder, "embed_documents", counted)
+    monkeypatch.setattr(bench.embedder, "texts_at_once", 5, raising=False)
+    bench.run()
+    assert sizes == [5, 2]
