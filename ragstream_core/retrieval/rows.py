@@ -149,16 +149,16 @@ class Rows:
         for view, first, low, high in places:
             part, vectors = rows[low:high] - first, view.vectors
             if isinstance(vectors, PlacedRows):
-                found[:, low:high] = _placed_products(vectors, part, queries, multiply)
+                _multiplied_in_place(vectors, part, queries, multiply, out=found[:, low:high])
             else:
                 _multiplied(vectors, part, queries, multiply, out=found[:, low:high])
         return found
 
 
-def _placed_products(
-    vectors: PlacedRows, rows: I64, queries: F32, multiply: Multiply | None
-) -> F32:
-    """Return the products of some rows: the file is read from its beginning to its end."""
+def _multiplied_in_place(
+    vectors: PlacedRows, rows: I64, queries: F32, multiply: Multiply | None, *, out: F32
+) -> None:
+    """As `_multiplied`, where rows lie: the file is read from its beginning to its end."""
     places, total = vectors.places[rows], len(vectors.matrix)
 
     def made(matrix: F32) -> F32:
@@ -169,9 +169,9 @@ def _placed_products(
             at = places
         near = np.empty((len(queries), len(wanted)), dtype=np.float32)
         _multiplied(matrix, wanted, queries, multiply, out=near)
-        return near.take(at, axis=1)
+        return np.take(near, at, axis=1, out=out, mode="clip")  # "raise" would copy it
 
-    return vectors.read(made)
+    vectors.read(made)
 
 
 def _multiplied(
