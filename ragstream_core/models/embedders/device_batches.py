@@ -16,15 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from ragstream_core.models.embedders.base import Ids
     from ragstream_core.ports import F32
 
-Ids = tuple[int, ...]
 I64 = npt.NDArray[np.int64]
 Run = Callable[[I64, I64], "F32"]
 """Token ids and mask, both of shape (rows, tokens) → one vector a row."""
 
 ROWS = 64
-"""Of a batch."""
+"""Of a batch, at most."""
+TOKENS = 16_384
+"""Of a batch, at most: a card's memory is small beside what a model may read at once."""
 STEP = 32
 """Lengths are rounded up to a multiple of so many tokens."""
 
@@ -71,16 +73,19 @@ class DeviceBatches:
     def _rows_of(self, length: int, texts: Sequence[Ids]) -> int:
         """Return how many texts of a length are run together: many, or one if that changes bits."""
         if length not in self._rows:
-            self._rows[length] = ROWS if self._is_apart(length, texts) else 1
+            most = max(1, min(ROWS, TOKENS // length))
+            self._rows[length] = most if self._is_apart(length, texts, most) else 1
         return self._rows[length]
 
-    def _is_apart(self, length: int, texts: Sequence[Ids]) -> bool:
+    def _is_apart(self, length: int, texts: Sequence[Ids], rows: int) -> bool:
         """Try whether the bits of a row depend on its place or on the other rows."""
-        mine = [texts[n % len(texts)] for n in range(ROWS // 2)]
+        if rows == 1:
+            return True
+        mine = [texts[n % len(texts)] for n in range(rows // 2)]
         other = [tuple(reversed(text)) for text in mine]
-        first = self._batch(mine + other, ROWS, length)[: len(mine)]
-        turned = self._batch([*other, mine[0], *reversed(mine[1:])], ROWS, length)[len(other) :]
-        alone = self._batch(mine[:1], ROWS, length)[:1]
+        first = self._batch(mine + other, rows, length)[: len(mine)]
+        turned = self._batch([*other, mine[0], *reversed(mine[1:])], rows, length)[len(other) :]
+        alone = self._batch(mine[:1], rows, length)[:1]
         again = np.concatenate([turned[:1], turned[:0:-1]])
         return first.tobytes() == again.tobytes() and first[:1].tobytes() == alone.tobytes()
 

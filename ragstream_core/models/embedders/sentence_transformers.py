@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import EmbeddingFailed, UsageError
+from ragstream_core.errors import EmbeddingFailed, SetSetting, UsageError
 from ragstream_core.models.embedders import fingerprints, weights
 from ragstream_core.models.embedders.base import Ids, WindowedEncoder, mean_of_windows
 from ragstream_core.models.embedders.device_batches import DeviceBatches
@@ -125,8 +125,14 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
             "input_ids": torch.from_numpy(ids).to(self.device),
             "attention_mask": torch.from_numpy(mask).to(self.device),
         }
-        with torch.inference_mode():
-            found: F32 = self._model(features)["sentence_embedding"].float().cpu().numpy()
+        try:
+            with torch.inference_mode():
+                found: F32 = self._model(features)["sentence_embedding"].float().cpu().numpy()
+        except torch.OutOfMemoryError:
+            raise EmbeddingFailed(
+                f"{self.device} has too little free memory for {self.name}",
+                hint=("end what else uses it, or ", SetSetting("embeddings.device", "cpu")),
+            ) from None
         return found
 
     def _run(self, ids: Ids, key: str) -> F32:

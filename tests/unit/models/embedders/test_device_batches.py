@@ -58,6 +58,14 @@ def test_the_longest_text_is_not_padded_beyond_what_the_model_reads():
     assert {length for _, length in card.shapes} == {70}
 
 
+@pytest.mark.parametrize(("length", "rows"), [(512, 32), (8_192, 2), (20_000, 1)])
+def test_long_texts_are_fewer_a_batch(length, rows):
+    card = Card()
+    made = batches(card, longest=length)
+    made.vectors([tuple(range(1, length + 1))] * 5)
+    assert card.shapes == {(rows, length)}
+
+
 @pytest.mark.parametrize(
     "disturbed",
     [

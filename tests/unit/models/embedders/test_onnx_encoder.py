@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.errors import WeightsMissing
+from ragstream_core.errors import EmbeddingFailed, WeightsMissing
 from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.device_batches import DeviceBatches
 from ragstream_core.models.embedders.fingerprints import NotExportable, recipe_of
@@ -101,6 +101,20 @@ def test_batches_for_a_graphics_card_give_the_vectors_of_one_text_a_call(models,
         assert np.array_equal(getattr(card, method)(texts[3:4])[0], rows[3])
     assert card.embed_documents([]).shape == (0, 16)
     assert card.truncated_inputs == 0
+
+
+def test_a_graphics_card_without_memory_is_named(models, monkeypatch):
+    torch = pytest.importorskip("torch")
+    card = SentenceTransformerEmbeddings(models, model="org/cls", device="cpu")
+    card._batches = DeviceBatches(card._run_batch, pad=0, longest=32)
+
+    def full(_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(card, "_model", full)
+    with pytest.raises(EmbeddingFailed, match="too little free memory") as caught:
+        card.embed_documents(["wing"])
+    assert "embeddings.device" in caught.value.hint
 
 
 @given(st.lists(st.text(max_size=60), max_size=6), st.integers(1, 30))
