@@ -26,6 +26,7 @@ from ragstream_core.wiring.workspace import Workspace
 CURSOR_VERSION = 1
 DIGEST_DIGITS = 16
 FIRST_RETRY_S = 30.0
+ROUNDING_S = 1e-3
 LONGEST_RETRY_S = 3600.0
 
 
@@ -84,10 +85,11 @@ class FinishedRuns:
     def due(self, now: float) -> bool:
         """Whether a failed state is to be tried again: after 30 s, then twice as long each time.
 
-        A run that ended in the future was timed by a clock that has been put back since.
+        A run that ended in the future was timed by a clock that has been put back since; times are
+        kept to the microsecond, rounded.
         """
         pause = min(FIRST_RETRY_S * 2 ** max(self.failures - 1, 0), LONGEST_RETRY_S)
-        return self.failures > 0 and not 0 <= now - self.last_end < pause
+        return self.failures > 0 and not -ROUNDING_S <= now - self.last_end < pause
 
 
 STATE_TAG = "ragstream/folder_state"

@@ -117,6 +117,7 @@ def test_pauses_double_up_to_an_hour():
     assert FinishedRuns(9, 9, 0.0).due(3600.0) and not FinishedRuns(9, 9, 0.0).due(3599.0)
     assert not FinishedRuns(3, 0, 0.0).due(1e9)  # the newest one succeeded
     assert FinishedRuns(1, 1, 9e9).due(1e9) and not FinishedRuns(3, 0, 9e9).due(1e9)  # put back
+    assert not FinishedRuns(1, 1, 100.0000004).due(100.0)  # rounded up, not put back
 
 
 def test_it_runs_by_default_and_evaluates_with_its_resource(space, home):
