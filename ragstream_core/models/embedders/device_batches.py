@@ -24,7 +24,7 @@ Run = Callable[[I64, I64], "F32"]
 """Token ids and mask, both of shape (rows, tokens) → one vector a row."""
 
 ROWS = 64
-"""Of a batch, at most."""
+"""Of a batch, at most; one of them stays free."""
 TOKENS = 16_384
 """Of a batch, at most: a card's memory is small beside what a model may read at once."""
 STEP = 32
@@ -68,31 +68,34 @@ class DeviceBatches:
         return found
 
     def _length(self, text: Ids) -> int:
-        return min(-(-len(text) // STEP) * STEP, max(self._longest, len(text)))
+        return max(STEP, min(-(-len(text) // STEP) * STEP, max(self._longest, len(text))))
 
     def _rows_of(self, length: int, texts: Sequence[Ids]) -> int:
         """Return how many texts of a length are run together: many, or one if that changes bits."""
         if length not in self._rows:
-            most = max(1, min(ROWS, TOKENS // length))
-            self._rows[length] = most if self._is_apart(length, texts, most) else 1
+            most = min(ROWS, TOKENS // length) - 1  # one row stays free
+            together = most > 1 and self._is_apart(length, texts, most)
+            self._rows[length] = most if together else 1
         return self._rows[length]
 
     def _is_apart(self, length: int, texts: Sequence[Ids], rows: int) -> bool:
         """Try whether the bits of a row depend on its place or on the other rows."""
-        if rows == 1:
-            return True
         mine = [texts[n % len(texts)] for n in range(rows // 2)]
         other = [tuple(reversed(text)) for text in mine]
         first = self._batch(mine + other, rows, length)[: len(mine)]
-        turned = self._batch([*other, mine[0], *reversed(mine[1:])], rows, length)[len(other) :]
+        turned = self._batch([*other, *reversed(mine)], rows, length)[len(other) : 2 * len(mine)]
         alone = self._batch(mine[:1], rows, length)[:1]
-        again = np.concatenate([turned[:1], turned[:0:-1]])
-        return first.tobytes() == again.tobytes() and first[:1].tobytes() == alone.tobytes()
+        return first.tobytes() == turned[::-1].tobytes() and first[:1].tobytes() == alone.tobytes()
 
     def _batch(self, texts: Sequence[Ids], rows: int, length: int) -> F32:
-        """Run a batch of a fixed shape; what is missing is filled up with the first text."""
-        ids = np.full((rows, length), self._pad, dtype=np.int64)
+        """Run a batch of a fixed shape; what is missing is filled up with the first text.
+
+        Beside several rows there is one of a single token: models take another way if nothing is
+        padded, and whether it is must not depend on the other texts.
+        """
+        ids = np.full((rows + (rows > 1), length), self._pad, dtype=np.int64)
         mask = np.zeros_like(ids)
+        mask[rows:, 0] = 1
         for row in range(rows):
             text = texts[row if row < len(texts) else 0]
             ids[row, : len(text)] = text

@@ -1,9 +1,9 @@
 """`SentenceTransformerEmbeddings`: any sentence-transformers model from local files, through torch.
 
-Slower than the default and with other last bits, hence with another fingerprint. Offers every
-model family the library reads (E5 and BGE get their prefixes) and GPUs. The vector of a text does
-not depend on other texts: on a processor there is one text a call, on a graphics card batches have
-one shape a length (`device_batches`). Texts longer than the window are embedded in even windows,
+On a processor slower than the default, and with other last bits, hence with another fingerprint.
+Offers every model family the library reads (E5 and BGE get their prefixes) and GPUs. The vector of
+a text does not depend on other texts: on a processor there is one text a call, on a graphics card
+batches have one shape a length (`device_batches`). Longer texts are embedded in even windows,
 never truncated. The network is never used and no code of a model is run.
 """
 
@@ -92,7 +92,7 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
         self._set_limits(fingerprints.prefixes_for(folder, model), longest)
         self.dimension = int(self._model.get_embedding_dimension())
         self._batches: DeviceBatches | None = None
-        if self.device != "cpu":
+        if not self.device.startswith("cpu"):
             self.texts_at_once = _AT_ONCE
             pad = int(fast.pad_token_id or 0)
             self._batches = DeviceBatches(self._run_batch, pad=pad, longest=longest)

@@ -58,12 +58,32 @@ def test_the_longest_text_is_not_padded_beyond_what_the_model_reads():
     assert {length for _, length in card.shapes} == {70}
 
 
-@pytest.mark.parametrize(("length", "rows"), [(512, 32), (8_192, 2), (20_000, 1)])
+@pytest.mark.parametrize(
+    ("length", "rows"),
+    [(320, 51), (416, 39), (512, 32), (960, 17), (5_000, 3), (8_192, 1), (20_000, 1)],
+)
 def test_long_texts_are_fewer_a_batch(length, rows):
     card = Card()
     made = batches(card, longest=length)
     made.vectors([tuple(range(1, length + 1))] * 5)
     assert card.shapes == {(rows, length)}
+
+
+@given(TEXTS)
+def test_some_row_of_several_is_always_padded(texts):
+    """Models leave the mask out if nothing is padded, and then compute in another way."""
+
+    def run(ids, mask):
+        assert len(mask) == 1 or not mask.all()
+        return np.ones((len(ids), 2), dtype=np.float32)
+
+    full = [text * 96 for text in texts]
+    batches(run).vectors([*texts, *(text[:96] for text in full)])
+    batches(run).vectors([text[:96] for text in full])
+
+
+def test_a_text_of_no_tokens_is_run_as_well():
+    assert batches(Card()).vectors([()]).tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize(
