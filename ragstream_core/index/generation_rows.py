@@ -3,8 +3,8 @@
 Both are read in blocks, and of a row no more is kept than a reader needs: id, path, place of the
 vector and a crc32. So memory grows by about 150 bytes a chunk. Vectors are taken from their mapped
 file when they are asked for, and must then be those that were checked: no byte of the file was
-written since (size, inode and times), or it still has its crc. Chunks are read from the catalog
-when they are shown, and their rows must have their crc.
+written since (size, inode and times), or it only grew, or it still has its crc. Chunks are read
+from the catalog when they are shown, and their rows must have their crc.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ class VectorFile:
         rows: Its rows, shape (rows, dimension), float32.
         crc: Of all their bytes, also of rows that nothing names.
         state: Of the file before its rows were checked; empty if that says nothing.
-        passed: Other states in which the rows were found to be as they were.
+        newest: The last state in which the rows were found to be as they were, if not ``state``.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class VectorFile:
     rows: F32
     crc: int = 0
     state: tuple[int, ...] = ()
-    passed: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+    newest: list[tuple[int, ...]] = field(default_factory=list, compare=False)
 
     def read(self, how: Callable[[], F32]) -> F32:
         """Return what a function reads from the rows, if they are those that were checked.
@@ -75,28 +75,31 @@ class VectorFile:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the mapped file has lost its end."""
+        """Whether the mapped file has lost its end, or cannot be asked."""
         base = self.rows.base
-        return isinstance(base, mmap) and base.size() < self.rows.nbytes
+        try:
+            return isinstance(base, mmap) and base.size() < self.rows.nbytes
+        except OSError:
+            return True
 
     def is_unchanged(self) -> bool:
         """Whether the rows are those that were checked: by the file's state, else by their crc.
 
-        Writers only ever append: a file that has grown is as it was, as far as it is mapped. What
-        else was written there is found by the crc when the next generation is opened.
+        Writers only ever append: a file that is longer than when it was last looked at is as it
+        was. What was written into it just then is found when the next generation is opened.
         """
         if self.is_cut_off:
             return False
         state, settled = _GONE, True  # compacted meanwhile: what is mapped stays
         with contextlib.suppress(OSError):
             state, settled = _state_now(self.path)
-        known = {self.state, *self.passed} - {()}
-        if (settled and state in known) or any(map(partial(_is_grown, state), known)):
+        before = self.newest[-1] if self.newest else self.state
+        if settled and state == before:
             return True
-        if vectors.crc_of(self.rows) != self.crc:
+        if not _is_grown(state, before) and vectors.crc_of(self.rows) != self.crc:
             return False
         if settled:
-            self.passed.add(state)
+            self.newest[:] = [state]
         return True
 
 
@@ -160,6 +163,7 @@ class GenerationRows:
 
 
 _SETTLED_NS = 50_000_000
+_AHEAD_NS = 1_000_000_000
 _GONE: tuple[int, ...] = (-1,)
 """State of a file without a name."""
 _BLOCK = 8_192
@@ -200,7 +204,8 @@ def file_state(path: Path) -> tuple[int, ...]:
 def _state_now(path: Path) -> tuple[tuple[int, ...], bool]:
     status = path.stat()
     times = status.st_mtime_ns, status.st_ctime_ns
-    settled = time.time_ns() - max(times) >= _SETTLED_NS  # the clock of files is coarse
+    # the clock of files is coarse; one that is far ahead is another clock
+    settled = not -_AHEAD_NS < time.time_ns() - max(times) < _SETTLED_NS
     return (status.st_size, status.st_ino, *times), settled
 
 

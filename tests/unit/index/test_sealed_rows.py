@@ -253,6 +253,32 @@ def test_what_is_written_into_a_file_that_is_held_is_found_when_it_is_read(fille
     assert np.array_equal(rows, before)
 
 
+def test_what_is_written_into_a_file_that_has_grown_is_found(filled, monkeypatch):
+    monkeypatch.setattr(generation_rows, "_SETTLED_NS", -(10**18))
+    view, path = kept_view(filled), filled.vector_file()
+    rows, size = view.vectors, path.stat().st_size
+    with path.open("ab") as file:  # as an ingest that was killed
+        file.write(bytes(16))
+    rows[0:2]
+    with path.open("r+b") as file:
+        file.write(b"\x01\x02\x03\x04")
+    with pytest.raises(IntegrityError, match="changed while it was read"):
+        rows[0:2]
+    os.truncate(path, 100)
+    os.truncate(path, size + 16)
+    with pytest.raises(IntegrityError, match="changed while it was read"):
+        rows[0:2]
+
+
+def test_a_file_of_the_future_is_not_read_as_a_whole_each_time(filled, monkeypatch):
+    path = filled.vector_file()
+    os.utime(path, (9e9, 9e9))
+    rows = kept_view(filled).vectors
+    rows[0:2]
+    monkeypatch.delattr(generation_rows.vectors, "crc_of")
+    assert rows[0:2].shape[0] == 2
+
+
 def test_a_file_that_grows_is_not_read_again_as_a_whole(filled, monkeypatch):
     monkeypatch.setattr(generation_rows, "_SETTLED_NS", -(10**18))
     view = kept_view(filled)
