@@ -147,6 +147,8 @@ class Rows:
         bounds = np.searchsorted(rows, self.starts).tolist()
         places = zip(self.views, self.starts.tolist(), bounds, bounds[1:], strict=False)
         for view, first, low, high in places:
+            if low == high:
+                continue
             part, vectors = rows[low:high] - first, view.vectors
             if isinstance(vectors, PlacedRows):
                 _multiplied_in_place(vectors, part, queries, multiply, out=found[:, low:high])

@@ -18,10 +18,10 @@ import numpy as np
 from ragstream_core.errors import IntegrityError, StoreFailed, TryAgain
 from ragstream_core.platform import array_file
 from ragstream_core.platform.disk import disk_failure
+from ragstream_core.platform.placed_rows import PlacedRows
 from ragstream_core.vector_stores.ivf import BLOCK, I64, U8, Training, engine
 
 if TYPE_CHECKING:
-    from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.ports import F32
 
 FORMAT = 1
@@ -55,6 +55,13 @@ class Entries:
     def vectors(self, at: I64 | slice) -> F32:
         """Return the vectors of some positions."""
         return np.ascontiguousarray(self.matrix[self.rows[at]], dtype=np.float32)
+
+    def products(self, queries: F32) -> F32:
+        """Return the products of all with some queries, shape (n, queries)."""
+        if isinstance(self.matrix, PlacedRows):  # read as it lies, not put in order first
+            places = self.matrix.places[self.rows]
+            return self.matrix.read(lambda matrix: (matrix @ queries.T)[places])
+        return np.asarray((self.matrix @ queries.T)[self.rows])
 
     def only(self, at: I64) -> Entries:
         """Return some of them, by position."""
@@ -281,9 +288,8 @@ def recall(file: IvfFile, rows: Entries, *, depth: int, nprobe: int, sample: int
     wanted, hits = min(depth, total), 0
     for begin in range(0, len(asking), ASKING):
         queries = rows.vectors(asking[begin : begin + ASKING])
-        scores = rows.matrix @ queries.T
-        for column, named in zip(scores.T, file.search(queries, depth, nprobe), strict=True):
-            near = column[rows.rows]
+        scores = rows.products(queries)
+        for near, named in zip(scores.T, file.search(queries, depth, nprobe), strict=True):
             exact = rows.ids[np.argpartition(-near, wanted - 1)[:wanted]]
             hits += len(np.intersect1d(exact, named))
     return hits / (wanted * len(asking))
