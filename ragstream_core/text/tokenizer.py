@@ -86,11 +86,15 @@ class ModelTokenizer:
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of several texts of any length, on all cores; as `ids` of each."""
-        short = [clean(text) for text in texts if len(text) <= _PASS_CHARACTERS]
-        found = iter(self._tokenizer.encode_batch_fast(short, add_special_tokens=False))
-        return [
-            next(found).ids if len(text) <= _PASS_CHARACTERS else self.ids(text) for text in texts
-        ]
+        found: list[list[int]] = []
+        for begin in range(0, len(texts), _AT_ONCE):
+            part = [clean(text) for text in texts[begin : begin + _AT_ONCE]]
+            if sum(map(len, part)) > _AT_ONCE_CHARACTERS:
+                found += map(self.ids, part)
+            else:
+                made = self._tokenizer.encode_batch_fast(part, add_special_tokens=False)
+                found += (encoding.ids for encoding in made)
+        return found
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) of each token, in characters of the text."""
@@ -150,6 +154,7 @@ TokenOffsets = Callable[[str], Sequence[tuple[int, int]]]
 """Returns (start, end) of each token of a text in characters, never truncated."""
 
 _PASS_CHARACTERS = 40_000  # the tokenizer's own records are a hundred times the text
+_AT_ONCE, _AT_ONCE_CHARACTERS = 256, 1_000_000  # of texts that are cut side by side
 _LONG_PASS = 4 * _PASS_CHARACTERS  # without a place of the structure before it: minified text
 _APART = re.compile(r"""[\s,;:{}()\[\]"']""")  # no word piece of a BERT goes over one of them
 _GRID_PARTS = 8

@@ -121,7 +121,8 @@ def test_a_graphics_card_without_memory_is_named(models, monkeypatch):
 def test_tokens_of_several_texts_are_those_of_each(models, texts, most):
     tokenizer = ModelTokenizer.from_file(models / "org/cls" / "tokenizer.json")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer_module, "_PASS_CHARACTERS", most)
+        patch.setattr(tokenizer_module, "_AT_ONCE_CHARACTERS", most)
+        patch.setattr(tokenizer_module, "_AT_ONCE", 2)
         assert tokenizer.ids_of(texts) == [tokenizer.ids(text) for text in texts]
 
 
