@@ -29,7 +29,8 @@ _BEFORE = {PID_TAG: "ragstream/pid", START_TAG: "ragstream/pid_start", HOST_TAG:
 """Their names of before, which older runs still have; of the namespace those say nothing."""
 SCANNED_RUNS = 100
 NAMING_S = 120.0
-"""How long a run that is repeated in Dagster's pages may have begun before it names its process."""
+"""How long a run that is repeated in Dagster's pages may take to name its process: before it
+begins, and from then on."""
 _COMMANDS = {
     "ingest_documents": ("ingest", ""),
     "embed_texts": ("ingest", " --fan-out"),
@@ -167,8 +168,8 @@ def _materialization(project: str, generation: "Generation") -> "AssetMaterializ
 
 
 def _just_begun(instance: "DagsterInstance", record: "RunRecord") -> bool:
-    """Whether a run that began lately carries the names of the run that it repeats."""
-    if time.time() - (record.start_time or 0.0) > NAMING_S:
+    """Whether a run that was made or began lately carries the names of the run that it repeats."""
+    if time.time() - (record.start_time or record.create_timestamp.timestamp()) > NAMING_S:
         return False
     run = record.dagster_run
     parent = instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None

@@ -62,6 +62,17 @@ def test_a_repeated_run_that_has_just_begun_is_at_work(space, home, monkeypatch)
     assert reconcile.mark_stale_runs(home, space.config) == [repeated]
 
 
+def test_a_repeated_run_that_is_made_and_not_yet_launched_is_no_dead_one(space, home, monkeypatch):
+    """Dagster's web server makes a run first and launches it then; the sensor may look between."""
+    parent = _open_run(home, DEAD, Status.SUCCESS)
+    family = {"parent_run_id": parent, "root_run_id": parent}
+    repeated = _open_run(home, DEAD, Status.NOT_STARTED, **family)
+    alone = _open_run(home, DEAD, Status.NOT_STARTED)
+    assert reconcile.mark_stale_runs(home, space.config) == [alone]
+    monkeypatch.setattr(reconcile, "NAMING_S", 0.0)
+    assert reconcile.mark_stale_runs(home, space.config) == [repeated]
+
+
 def test_a_run_that_ends_while_it_is_looked_at_has_ended_well(space, home, monkeypatch):
     run = _open_run(home, DEAD, Status.STARTED)
 
