@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ragstream_core.errors import EmbeddingFailed, SetSetting, UsageError
 from ragstream_core.models.embedders import fingerprints, weights
 from ragstream_core.models.embedders.base import Ids, WindowedEncoder, mean_of_windows
@@ -119,6 +121,15 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
             yield mean_of_windows(next(vectors) for _ in each)
 
     def _run_batch(self, ids: I64, mask: I64) -> F32:
+        return self._output(ids, mask, "sentence_embedding")
+
+    def _run(self, ids: Ids, key: str) -> F32:
+        row = np.array([[*self._head, *ids, *self._tail]], dtype=np.int64)
+        values: F32 = self._output(row, np.ones_like(row), key)[0]
+        return values
+
+    def _output(self, ids: I64, mask: I64, key: str) -> F32:
+        """Return what the model makes of token ids, both of shape (rows, tokens)."""
         import torch
 
         features = {
@@ -127,23 +138,15 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
         }
         try:
             with torch.inference_mode():
-                found: F32 = self._model(features)["sentence_embedding"].float().cpu().numpy()
-        except torch.OutOfMemoryError:
+                output: F32 = self._model(features)[key].float().cpu().numpy()
+        except RuntimeError as error:
+            if "out of memory" not in str(error):  # MPS has no class of its own for it
+                raise
             raise EmbeddingFailed(
                 f"{self.device} has too little free memory for {self.name}",
                 hint=("end what else uses it, or ", SetSetting("embeddings.device", "cpu")),
             ) from None
-        return found
-
-    def _run(self, ids: Ids, key: str) -> F32:
-        import torch
-
-        row = torch.tensor([[*self._head, *ids, *self._tail]], device=self.device)
-        features = {"input_ids": row, "attention_mask": torch.ones_like(row)}
-        with torch.inference_mode():
-            output = self._model(features)[key][0]
-        values: F32 = output.float().cpu().numpy()
-        return values
+        return output
 
     def _pooled(self, ids: Ids) -> F32:
         return self._require_shape(self._run(ids, "sentence_embedding"))

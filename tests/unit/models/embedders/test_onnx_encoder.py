@@ -103,18 +103,31 @@ def test_batches_for_a_graphics_card_give_the_vectors_of_one_text_a_call(models,
     assert card.truncated_inputs == 0
 
 
-def test_a_graphics_card_without_memory_is_named(models, monkeypatch):
+@pytest.mark.parametrize("method", ["embed_documents", "token_vectors"])
+@pytest.mark.parametrize("kind", ["OutOfMemoryError", "RuntimeError"])
+def test_a_graphics_card_without_memory_is_named(models, monkeypatch, method, kind):
     torch = pytest.importorskip("torch")
     card = SentenceTransformerEmbeddings(models, model="org/cls", device="cpu")
     card._batches = DeviceBatches(card._run_batch, pad=0, longest=32)
 
     def full(_):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        raise getattr(torch, kind, RuntimeError)("out of memory. Tried to allocate 2.00 GiB")
 
     monkeypatch.setattr(card, "_model", full)
     with pytest.raises(EmbeddingFailed, match="too little free memory") as caught:
-        card.embed_documents(["wing"])
+        getattr(card, method)(["wing"])
     assert "embeddings.device" in caught.value.hint
+
+
+def test_another_error_of_a_model_is_not_taken_for_a_lack_of_memory(models, monkeypatch):
+    card = SentenceTransformerEmbeddings(models, model="org/cls", device="cpu")
+
+    def broken(_):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(card, "_model", broken)
+    with pytest.raises(RuntimeError, match="shapes"):
+        card.token_vectors(["wing"])
 
 
 @given(st.lists(st.text(max_size=60), max_size=6), st.integers(1, 30))
