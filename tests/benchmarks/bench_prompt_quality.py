@@ -101,6 +101,7 @@ def workspace_at(data: Path, settings: Sequence[str]) -> Workspace:
     """Open a data root with the models that the tests use."""
     quiet_environment()
     data.mkdir(parents=True, exist_ok=True)
+    MODELS.mkdir(parents=True, exist_ok=True)
     if not (data / "models").exists():
         (data / "models").symlink_to(MODELS.resolve(), target_is_directory=True)
     return open_workspace(data, explicit={**SETTINGS, **dict(parse_assignments([*settings]))})
