@@ -30,7 +30,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 8,
     "reranker": 4,
     "a3_nli_gate": 5,
-    "a4_condenser": 14,
+    "a4_condenser": 15,
     "a2_audit": 3,
     "a5_format_enforcer": 4,
     "prompt_builder": 1,

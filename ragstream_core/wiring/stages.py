@@ -296,7 +296,7 @@ def _nearness(workspace: Workspace, inputs: PromptInputs) -> Nearness | None:
 
     Otherwise they are judged by words alone: no other model's numbers fit the weights.
     """
-    if any(pin.embed_fp != weights_table().embedder for pin in inputs.pins):
+    if not weights_table().embedders.issuperset(pin.embed_fp for pin in inputs.pins):
         return None
     cache_dir = workspace.index_dir(inputs.pins[0].project)
     return search.word_nearness(workspace, cache_dir, keep=persists(inputs))

@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=TABLE)
     parser.add_argument("--judge", action="store_true")
     given = parser.parse_args()
-    table: dict[str, Any] = {"embedder": weights_table().embedder}
+    table: dict[str, Any] = {"embedders": sorted(weights_table().embedders)}
     report: dict[str, Any] = {}
     space = workspace_at(given.data, ())
     write_sets(given.folder, space.data_dir)

@@ -93,13 +93,14 @@ class Table:
     """The weights that come with the program.
 
     Attributes:
-        embedder: ``embed_fp`` of the model whose token vectors the first scale is for.
+        embedders: ``embed_fp`` of those whose token vectors the first scale is for: one model under
+            runtimes that were judged, or differ by less than rounding.
         meaning: For signs by token vectors.
         words: For signs by words alone.
         fingerprint: Digest of both.
     """
 
-    embedder: str
+    embedders: frozenset[str]
     meaning: Scale
     words: Scale
     fingerprint: str
@@ -145,8 +146,8 @@ def weights_table() -> Table:
     text = resources.files(__package__).joinpath(TABLE).read_text(encoding="utf-8")
     data = yaml.safe_load(text)
     meaning, words = scale_of(data["meaning"]), scale_of(data["words"])
-    fingerprint = digest_of({name: data[name] for name in ("embedder", "meaning", "words")})
-    return Table(data["embedder"], meaning, words, fingerprint)
+    fingerprint = digest_of({name: data[name] for name in ("embedders", "meaning", "words")})
+    return Table(frozenset(data["embedders"]), meaning, words, fingerprint)
 
 
 def scale_of(data: Mapping[str, Mapping[str, Sequence[float]]]) -> Scale:
