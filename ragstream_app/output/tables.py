@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragstream_app.cli.doctor_servers import Check
     from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer
-    from ragstream_core.evaluation.judges import GateMeasurement
+    from ragstream_core.evaluation.gate_measurement import GateMeasurement
     from ragstream_core.evaluation.retrieval import EvaluationResult
     from ragstream_core.evaluation.sweep import Point, Variant
     from ragstream_core.ingestion.forecast import Forecast

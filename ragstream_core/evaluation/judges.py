@@ -1,17 +1,9 @@
-"""Judges of faithfulness, and whether an NLI model makes a better gate than the cosines.
-
-A judge decides by quote and agreement, by an entailment model, or by a language model. A
-measurement of the gate on gold questions belongs to the weights it was made with: other weights
-have none. The model is better if it keeps at least as large a share of what the questions need,
-lets no more candidates pass, and is ahead in one of the two.
-"""
+"""Judges of faithfulness: by quote and agreement, by an entailment model, by a language model."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -20,84 +12,11 @@ from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.llm_call import Answer, Ask, own, question
 from ragstream_core.answers.citations import Issued
 from ragstream_core.evaluation.agreement import Embed, Support, stands, support
-from ragstream_core.evaluation.sweep import Point
-from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.prompts.fences import Source
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.evaluation.faithfulness import Judge
-    from ragstream_core.records.identity import Json
-
-
-FOLDER = "gate_measured"
-
-
-@dataclass(frozen=True, slots=True)
-class GateMeasurement:
-    """Both gates on the same questions.
-
-    Attributes:
-        model: The model's name.
-        weights: Digest of its files, 64 hex digits.
-        nli_theta: Its threshold in [0, 1].
-        project: Whose gold questions.
-        nli: What the model comes to: ``kept_relevant``, ``candidates``, ``found``, ``questions``.
-        similarity: Likewise the similarity gate.
-    """
-
-    model: str
-    weights: str
-    nli_theta: float
-    project: str
-    nli: dict[str, float]
-    similarity: dict[str, float]
-
-    @property
-    def is_better(self) -> bool:
-        """Whether the model is the better gate; see above. Nothing found: it is not."""
-        ours, theirs = self.nli, self.similarity
-        gains = ours["kept_relevant"] - theirs["kept_relevant"]
-        saves = theirs["candidates"] - ours["candidates"]
-        return ours["found"] > 0 and gains >= 0 and saves >= 0 and (gains > 0 or saves > 0)
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the documented JSON form."""
-        return {**asdict(self), "is_better": self.is_better}
-
-
-def figures(point: Point) -> dict[str, float]:
-    """Return what a measurement keeps of a point."""
-    names = ("kept_relevant", "candidates", "found", "questions")
-    return {name: float(getattr(point, name)) for name in names}
-
-
-def write_measurement(models_dir: Path, found: GateMeasurement) -> Path:
-    """Keep a measurement beside the models, in place of an earlier one of the same weights.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    path = make_private_dir(models_dir / FOLDER) / f"{found.weights}.json"
-    replace_text(path, json.dumps(asdict(found), indent=1, sort_keys=True) + "\n")
-    return path
-
-
-def read_measurement(models_dir: Path, weights: str) -> GateMeasurement | None:
-    """Return the measurement of some weights; None if there is none, or a damaged one.
-
-    Args:
-        models_dir: As of `write_measurement`.
-        weights: Digest of the model's files.
-    """
-    try:
-        path = models_dir / FOLDER / f"{weights}.json"
-        found = GateMeasurement(**json.loads(path.read_text(encoding="utf-8")))
-        _ = found.is_better  # every figure that it needs is there
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return found if found.weights == weights else None
-
 
 Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
 """(statements, passages) → the best probability of entailment of each passage."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import UsageError
-from ragstream_core.evaluation.judges import GateMeasurement, figures, write_measurement
+from ragstream_core.evaluation.gate_measurement import GateMeasurement, figures, write_measurement
 from ragstream_core.evaluation.sweep import Point, point_of
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.quality_gate import GoldQuestion

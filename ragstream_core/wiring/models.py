@@ -278,7 +278,7 @@ def nli_is_here(config: AppConfig, model: str) -> bool:
 
 
 def _is_better(config: AppConfig, settings: GateConfig) -> bool:
-    from ragstream_core.evaluation.judges import read_measurement
+    from ragstream_core.evaluation.gate_measurement import read_measurement
 
     if not nli_is_here(config, settings.model):
         return False

@@ -12,7 +12,11 @@ from ragstream_app.cli.doctor import _gate
 from ragstream_app.output.tables import print_gate
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.errors import UsageError, WeightsMissing
-from ragstream_core.evaluation.judges import GateMeasurement, read_measurement, write_measurement
+from ragstream_core.evaluation.gate_measurement import (
+    GateMeasurement,
+    read_measurement,
+    write_measurement,
+)
 from ragstream_core.models.rerankers.cross_encoder import NliModel, entailment_index, weights_digest
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt

@@ -1,0 +1,87 @@
+"""Whether an NLI model makes a better gate than the cosines: measured on gold questions, and kept.
+
+A measurement belongs to the weights it was made with: other weights have none. The model is better
+if it keeps at least as large a share of what the questions need, lets no more candidates pass, and
+is ahead in one of the two.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.platform.files import make_private_dir, replace_text
+
+if TYPE_CHECKING:
+    from ragstream_core.evaluation.sweep import Point
+    from ragstream_core.records.identity import Json
+
+FOLDER = "gate_measured"
+
+
+@dataclass(frozen=True, slots=True)
+class GateMeasurement:
+    """Both gates on the same questions.
+
+    Attributes:
+        model: The model's name.
+        weights: Digest of its files, 64 hex digits.
+        nli_theta: Its threshold in [0, 1].
+        project: Whose gold questions.
+        nli: What the model comes to: ``kept_relevant``, ``candidates``, ``found``, ``questions``.
+        similarity: Likewise the similarity gate.
+    """
+
+    model: str
+    weights: str
+    nli_theta: float
+    project: str
+    nli: dict[str, float]
+    similarity: dict[str, float]
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the model is the better gate; see above. Nothing found: it is not."""
+        ours, theirs = self.nli, self.similarity
+        gains = ours["kept_relevant"] - theirs["kept_relevant"]
+        saves = theirs["candidates"] - ours["candidates"]
+        return ours["found"] > 0 and gains >= 0 and saves >= 0 and (gains > 0 or saves > 0)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the documented JSON form."""
+        return {**asdict(self), "is_better": self.is_better}
+
+
+def figures(point: Point) -> dict[str, float]:
+    """Return what a measurement keeps of a point."""
+    names = ("kept_relevant", "candidates", "found", "questions")
+    return {name: float(getattr(point, name)) for name in names}
+
+
+def write_measurement(models_dir: Path, found: GateMeasurement) -> Path:
+    """Keep a measurement beside the models, in place of an earlier one of the same weights.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = make_private_dir(models_dir / FOLDER) / f"{found.weights}.json"
+    replace_text(path, json.dumps(asdict(found), indent=1, sort_keys=True) + "\n")
+    return path
+
+
+def read_measurement(models_dir: Path, weights: str) -> GateMeasurement | None:
+    """Return the measurement of some weights; None if there is none, or a damaged one.
+
+    Args:
+        models_dir: As of `write_measurement`.
+        weights: Digest of the model's files.
+    """
+    try:
+        path = models_dir / FOLDER / f"{weights}.json"
+        found = GateMeasurement(**json.loads(path.read_text(encoding="utf-8")))
+        _ = found.is_better  # every figure that it needs is there
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return found if found.weights == weights else None
