@@ -2,11 +2,13 @@
 
 import gc
 import json
+import mmap
 import random
 import subprocess
 import sys
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -415,7 +417,7 @@ def test_lists_that_cannot_be_read_for_now_keep_their_training(root, monkeypatch
 
     ivf_index._opened.cache_clear()
     with monkeypatch.context() as full:
-        full.setattr(ivf_file.mmap, "mmap", refuse)
+        full.setattr(ivf_file, "mmap", SimpleNamespace(mmap=refuse, ACCESS_READ=mmap.ACCESS_READ))
         (warning,) = warnings_of(ask(large))
         assert "cannot be read: Too many open files" in warning and str(root) not in warning
         assert search(large, QUESTION, ["demo"], k=3)
