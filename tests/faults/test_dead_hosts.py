@@ -60,7 +60,9 @@ def test_a_host_that_was_cut_off_ends_its_run_well(team, home, long):
         ) as ingest,
     ):  # fmt: skip
         try:
-            assert until(lambda: records.get_runs(STARTED), WAIT_S)
+            # its beginning is recorded, and nothing is written while it embeds
+            assert until(lambda: b" chunks" in (team.folder / "err").read_bytes(), WAIT_S)
+            assert records.get_runs(STARTED)
             team.cut(1)
             since = time.monotonic()
             failed = []
