@@ -21,7 +21,7 @@ from ragstream_core.errors import RunCommand, UnknownSetting, WeightsMismatch, W
 from ragstream_core.models.embedders import fingerprints, weights
 from ragstream_core.models.embedders.base import Encoder, mean_of_windows, unit_rows_f16
 from ragstream_core.platform import extras
-from ragstream_core.platform.files import file_sha256
+from ragstream_core.platform.files import known_sha256
 from ragstream_core.records.identity import digest_of
 from ragstream_core.text.tokenizer import ModelTokenizer, clean, even_windows
 
@@ -55,7 +55,7 @@ class LocalModel:
         version = importlib.metadata.version("fastembed").split(".")
         return digest_of(
             {
-                "files": {name: file_sha256(self.folder / name) for name in self.files},
+                "files": {name: known_sha256(self.folder / name) for name in self.files},
                 "long_texts": fingerprints.LONG_TEXTS,
                 "prefixes": [prefixes.query, prefixes.passage],
                 "runtime": f"fastembed {'.'.join(version[:2])}",

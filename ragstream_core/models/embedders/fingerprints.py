@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import weights
 from ragstream_core.platform.endpoint_address import Endpoint
-from ragstream_core.platform.files import file_sha256, replace_text
+from ragstream_core.platform.files import known_sha256, replace_text
 from ragstream_core.records.identity import digest_of
 
 ONNX_RUNTIME = "onnxruntime-fp32"
@@ -118,7 +118,7 @@ def folder_fingerprint(folder: Path, *, model: str, runtime: str) -> str:
     prefixes = prefixes_for(folder, model)
     return digest_of(
         {
-            "files": {p.relative_to(folder).as_posix(): file_sha256(p) for p in files},
+            "files": {p.relative_to(folder).as_posix(): known_sha256(p) for p in files},
             "long_texts": LONG_TEXTS,
             "prefixes": [prefixes.query, prefixes.passage],
             "runtime": runtime,

@@ -76,8 +76,8 @@ def known_export(model: str, models_dir: Path) -> Export:
         stamp = json.loads((folder / onnx_export.STAMP_FILE).read_text(encoding="utf-8"))
         refused = str(stamp.get("refused", ""))
         made = not refused and (
-            files.file_sha256(folder / onnx_export.MODEL_FILE) == stamp["sha256"]
-            and files.file_sha256(folder / onnx_export.TOKENIZER_FILE) == stamp["tokenizer"]
+            files.known_sha256(folder / onnx_export.MODEL_FILE) == stamp["sha256"]
+            and files.known_sha256(folder / onnx_export.TOKENIZER_FILE) == stamp["tokenizer"]
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         refused, made = "", False

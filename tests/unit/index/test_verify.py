@@ -70,8 +70,8 @@ def test_each_damaged_vector_is_found_in_exactly_one_part(filled):
     assert sum(any("crc: " in f.message and f.check == "vectors" for f in fs) for fs in found) == 1
 
 
-def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
-    """A reader whose mapping is shifted by one row returns wrong vectors; the search shows it."""
+def test_a_chunk_that_is_searched_by_another_vector_is_found(filled, monkeypatch):
+    """A reader whose mapping is shifted by one row returns wrong vectors; the crc shows it."""
     from ragstream_core.index import vectors, verify
 
     real = verify.load_rows
@@ -84,7 +84,22 @@ def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
 
     monkeypatch.setattr(verify, "load_rows", lost)
     (finding,) = verify_data(filled.index, ALL)
-    assert (finding.check, finding.message[:9]) == ("search", "1 vectors"), finding
+    assert (finding.check, finding.message[:8]) == ("search", "1 chunks"), finding
+
+
+def test_vectors_of_almost_one_length_and_one_direction_are_sound(bench, monkeypatch):
+    """The shorter one is not its own nearest: the tolerance of lengths says that this is no damage."""
+
+    def of_both_ends(texts, *, progress=None):
+        rows = np.zeros((len(texts), bench.embedder.dimension), dtype=np.float32)
+        rows[:, 0] = [0.99995 if "number 1" in text else 1.00005 for text in texts]
+        return rows
+
+    monkeypatch.setattr(bench.embedder, "embed_documents", of_both_ends)
+    for n in range(8):
+        bench.write(f"{n}.md", f"body words number {n}")
+    bench.run()
+    assert verify_data(bench.index, ALL) == []
 
 
 @pytest.mark.parametrize("bad", ["", "1", "0/3", "4/3", "a/b", "1/0", "-1/3", "1/2/3", "¹/2"])
