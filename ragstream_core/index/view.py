@@ -22,6 +22,7 @@ from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamErro
 from ragstream_core.index import catalog_read, lexical, sealed_rows
 from ragstream_core.index.generation_rows import GenerationRows, load_chunks, load_rows
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
+from ragstream_core.platform.locks import one_thread_at_a_time
 
 if TYPE_CHECKING:
     import sqlite3
@@ -72,6 +73,7 @@ class CatalogView:
         self.generation, self.digest, self.embed_fp = pinned.n, pinned.digest, pinned.embed_fp
         self.chunk_ids, self.paths = loaded.chunk_ids, loaded.paths
         self._lexical: PostingLists | None = None
+        self._loading = threading.Lock()
         self._texts: OrderedDict[str, Chunk] = OrderedDict()
 
     @property
@@ -96,13 +98,14 @@ class CatalogView:
             GenerationGone: The generation was dropped meanwhile.
             OperationFailed: The catalog cannot be read.
         """
-        if self._lexical is None:
-            with reading(self.index_dir) as db:
-                arrays = lexical.load(db, self.index_dir, self.pinned)
-            if len(arrays.lengths) != len(self.chunk_ids):
-                raise _gone(self.project, self.generation)
-            self._lexical = arrays
-        return self._lexical
+        with self._loading:
+            if self._lexical is None:
+                with reading(self.index_dir) as db:
+                    arrays = lexical.load(db, self.index_dir, self.pinned)
+                if len(arrays.lengths) != len(self.chunk_ids):
+                    raise _gone(self.project, self.generation)
+                self._lexical = arrays
+            return self._lexical
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
         """Load chunks with their texts, in the order asked for; each is read and checked once.
@@ -184,14 +187,26 @@ def open_view(
     if not path.exists():
         raise _gone(project, 0)
     revision = _revision(path)
-    with _cache_lock:
-        last, view = _opened.get((index_dir, project, generation), (None, None))
-    if view is not None and revision == last is not None and (view.sealed or not keep):
+    key = (index_dir, project, generation)
+    if (view := _current(key, revision, keep)) is not None:
         return view
-    found = _reopened(index_dir, project, generation, keep)
-    if revision is not None:
-        _remember(_opened, (index_dir, project, generation), (revision, found))
-    return found
+    with one_thread_at_a_time(("view", index_dir)):  # a million rows take ten seconds and 0.5 GiB
+        if (view := _current(key, revision, keep)) is not None:
+            return view
+        view = _reopened(index_dir, project, generation, keep)
+        if revision is not None:
+            _remember(_opened, key, (revision, view))
+        return view
+
+
+def _current(
+    key: tuple[Path, str, int], revision: _Revision | None, keep: bool
+) -> CatalogView | None:
+    """Return the view that was opened of this revision, None if there is none to be shared."""
+    with _cache_lock:
+        last, view = _opened.get(key, (None, None))
+    shared = view is not None and revision == last is not None and (view.sealed or not keep)
+    return view if shared else None
 
 
 def _revision(path: Path) -> _Revision | None:

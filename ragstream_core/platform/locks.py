@@ -13,7 +13,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -182,6 +183,38 @@ def serialized(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+@contextlib.contextmanager
+def one_thread_at_a_time(key: Hashable) -> Iterator[None]:
+    """Let the threads of this process make one thing once: who waited finds what was made.
+
+    Args:
+        key: What is made; threads with other keys do not wait.
+    """
+    with _turns_guard:
+        turn = _turns.setdefault(key, _Turn())
+        turn.users += 1
+    try:
+        with turn.lock:
+            yield
+    finally:
+        with _turns_guard:
+            turn.users -= 1
+            if not turn.users:
+                del _turns[key]
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The lock of one key, and how many threads hold it or wait for it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    users: int = 0
+
+
+_turns: dict[Hashable, _Turn] = {}
+_turns_guard = threading.Lock()
 
 
 def retry_while_locked(step: Callable[[], Got], *, wait_s: float) -> Got:

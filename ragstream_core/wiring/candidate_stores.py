@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from collections import OrderedDict
@@ -13,13 +14,15 @@ from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import InputUnavailable, IntegrityError, RunCommand, worded
 from ragstream_core.index.view import open_view
 from ragstream_core.platform import extras
+from ragstream_core.platform.locks import one_thread_at_a_time
 from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.vector_stores.chroma import seal
+from ragstream_core.vector_stores.chroma.reader import SEAL_CHARS, reader_of, replaced
 from ragstream_core.wiring import graph_proposer, inverted_lists, pgvector_graphs
 from ragstream_core.wiring.chroma_collections import collection_of, model_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ragstream_core.ports import F32, IndexView, VectorStore
     from ragstream_core.records.prompt_inputs import Pin, PromptInputs
@@ -37,6 +40,7 @@ STORES = "stores"
 """Folder inside an index where stores that have a `save` keep their files; derived."""
 _stores: OrderedDict[tuple[Path, str], VectorStore] = OrderedDict()
 _guard = threading.Lock()
+LOG = logging.getLogger(__name__)
 
 
 def require_store(workspace: Workspace, settings: ChainSettings) -> None:
@@ -73,7 +77,10 @@ def proposer(
         return _by_lists(workspace, settings.retrieval, inputs)
     if chosen == pgvector_graphs.STORE:
         return _by_graph(workspace, settings.retrieval, inputs)
-    return _Chroma(workspace) if chosen == CHROMA else _Store(workspace, chosen)
+    if chosen == CHROMA:
+        asked = inputs is not None and _as_pinned(settings.retrieval, inputs)
+        return _Chroma(workspace, _named(inputs) if inputs is not None and asked else {})
+    return _Store(workspace, chosen)
 
 
 def _by_lists(
@@ -136,7 +143,7 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
         collection = collection_of(workspace, pin.project)
         if collection.behind():
             collection.keep_up()
-        seals.append(seal.seal_digest(collection.chroma_dir)[:16])
+        seals.append(seal.seal_digest(collection.chroma_dir)[:SEAL_CHARS])
     return {"store": f"{CHROMA} {' '.join(seals)}"}
 
 
@@ -182,13 +189,9 @@ def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> Non
         graph_proposer.require_pinned(workspace, store, pins)
         return
     for pin, pinned_seal in zip(pins, store.split()[1:], strict=False):
-        now = seal.seal_digest(collection_of(workspace, pin.project).chroma_dir)[:16]
-        if now != pinned_seal:
-            raise InputUnavailable(
-                f"the Chroma collection of {pin.project} that proposed the candidates was replaced "
-                f"(seal {pinned_seal}, now {now or 'none'})",
-                hint="prompts of retrieval.store=catalog do not depend on a collection",
-            )
+        now = seal.seal_digest(collection_of(workspace, pin.project).chroma_dir)
+        if now[:SEAL_CHARS] != pinned_seal:
+            raise replaced(pin.project, pinned_seal, now)
 
 
 def _require_lists(workspace: Workspace, store: str, pins: Sequence[Pin]) -> None:
@@ -207,17 +210,17 @@ def _require_lists(workspace: Workspace, store: str, pins: Sequence[Pin]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Chroma:
-    """Proposes from the sealed collection of each project."""
+    """Proposes from the sealed collection of each project: of a prompt, those that it names."""
 
     workspace: Workspace
+    seals: Mapping[str, str]
 
     def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
-        from ragstream_core.vector_stores.chroma.reader import reader_of
-
         if view.project == HISTORY:
             return None
         collection = collection_of(self.workspace, view.project)
-        return reader_of(collection).near(view.digest, queries, n)
+        pinned_seal = self.seals.get(view.project, "")
+        return reader_of(collection).near(view.digest, queries, n, pinned_seal=pinned_seal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +239,18 @@ class _Store:
     def _filled(self, view: IndexView) -> VectorStore:
         home = self.workspace.index_dir(view.project) / STORES / self.backend.replace(":", ".")
         folder = home / view.digest[:16]  # other rows are another store, whatever their ids
-        with _guard:
-            if (folder, view.embed_fp) not in _stores:
-                _stores[folder, view.embed_fp] = self._open(view, folder)
-            _stores.move_to_end((folder, view.embed_fp))
-            while len(_stores) > CACHED_STORES:
-                _stores.popitem(last=False)
-            return _stores[folder, view.embed_fp]
+        key = folder, view.embed_fp
+        with one_thread_at_a_time(key):  # filling one takes seconds; the others go on meanwhile
+            with _guard:
+                store = _stores.get(key)
+            if store is None:
+                store = self._open(view, folder)
+            with _guard:
+                _stores[key] = store
+                _stores.move_to_end(key)
+                while len(_stores) > CACHED_STORES:
+                    _stores.popitem(last=False)
+            return store
 
     def _open(self, view: IndexView, folder: Path) -> VectorStore:
         import numpy as np
@@ -266,5 +274,8 @@ class _Store:
             save = getattr(store, "save", None)
             if save is not None:
                 shutil.rmtree(folder.parent, ignore_errors=True)
-                save()
+                try:
+                    save()
+                except OSError as error:  # it is filled; the next process fills it again
+                    LOG.warning("%s of %s is not kept: %s", self.backend, view.project, error)
         return store

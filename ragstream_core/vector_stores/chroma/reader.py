@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import RagstreamError, StoreFailed
+from ragstream_core.errors import InputUnavailable, RagstreamError, StoreFailed, TryAgain
 from ragstream_core.vector_stores.chroma import seal
 from ragstream_core.vector_stores.chroma.collection import Collection
 from ragstream_core.vector_stores.chroma.seal import Receipt, copy_of
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 LOG = logging.getLogger(__name__)
+SEAL_CHARS = 16
+"""Of a seal, as a prompt names it."""
 TIMES = 6
 """Rows asked for, as a multiple of those wanted: a graph finds near rows, not all of them."""
 Marks = tuple[tuple[str, int, int], ...]
@@ -35,6 +37,7 @@ class _Open:
 
     folder: Path
     receipt: Receipt
+    seal: str
     marks: Marks
     store: ChromaStore
     leave: contextlib.ExitStack
@@ -56,21 +59,40 @@ class CollectionReader:
     _open: _Open | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def near(self, digest: str, queries: F32, n: int) -> list[list[str]] | None:
+    def near(
+        self, digest: str, queries: F32, n: int, *, pinned_seal: str = ""
+    ) -> list[list[str]] | None:
         """Return about the ``n`` nearest chunk ids of each query.
 
         Args:
             digest: Digest of the generation that is asked about.
             queries: Unit vectors, shape (queries, dimension).
             n: How many for each.
+            pinned_seal: Beginning of the seal that a prompt names; empty: whichever there is.
 
         Returns:
             None if the collection is not that of the generation, or cannot be had now.
+
+        Raises:
+            InputUnavailable: The collection that a prompt names is another one now, or cannot be
+                had: what is made right here belongs to the next prompt.
         """
         with self._guard:
             try:
-                return self._near(digest, queries, n)
+                found = self._near(digest, queries, n)
+                if self._open is None or self._open.seal.startswith(pinned_seal):
+                    return found
+                raise replaced(self.collection.project, pinned_seal, self._open.seal)
+            except InputUnavailable:
+                raise
             except (RagstreamError, OSError) as error:
+                if pinned_seal:
+                    self._close()
+                    raise InputUnavailable(
+                        f"the Chroma collection of {self.collection.project} that this prompt "
+                        f"names cannot be asked: {error}",
+                        hint=TryAgain(),
+                    ) from error
                 LOG.warning(
                     "the Chroma collection of %s cannot be used, every row is scored: %s",
                     self.collection.project,
@@ -135,7 +157,8 @@ class CollectionReader:
             )
             leave = opened.pop_all()
         marks = _marks(report.folder, report.receipt)
-        self._open = _Open(report.folder, report.receipt, marks, store, leave)
+        digest = seal.digest_of_receipt(report.folder)
+        self._open = _Open(report.folder, report.receipt, digest, marks, store, leave)
         return self._open
 
     def _tell_repaired(self, what: str) -> None:
@@ -145,6 +168,21 @@ class CollectionReader:
         if self._open is not None:
             self._open.close()
             self._open = None
+
+
+def replaced(project: str, pinned_seal: str, now: str) -> InputUnavailable:
+    """Return the error of a prompt whose collection is another one now.
+
+    Args:
+        project: Whose collection.
+        pinned_seal: Beginning of the seal that the prompt names.
+        now: The seal of now; empty if there is none.
+    """
+    return InputUnavailable(
+        f"the Chroma collection of {project} that proposed the candidates was replaced "
+        f"(seal {pinned_seal}, now {now[:SEAL_CHARS] or 'none'})",
+        hint="prompts of retrieval.store=catalog do not depend on a collection",
+    )
 
 
 def _marks(folder: Path, receipt: Receipt) -> Marks:

@@ -109,8 +109,13 @@ def current_receipt(chroma_dir: Path) -> Receipt | None:
 def seal_digest(chroma_dir: Path) -> str:
     """Return the sha256 of the current receipt: another one is another graph; empty: none."""
     folder = current(chroma_dir)
+    return digest_of_receipt(folder) if folder else ""
+
+
+def digest_of_receipt(folder: Path) -> str:
+    """Return the sha256 of the receipt of a sealed folder; empty if there is none."""
     try:
-        return sha256_hex((folder / RECEIPT).read_bytes()) if folder else ""
+        return sha256_hex((folder / RECEIPT).read_bytes())
     except OSError:
         return ""
 

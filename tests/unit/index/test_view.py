@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -43,6 +45,31 @@ def test_an_unchanged_catalog_is_asked_once(space, asked):
         assert again is first and again.chunks(again.chunk_ids) == texts
     assert len(asked) == times
     assert open_view(space.index_dir("demo"), generation=1) is first and len(asked) == times + 1
+
+
+def test_threads_that_open_a_generation_at_once_load_it_once(space, monkeypatch):
+    loaded = []
+
+    def slow(real):
+        def counted(*given, **named):
+            loaded.append(real)
+            time.sleep(0.1)
+            return real(*given, **named)
+
+        return counted
+
+    monkeypatch.setattr(view, "load_rows", slow(view.load_rows))
+    monkeypatch.setattr(view.sealed_rows, "load", lambda *_: None)
+    monkeypatch.setattr(view.lexical, "load", slow(view.lexical.load))
+
+    def opened(_):
+        found = open_view(space.index_dir("demo"))
+        return found, found.lexical
+
+    with ThreadPoolExecutor(4) as pool:
+        first, *others = pool.map(opened, range(4))
+    assert all(other[0] is first[0] and other[1] is first[1] for other in others)
+    assert len(loaded) == 2
 
 
 def test_a_commit_is_seen_at_once_and_texts_are_read_again(space, asked, tmp_path):

@@ -1,18 +1,27 @@
 """`retrieval.store` selects what proposes; scores, pools and replay stay what they are."""
 
+import errno
 import random
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragstream_core.errors import GenerationGone, UnknownSetting, UsageError
+from ragstream_core.errors import (
+    GenerationGone,
+    InputUnavailable,
+    StoreFailed,
+    UnknownSetting,
+    UsageError,
+)
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import verify
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.search import search
-from ragstream_core.vector_stores.chroma import publisher
+from ragstream_core.vector_stores.chroma import publisher, seal
 from ragstream_core.vector_stores.chroma.collection import Collection
 from ragstream_core.vector_stores.chroma.reader import close_readers, reader_of
 from ragstream_core.vector_stores.exact import ExactStore
@@ -110,6 +119,60 @@ def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):
     verdict = replay_prompt(workspace, key)
     assert verdict.verdict == "input unavailable"
     assert "Chroma collection of demo" in verdict.reason
+
+
+@pytest.mark.parametrize("harm", ["rebuilt", "damaged", "lost"])
+def test_a_prompt_is_answered_by_the_collection_that_it_names_or_not_at_all(
+    root, monkeypatch, harm
+):
+    """What is made right between the pinning and the question belongs to the next prompt."""
+    workspace = space(root, "chroma")
+    inputs = pin_inputs(workspace, PromptRequest(QUESTION, ("demo",)))
+    collection = chroma_collections.collection_of(workspace, "demo")
+    folder = seal.current(collection.chroma_dir)
+    if harm == "rebuilt":
+        collection.sync(rebuild=True)
+    elif harm == "damaged":
+        rows = folder / seal.DATABASE
+        raw = rows.read_bytes()
+        rows.write_bytes(raw[: len(raw) // 2])
+    else:
+
+        def failing(*_, **__):
+            raise StoreFailed("no process", hint="try again")
+
+        close_readers()
+        monkeypatch.setattr(Collection, "keep_up", failing)
+    with pytest.raises(InputUnavailable, match="Chroma collection of demo"):
+        run_prompt(workspace, inputs, through="retrieval")
+    monkeypatch.undo()
+    again = pin_inputs(workspace, PromptRequest(QUESTION, ("demo",)))
+    assert run_prompt(workspace, again, through="retrieval").base_context_chunks
+
+
+def test_threads_fill_a_store_once_and_a_full_disk_fails_no_question(root, monkeypatch, caplog):
+    filled = []
+
+    class Slow(ExactStore):
+        def add(self, *given):
+            filled.append(len(given[0]))
+            time.sleep(0.2)
+            super().add(*given)
+
+        def save(self):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    VECTOR_STORES.register("slow", Slow)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(search, space(root, "slow"), QUESTION, ["demo"], k=5)
+                     for _ in range(4)]  # fmt: skip
+            wanted = search(space(root, "catalog"), QUESTION, ["demo"], k=5)
+            assert [one.result() for one in asked] == [wanted] * 4
+    finally:
+        VECTOR_STORES.unregister("slow")
+    assert len(filled) == 1
+    assert "No space left" in caplog.text
 
 
 def test_faiss_keeps_two_files_for_the_newest_rows_and_makes_them_again(root):
