@@ -18,12 +18,13 @@ from unicodedata import normalize
 from ragstream_core.index import catalog_read, compaction, retention
 from ragstream_core.index.retention import UNNAMED
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
-from ragstream_core.records.identity import generation_digest
+from ragstream_core.records.identity import generation_digest, sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
 
 _PREFIX = "erasing:"
+_LAST = "last_erased"
 _BURIED = "path IN (SELECT path FROM temp.buried)"
 
 
@@ -55,6 +56,11 @@ def is_known(db: sqlite3.Connection, path: str) -> bool:
     """Return whether any kept generation, or a tombstone, names a file."""
     found = db.execute("SELECT 1 FROM files WHERE path = ? LIMIT 1", (path,)).fetchone()
     return found is not None or path in tombstones(db)
+
+
+def was_erased(db: sqlite3.Connection, name: str) -> bool:
+    """Return whether a name is the one that was erased last: asked again, it is done already."""
+    return catalog_read.meta(db, _LAST) == sha256_hex(name)
 
 
 def named(db: sqlite3.Connection, path: str) -> str:
@@ -194,6 +200,8 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> i
     vacuum(db, catalog)
     with transaction(db, catalog):
         db.execute("DELETE FROM meta WHERE key = ?", (_PREFIX + buried.name,))
+        # a digest, not the name: whoever was killed before it was told may ask again
+        db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (_LAST, sha256_hex(buried.name)))
     vacuum(db, catalog)
     return went["texts"]
 

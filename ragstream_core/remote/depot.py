@@ -97,6 +97,20 @@ def open_depot(place: str) -> Depot:
     return BucketDepot(parse(place))
 
 
+def _file_mode_mask() -> int:
+    """Return this process's file mode mask (umask), unset where the system tells it.
+
+    To set it and set it back is a race: of two threads one may leave the other's mask behind.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(status.partition("\nUmask:")[2].split(maxsplit=1)[0], 8)
+    except (OSError, ValueError, IndexError):
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return mask
+
+
 class FolderDepot:
     """A folder of this machine, or of a file server.
 
@@ -112,9 +126,7 @@ class FolderDepot:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.url = str(root)
-        mask = os.umask(0o077)  # there is no other way to read it
-        os.umask(mask)
-        self._mode = 0o666 & ~mask
+        self._mode = 0o666 & ~_file_mode_mask()
 
     def read(self, name: str, *, most: int) -> bytes | None:
         """Return an object's bytes; see `Depot`."""

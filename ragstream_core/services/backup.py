@@ -15,7 +15,7 @@ import datetime as dt
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +27,8 @@ from ragstream_core.errors import (
 )
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.catalog_read import latest
+from ragstream_core.index.generations import read
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import (
     aside_of,
@@ -81,6 +83,7 @@ class Backup:
         in_place: Folders whose documents were asked for and are no part of it: they lie outside
             the data root.
         pulled: Projects whose index is made elsewhere and was left out.
+        already: The same lay there whole, from a call that may have been killed before it said so.
     """
 
     path: str
@@ -91,6 +94,7 @@ class Backup:
     history: HistoryState | None
     in_place: tuple[str, ...] = ()
     pulled: tuple[str, ...] = ()
+    already: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream backup --json` prints."""
@@ -103,6 +107,7 @@ class Backup:
             "history": self.history._asdict() if self.history else {},
             "in_place": list(self.in_place),
             "pulled": list(self.pulled),
+            "already": self.already,
         }
 
 
@@ -164,25 +169,29 @@ def backup(
         IntegrityError: A copy is not what was committed.
         OSError: Disk full, permission denied.
     """
-    wanted = sorted(set(projects)) or _own_indexes(workspace)
-    left = () if list(projects) else pulled(workspace.config.index_dir)
+    chosen = sorted(set(projects))
+    wanted = chosen or _own_indexes(workspace)
+    left = () if chosen else pulled(workspace.config.index_dir)
     for name in wanted:
         if not (workspace.index_dir(name) / CATALOG_NAME).exists():
             raise UnknownProject(f"project {name} has no index", hint=RunCommand("ingest", name))
     outside = tuple(_outside(workspace, wanted)) if documents else ()
-    _require_free(destination, force=force)
+    there = _require_free(destination)
+    if there and not force and not _is_of_now(workspace, destination, wanted):
+        raise _another_state(destination)  # before anything is copied
     staging = destination.with_name(f".{destination.name}.part")
     shutil.rmtree(staging, ignore_errors=True)
     make_private_dir(staging)
+    # before the indexes: what a prompt pins is in a copy that is made later
+    prompts = _copy_prompts(workspace, staging, set(chosen) or None)
     states = {}
     for name in wanted:
         with open_catalog(workspace.index_dir(name)) as catalog:
             states[name] = _copy_index(catalog, staging / "index" / name)
         _copy_texts(workspace, name, staging, documents=documents)
-    for name in (*_not_ingested(workspace), *left) if not list(projects) else ():
+    for name in (*_not_ingested(workspace), *left) if not chosen else ():
         _copy_texts(workspace, name, staging, documents=False)
-    prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
-    history = None if list(projects) else copy_history(workspace, staging)
+    history = None if chosen else copy_history(workspace, staging)
     digests = {p.relative_to(staging).as_posix(): file_sha256(p) for p in files(staging)}
     listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
               "projects": {name: state._asdict() for name, state in states.items()},
@@ -190,10 +199,52 @@ def backup(
     replace_text(staging / LIST_NAME, json.dumps(listed, indent=1))
     verify_indexes(staging, states)
     verify_history(staging)
-    replace_folder(staging, destination)
-    size = sum((destination / name).stat().st_size for name in digests)
+    size = sum((staging / name).stat().st_size for name in digests)
+    already = there and _holds(destination, digests)
+    if there and not already and not force:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise _another_state(destination)
+    if already:
+        shutil.rmtree(staging, ignore_errors=True)
+    else:
+        replace_folder(staging, destination)
     return Backup(str(destination), len(digests), size, states, prompts, history, outside,
-                  tuple(left))  # fmt: skip
+                  tuple(left), already)  # fmt: skip
+
+
+def _another_state(destination: Path) -> Refused:
+    return Refused(
+        f"{destination} already exists: a backup of another state",
+        hint=(
+            "name another folder, or ",
+            RunCommand("backup", f"{destination} --force"),
+            " replaces it",
+        ),
+    )
+
+
+def _is_of_now(workspace: Workspace, backup: Path, wanted: Sequence[str]) -> bool:
+    """Return whether a backup names these projects with their newest generations of now."""
+    now = {
+        name: newest.digest if (newest := read(workspace.index_dir(name), latest)) else ""
+        for name in wanted
+    }
+    try:
+        listed = json.loads((backup / LIST_NAME).read_bytes())["projects"]
+        return {name: state["digest"] for name, state in listed.items()} == now
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _holds(backup: Path, digests: Mapping[str, str]) -> bool:
+    """Return whether a backup has just these files, each whole."""
+    try:
+        listed = json.loads((backup / LIST_NAME).read_bytes())["files"]
+        return bool(listed == digests) and all(
+            file_sha256(backup / name) == digest for name, digest in digests.items()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _own_indexes(workspace: Workspace) -> list[str]:
@@ -215,16 +266,21 @@ def _outside(workspace: Workspace, wanted: Iterable[str]) -> Iterator[str]:
             yield from (root.shown for root in workspace.documents(name).roots)
 
 
-def _require_free(path: Path, *, force: bool) -> None:
+def _require_free(path: Path) -> bool:
+    """Return whether a backup lies there already.
+
+    Raises:
+        Refused: Something else does.
+    """
     if aside_of(path).exists() and not path.exists():  # a replacement was killed half-way
         move_aside(aside_of(path), path)
     there = path.exists() and (not path.is_dir() or any(path.iterdir()))
-    if there and not force:
-        raise Refused(
-            f"{path} already exists", hint=(RunCommand("backup", "… --force"), " replaces it")
-        )
     if there and not (path / LIST_NAME).is_file():
-        raise Refused(f"{path} is not a backup and is not replaced", hint="name another folder")
+        raise Refused(
+            f"{path} already exists and is not a backup: it is never replaced",
+            hint="name another folder",
+        )
+    return there
 
 
 def copy_store(db: sqlite3.Connection, index_dir: Path, target: Path) -> None:

@@ -22,7 +22,7 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring.prompt_inputs import ALONE, pin_inputs
-from ragstream_core.wiring.quality_gate import gold_path, gold_questions, no_gold_questions
+from ragstream_core.wiring.quality_gate import gold_path, no_gold_questions
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of
 
@@ -110,12 +110,11 @@ def vary_settings(
     for given in variants:
         overlay(workspace.config.chain(), given)  # refuses before anything is asked
     workspace.require_project(project)
-    questions = len(gold_questions(workspace, project))
     for number, given in enumerate(variants):
 
-        def told(done: int, _: int, before: int = number * questions) -> None:
+        def told(done: int, prompts: int, before: int = number) -> None:
             if progress is not None:
-                progress(before + done, questions * len(variants))
+                progress(before * prompts + done, prompts * len(variants))
 
         report = measure_prompts(workspace, project, settings=given, progress=told)
         yield Variant(given, report)

@@ -7,7 +7,7 @@ names the file, and running the command again goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
-    """What erasing a file did.
+    """What erasing a file did; all zero where that was done already.
 
     Attributes:
         project: Where it was.
@@ -49,13 +49,13 @@ class ForgetReport:
 
     project: str
     path: str
-    generations: int
-    chunks: int
-    texts: int
-    shared: int
-    removed: list[str]
-    left: list[str]
-    searched: int
+    generations: int = 0
+    chunks: int = 0
+    texts: int = 0
+    shared: int = 0
+    removed: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    searched: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
@@ -90,6 +90,8 @@ def forget(
     with open_catalog(index_dir) as catalog:
         path = erase.named(catalog.db, path)
         if not erase.is_known(catalog.db, path):
+            if erase.was_erased(catalog.db, path):
+                return ForgetReport(project, path)
             raise UsageError(
                 f"no generation of {project} holds {path!r}",
                 hint=("give the path as ", RunCommand("status", project), " writes it"),

@@ -213,8 +213,8 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
         before = None
         if projects.is_in_place(workspace.data_dir, name) and not request.replace:
             before = project_files.read(workspace.data_dir, name)
-        folders = [_place(workspace, path) for path in request.paths]
-        content = _content(before, folders, request)
+        places = [_place(workspace, path) for path in request.paths]
+        content = _content(before, places, request)
         documents = project_files.tree_of(config, name, content)
         projects.require_apart(workspace, name, documents, overlap=request.overlap)
         if not dry_run:
@@ -322,12 +322,15 @@ def _content(
         {"label": label, **({"url": at.url} if isinstance(at, Address) else {"path": str(at)})}
         for label, at in zip(labels, places, strict=True)
     ]
-    old = project_files.labelled(before) if before else None
     try:
+        added = [RootEntry.model_validate(entry) for entry in entries]
+        old = project_files.labelled(before) if before else None
+        if before and old and set(added) <= set(old.roots):
+            old, added = before, []  # a project of one folder needs no label still
         return ProjectFile(
-            roots=(*(old.roots if old else ()), *map(RootEntry.model_validate, entries)),
-            include=(*(old.include if old else ()), *request.include),
-            exclude=(*(old.exclude if old else ()), *request.exclude),
+            roots=tuple(dict.fromkeys([*(old.roots if old else ()), *added])),
+            include=tuple(dict.fromkeys([*(old.include if old else ()), *request.include])),
+            exclude=tuple(dict.fromkeys([*(old.exclude if old else ()), *request.exclude])),
         )
     except ValidationError as error:
         said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
@@ -372,6 +375,8 @@ def _notes(
         )
         for folder in sorted(outermost):
             yield f"{root.path / folder.removeprefix(root.prefix)} is left out: RAGstream's own"
+    if before is not None and len(before.roots) == len(documents.roots):
+        yield f"{name} reads all of that already"
     if before is not None and len(before.roots) == 1 and len(documents.roots) > 1:
         yield (
             f"paths of documents now begin with the label of their folder, e.g. "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -21,9 +21,11 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
+from ragstream_core.index.catalog_read import latest
+from ragstream_core.index.generations import read
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.platform.files import copy_durable, file_sha256
+from ragstream_core.platform.files import copy_durable, file_sha256, make_private_dir
 from ragstream_core.records.identity import Json
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.backup_files import (
@@ -32,7 +34,6 @@ from ragstream_core.wiring.backup_files import (
     LIST_NAME,
     LOGS,
     IndexState,
-    files,
     journal_files,
     keep_others,
     replace_folder,
@@ -87,16 +88,16 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> Resto
         OSError: Disk full, permission denied.
     """
     listed, states = _verified(source)
-    names = sorted(states)
+    names = sorted(name for name, state in states.items() if not _is_there(workspace, name, state))
     if not force:
         for name in names:
             _require_no_index(workspace, name)
         _require_unwritten(workspace, source, listed)
         _require_free(workspace, source)
     for name in names:
-        _restore_index(workspace, source / "index" / name, name)
+        _restore_index(workspace, source, name, _below(listed, f"index/{name}/"))
     others = [f for f in listed if not f.startswith(("index/", "history/"))]
-    written = _restore_history(workspace, source)
+    written = _restore_history(workspace, source, _below(listed, f"{HOME}/"))
     for relative in others:
         target = workspace.data_dir / relative
         if not (relative.startswith("prompts/") and target.exists()):
@@ -113,13 +114,27 @@ def _sweep(target: Path) -> None:
         path.unlink()
 
 
-def _restore_index(workspace: Workspace, source: Path, name: str) -> None:
+def _below(listed: Iterable[str], folder: str) -> list[str]:
+    """Return the files of a backup that its list names below a folder: only those were checked."""
+    return [name for name in listed if name.startswith(folder)]
+
+
+def _is_there(workspace: Workspace, name: str, state: IndexState) -> bool:
+    """Return whether a restore that was killed put an index in its place already."""
+    index_dir = workspace.index_dir(name)
+    if not (index_dir / CATALOG_NAME).exists():
+        return False
+    newest = read(index_dir, latest)
+    return newest is not None and (newest.n, newest.digest) == state
+
+
+def _restore_index(workspace: Workspace, source: Path, name: str, listed: Iterable[str]) -> None:
     """Put one index in place of what is there; its folder is renamed when it is complete."""
     target = workspace.index_dir(name)
     staging = target.with_name(f".{name}.restored")
     shutil.rmtree(staging, ignore_errors=True)
-    for path in files(source):
-        copy_durable(path, staging / path.relative_to(source))
+    for path in listed:
+        copy_durable(source / path, staging / Path(path).relative_to("index", name))
     with project_lock(target):
         replace_folder(staging, target)
 
@@ -153,7 +168,10 @@ def _verified(source: Path) -> tuple[list[str], dict[str, IndexState]]:
             hint=RunCommand("backup", "DIR"),
         ) from None
     if version != BACKUP_VERSION:
-        raise UsageError(f"{source} is a backup of version {version}, this program reads 1")
+        raise UsageError(
+            f"{source} is a backup of version {version}, this program reads {BACKUP_VERSION}",
+            hint="restore it with the version of RAGstream that made it, or a newer one",
+        )
     for name in states:
         projects.checked(name)
     for relative, digest in files.items():
@@ -189,7 +207,7 @@ def _require_free(workspace: Workspace, source: Path) -> None:
         )
 
 
-def _restore_history(workspace: Workspace, source: Path) -> int:
+def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) -> int:
     """Put the conversations of a backup in place of those that are there; return how many files.
 
     What is derived is made again; what goes wrong there the next embedding makes good.
@@ -198,24 +216,25 @@ def _restore_history(workspace: Workspace, source: Path) -> int:
         ProjectLocked: Another process writes.
         OSError: Disk full, permission denied; journal and catalog are the old ones or the new.
     """
-    home, log, given = history_dir(workspace), journal(workspace), source / HOME
-    if not given.is_dir():
+    home, log = history_dir(workspace), journal(workspace)
+    if not listed:
         return 0
     for name, place in (("index", home / "index"), (LOGS, log.folder)):
         staging = place.parent / f".{name}.restored"
         shutil.rmtree(staging, ignore_errors=True)
-        for path in files(given / name):
-            copy_durable(path, staging / path.relative_to(given / name))
-        if not staging.is_dir():
+        for path in _below(listed, f"{HOME}/{name}/"):
+            copy_durable(source / path, staging / Path(path).relative_to(HOME, name))
+        if not staging.is_dir() and not place.is_dir():
             continue
+        make_private_dir(staging)  # nothing was embedded: the turns of now must not be found there
         with log.locked() if name == LOGS else project_lock(place):
             if name == LOGS:
                 keep_others(staging, place)
             replace_folder(staging, place)
-    for path in files(given / "archive"):
-        copy_durable(path, home / "archive" / path.name)
+    for path in _below(listed, f"{HOME}/archive/"):
+        copy_durable(source / path, home / "archive" / Path(path).name)
     _derive(workspace)
-    return sum(1 for _ in files(given))
+    return len(listed)
 
 
 def _derive(workspace: Workspace) -> None:

@@ -5,15 +5,12 @@ All but `manager_of` decides without a model; what needs one is imported there.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.errors import RagstreamError
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.index.pulled import is_pulled, require_own
 from ragstream_core.index.rows import TRUNCATED
@@ -28,6 +25,7 @@ from ragstream_core.ingestion.forecast import (
 )
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.scan import Scan
+from ragstream_core.platform.disk import size_of
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.models import fingerprint
 
@@ -234,7 +232,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         else PendingFiles(waiting),
         forecast=forecast(waiting, found.found, likely, profile=profile_of(workspace)),
         skipped=_left_out(found, past),
-        bytes=_size(index_dir),
+        bytes=size_of(index_dir),
         collection=chroma_collections.state(workspace, project, newest),
         inverted_lists=inverted_lists.state(workspace, project, newest),
         pgvector=pgvector_graphs.state(workspace, project, newest),
@@ -296,14 +294,6 @@ def inspection(workspace: Workspace, project: str) -> tuple[Inspection, Document
         workspace.index_dir(project), documents, scan_fp=config.scan_fp, rules=config.rules
     )
     return found, documents
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError, RagstreamError):
-            total += path.stat().st_size
-    return total
 
 
 def manager_of(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.edits import apply_edits
-from ragstream_core.conversations.journal.records import NO_VECTORS, Cleared, Turn
+from ragstream_core.conversations.journal.records import NO_VECTORS, Turn
 from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import history_rows
@@ -97,15 +97,12 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
     edits = apply_edits(log.entries())
     for entry in log.entries():
         record = entry.record
-        if isinstance(record, Cleared):
-            for first, last in record.seqs:
-                for seq in [s for s in wanted if first <= s <= last]:
-                    del wanted[seq]
-        elif entry.seq > mark.position.seq:
-            continue
-        elif (
+        if entry.seq > mark.position.seq:
+            break
+        if (
             isinstance(record, Turn)
             and record.status == "complete"
+            and not edits.is_hidden(entry.seq)
             and NO_VECTORS not in edits.tags(record.id, record.tags)
         ):
             wanted[entry.seq] = turn_sha(record)

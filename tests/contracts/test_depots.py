@@ -1,6 +1,8 @@
 """What a depot of published indexes must do: a folder, and buckets on servers of three kinds."""
 
 import contextlib
+import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -63,6 +65,19 @@ def test_an_object_is_exchanged_only_if_it_is_what_it_was(depot):
     assert not depot.exchange("newest", b"four", b"two")
     assert depot.read("newest", most=9) is None
     assert depot.exchange("newest", b"five", None)
+
+
+def test_opening_a_folder_leaves_the_mask_of_new_files_as_it_is(tmp_path):
+    """Threads that set the mask to read it would leave 0o077 behind, for the whole process."""
+    before = os.umask(0o022)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: open_depot(str(tmp_path)), range(2_000)))
+        open_depot(str(tmp_path)).write("one", b"x")
+        assert os.umask(0o022) == 0o022
+        assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == 0o644
+    finally:
+        os.umask(before)
 
 
 def test_of_machines_that_exchange_at_once_one_does(place, request):

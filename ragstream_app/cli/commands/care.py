@@ -49,8 +49,9 @@ def backup(
         note(f"{folder} is read in place: its documents are not in the backup")
     for name in made.pulled:
         note(f"the index of {name} is made elsewhere and not in the backup; pull it again")
+    done = "the same lay there already; verified" if made.already else "verified"
     typer.echo(
-        f"{made.files:,} files, {size(made.bytes)}, {made.prompts} prompts in {made.path}; verified"
+        f"{made.files:,} files, {size(made.bytes)}, {made.prompts} prompts in {made.path}; {done}"
     )
 
 
@@ -135,6 +136,9 @@ def forget(
         return
     from ragstream_app.output.words import printable
 
+    if not done.generations:
+        typer.echo(f"{printable(path)} was erased from {project} before; nothing is left to do")
+        return
     for name in done.removed:
         typer.echo(f"removed {printable(name)}")
     said = any(name.startswith("history/") for name in done.left)

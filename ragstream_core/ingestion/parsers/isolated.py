@@ -223,8 +223,10 @@ def _parsed(answer: bytes) -> Parsed:
 
 
 def _death(code: int, limits: Limits) -> str:
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    if code == -signal.SIGXCPU:
         return f"took more than {limits.cpu_s} s of CPU"
+    if code == -signal.SIGKILL:
+        return "was killed by the system: this machine was short of memory, or somebody ended it"
     if code == -signal.SIGXFSZ:
         return f"holds more than {limits.text_bytes} bytes of text"
     if code < 0:

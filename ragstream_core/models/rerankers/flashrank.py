@@ -81,6 +81,8 @@ class FlashRankReranker(CrossEncoderReranker):
         from tokenizers import Tokenizer
 
         options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # a score is never a function of the threads
+        options.inter_op_num_threads = 1
         options.log_severity_level = 3
         try:
             session = onnxruntime.InferenceSession(

@@ -88,7 +88,7 @@ def test_a_chunk_that_is_searched_by_another_vector_is_found(filled, monkeypatch
 
 
 def test_vectors_of_almost_one_length_and_one_direction_are_sound(bench, monkeypatch):
-    """The shorter one is not its own nearest: the tolerance of lengths says that this is no damage."""
+    """The shorter one is not its own nearest, within the tolerance of lengths: no damage."""
 
     def of_both_ends(texts, *, progress=None):
         rows = np.zeros((len(texts), bench.embedder.dimension), dtype=np.float32)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -101,16 +102,80 @@ def test_one_project_takes_only_what_is_its_own(space, tmp_path):
 
 def test_nothing_is_overwritten_unasked(space, tmp_path):
     backup(space, tmp_path / "copy")
-    with pytest.raises(Refused):
+    (docs_of(space) / "more.md").write_text("# More\n\nwhat came in later\n")
+    ingest_project(space, "demo")
+    with pytest.raises(Refused, match="another state"):
         backup(space, tmp_path / "copy")
-    backup(space, tmp_path / "copy", force=True)
+    with pytest.raises(Refused):
+        restore(space, tmp_path / "copy")
+    assert backup(space, tmp_path / "copy", force=True).already is False
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(Refused, match="not a backup"):
         backup(space, tmp_path / "mine", force=True)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+
+
+def test_who_was_killed_behind_the_last_step_may_ask_again(space, tmp_path):
+    """It may be that only the answer was lost: the same state is found whole and said to be."""
+    made = backup(space, tmp_path / "copy", (name for name in ["demo"]))
+    again = backup(space, tmp_path / "copy", ["demo"])
+    assert (made.already, again.already) == (False, True)
+    assert replace(again, already=False) == made
+    assert not list(tmp_path.glob(".copy.part"))
+    ask(space)
+    with pytest.raises(Refused, match="another state"):  # of prompts, which the digests tell
+        backup(space, tmp_path / "copy", ["demo"])
+    listed = json.loads((tmp_path / "copy" / "backup.json").read_text())["files"]
+    (tmp_path / "copy" / next(iter(listed))).write_text("torn")
     with pytest.raises(Refused):
-        restore(space, tmp_path / "copy")
+        backup(space, tmp_path / "copy", ["demo"])
+
+
+def test_a_restore_goes_on_where_it_was_killed(space, tmp_path, monkeypatch):
+    from ragstream_core.services import restore as restoring
+
+    backup(space, tmp_path / "copy")
+    new, real = open_root(tmp_path / "new"), restoring._restore_index
+
+    def killed(workspace, source, name, listed):
+        if name == "other":
+            raise KeyboardInterrupt
+        real(workspace, source, name, listed)
+
+    monkeypatch.setattr(restoring, "_restore_index", killed)
+    with pytest.raises(KeyboardInterrupt):
+        restore(new, tmp_path / "copy")
+    monkeypatch.undo()
+    restore(new, tmp_path / "copy")
+    for name in ("demo", "other"):
+        assert open_view(new.index_dir(name)).digest == open_view(space.index_dir(name)).digest
+
+
+@pytest.mark.parametrize("place", ["history/archive/x", "index/demo/x", "history/logs/x"])
+def test_what_no_list_names_is_not_restored(space, tmp_path, place):
+    talk(space)
+    backup(space, tmp_path / "copy")
+    (tmp_path / "copy" / place).parent.mkdir(exist_ok=True)
+    (tmp_path / "copy" / place).write_text("unchecked")
+    new = open_root(tmp_path / "new")
+    restore(new, tmp_path / "copy")
+    assert not [path for path in (tmp_path / "new").rglob("x")]
+
+
+def test_turns_that_were_replaced_are_not_found_after_a_restore(space, tmp_path):
+    """The backup's conversations were never embedded; those of now were."""
+    append_turn(space, Turn("", "one", "2026-10-09T10:00:00+02:00", "Old?", "Old words."))
+    backup(space, tmp_path / "copy")
+    other = open_root(tmp_path / "other")
+    append_turn(other, Turn("", "two", "2026-10-09T10:00:00+02:00", "New?", "Replaced words."))
+    embed(other)
+    restore(other, tmp_path / "copy", force=True)
+    assert [row.turn.user_text for row in show(other)] == ["Old?"]
+    assert not (other.data_dir / "history" / "index" / "catalog.sqlite").exists()
+    assert history_findings(other, Part(1, 1)) == []
+    embed(other)
+    assert history_findings(other, Part(1, 1)) == []
 
 
 def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):

@@ -57,6 +57,19 @@ def everything(path):
     }
 
 
+def test_who_was_killed_before_the_answer_may_add_the_same_again(space, code, wiki):
+    for paths in ((code,), (code, wiki), (wiki,)):
+        given = {"include": ("*.md",), "labels": tuple(path.name for path in paths)}
+        first = made(space, *paths, **given)
+        text = project_files.path_of(space.data_dir, "shop").read_text()
+        again = made(space, *paths, **given)
+        assert again.project == first.project
+        assert "shop reads all of that already" in again.notes
+        assert project_files.path_of(space.data_dir, "shop").read_text() == text
+    with pytest.raises(UsageError, match="twice"):  # another folder of that name is no repetition
+        made(space, folder(space.data_dir.parent / "else" / "code", {"b.md": "b"}))
+
+
 def test_one_folder_is_read_where_it_lies_and_nothing_is_written_there(space, code):
     before = everything(code)
     done = made(space, code)

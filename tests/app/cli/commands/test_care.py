@@ -76,6 +76,9 @@ def test_backup_and_restore_there_and_back(indexed, run, tmp_path):
     assert code == 0 and "verified" in out, err
     code, _, err = run("backup", str(tmp_path / "copy"))
     assert code == 3 and "--force" in err
+    assert run("restore", str(tmp_path / "copy"))[0] == 0  # all of it is there already
+    (indexed / "doc_raw" / "manual" / "more.md").write_text("# More\n\ncame in later\n")
+    assert run("ingest", "manual")[0] == 0
     code, _, err = run("restore", str(tmp_path / "copy"))
     assert code == 3 and "--force" in err
     code, out, err = run("restore", str(tmp_path / "copy"), "--data", str(tmp_path / "other"))
@@ -101,7 +104,9 @@ def test_forget_refuses_then_erases(indexed, run):
     assert "removed prompts/" in out
     files = [p for p in indexed.rglob("*") if p.is_file()]
     assert not [p for p in files if b"restricts a prompt to the files you inject" in p.read_bytes()]
-    code, _, err = run("forget", "guide/locks.md", "-p", "manual")
+    code, out, _ = run("forget", "guide/locks.md", "-p", "manual")  # as after a kill
+    assert code == 0 and "was erased from manual before" in out
+    code, _, err = run("forget", "guide/lock.md", "-p", "manual")
     assert code == 2 and "no generation" in err
 
 

@@ -2,6 +2,9 @@
 
 import json
 
+from ragstream_core.services.eval_prompts import vary_settings
+from tests.workspaces import hashed_workspace
+
 
 def test_a_table_and_the_same_as_json(gold, run):
     given = ("--theta", "0.9", "--theta", "0", "--relative", "0", "--set", "gate.keep_top=0")
@@ -53,6 +56,15 @@ def test_any_settings_are_varied_in_every_combination(gold, run):
     by_settings = {tuple(v["settings"].values()): v for v in found["variants"]}
     assert by_settings["full", "1"]["figures"]["facts"] <= 1
     assert set(by_settings["full", "1"]["words"]) == {"answered", "perhaps", "not found"}
+
+
+def test_the_progress_counts_every_prompt_also_of_questions_without_an_answer(gold):
+    gold.write_text(gold.read_text() + '\n{"question": "Who won the cup?", "unanswerable": true}\n')
+    workspace, seen = hashed_workspace(gold.parents[2]), []
+    choices = {"retrieval.evidence": ["full", "tight"]}
+    report = list(vary_settings(workspace, "manual", choices, progress=lambda *at: seen.append(at)))
+    prompts = sum(len(variant.report.rows) for variant in report)
+    assert seen == [(done, prompts) for done in range(1, prompts + 1)] and prompts == 4
 
 
 def test_what_cannot_be_varied_is_refused_before_anything_is_asked(gold, run):

@@ -6,10 +6,26 @@ import numpy as np
 import pytest
 
 from ragstream_core.models.embedders import fingerprints, registry
+from ragstream_core.platform import files
 
 PLAIN, E5, BGE = "org/plain", "intfloat/e5-small-v2", "BAAI/bge-small-en-v1.5"
 BGE_WORDS = "represent this sentence for searching relevant passages"
 TEXTS = ["a b c", "wing flow", "wing " * 70]
+
+
+def test_the_files_of_a_model_are_hashed_once_a_process(tmp_path, monkeypatch):
+    """Every prompt, each line of `status` and an ingest with nothing to do ask for the digest."""
+    build(tmp_path / "model")
+    hashed, real = [], files.file_sha256
+    monkeypatch.setattr(files, "file_sha256", lambda path: hashed.append(path) or real(path))
+    first = fingerprints.torch_fingerprint(str(tmp_path / "model"), tmp_path)
+    once = len(hashed)
+    assert once
+    assert fingerprints.torch_fingerprint(str(tmp_path / "model"), tmp_path) == first
+    assert len(hashed) == once
+    config = tmp_path / "model" / "config.json"
+    config.write_text(config.read_text() + " ")
+    assert fingerprints.torch_fingerprint(str(tmp_path / "model"), tmp_path) != first
 
 
 def build(folder):
