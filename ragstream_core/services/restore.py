@@ -94,6 +94,8 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> Resto
             _require_no_index(workspace, name)
         _require_unwritten(workspace, source, listed)
         _require_free(workspace, source)
+    for name in states.keys() - set(names):
+        shutil.rmtree(_staging(workspace.index_dir(name)), ignore_errors=True)
     for name in names:
         _restore_index(workspace, source, name, _below(listed, f"index/{name}/"))
     others = [f for f in listed if not f.startswith(("index/", "history/"))]
@@ -128,10 +130,15 @@ def _is_there(workspace: Workspace, name: str, state: IndexState) -> bool:
     return newest is not None and (newest.n, newest.digest) == state
 
 
+def _staging(target: Path) -> Path:
+    """Return where a folder is put together; a killed restore leaves it, with the old one too."""
+    return target.with_name(f".{target.name}.restored")
+
+
 def _restore_index(workspace: Workspace, source: Path, name: str, listed: Iterable[str]) -> None:
     """Put one index in place of what is there; its folder is renamed when it is complete."""
     target = workspace.index_dir(name)
-    staging = target.with_name(f".{name}.restored")
+    staging = _staging(target)
     shutil.rmtree(staging, ignore_errors=True)
     for path in listed:
         copy_durable(source / path, staging / Path(path).relative_to("index", name))
@@ -220,7 +227,7 @@ def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) 
     if not listed:
         return 0
     for name, place in (("index", home / "index"), (LOGS, log.folder)):
-        staging = place.parent / f".{name}.restored"
+        staging = _staging(place)
         shutil.rmtree(staging, ignore_errors=True)
         for path in _below(listed, f"{HOME}/{name}/"):
             copy_durable(source / path, staging / Path(path).relative_to(HOME, name))
