@@ -90,19 +90,7 @@ def print_status(rows: Sequence[ProjectStatus], prompts: Sequence[Mapping[str, s
     ]
     _aligned(lines, right=tuple(range(1, 7)))
     for row in rows:
-        if row.forecast.chunks:
-            typer.echo(f"{printable(row.project)}: {forecast_text(row.forecast)}")
-        if UNREADABLE in row.reason:
-            typer.echo(f"{printable(row.project)}: {printable(row.reason)}")
-        for folder in row.absent:
-            typer.echo(printable(f"{row.project}: {folder}: what it held stays in the index"))
-        made = row.collection
-        if standing := collection_text(made.problem, made.self_recall, made.rows):
-            typer.echo(f"{printable(row.project)}: {printable(standing)}")
-            if made.next:
-                typer.echo(f"  next: {made.next}")
-        for told in filter(None, (row.inverted_lists.told, row.pgvector.told)):
-            typer.echo(f"{printable(row.project)}: {printable(told)}")
+        _standing(row)
     if prompts:
         typer.echo("last prompts:")
     for item in prompts:
@@ -112,6 +100,25 @@ def print_status(rows: Sequence[ProjectStatus], prompts: Sequence[Mapping[str, s
         typer.echo(f"next: ragstream ingest {' '.join(stale)}")
     elif prompts:
         typer.echo(f"next: ragstream explain {prompts[0]['prompt_key'][:KEY_DIGITS]}")
+
+
+def _standing(row: ProjectStatus) -> None:
+    """Print what is to know of a project, a line each."""
+    if row.forecast.chunks:
+        typer.echo(f"{printable(row.project)}: {forecast_text(row.forecast)}")
+    if UNREADABLE in row.reason:
+        typer.echo(f"{printable(row.project)}: {printable(row.reason)}")
+    for folder in row.absent:
+        typer.echo(printable(f"{row.project}: {folder}: what it held stays in the index"))
+    for path, pages in row.without_text:
+        typer.echo(printable(f"{row.project}/{path}: {pages}, so nothing on it is found"))
+    made = row.collection
+    if standing := collection_text(made.problem, made.self_recall, made.rows):
+        typer.echo(f"{printable(row.project)}: {printable(standing)}")
+        if made.next:
+            typer.echo(f"  next: {made.next}")
+    for told in filter(None, (row.inverted_lists.told, row.pgvector.told)):
+        typer.echo(f"{printable(row.project)}: {printable(told)}")
 
 
 def collection_text(problem: str, recall: float | None, rows: int) -> str:

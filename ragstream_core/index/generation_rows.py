@@ -25,7 +25,7 @@ from ragstream_core.errors import IntegrityError
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog_read import checked_entry, digest_matches
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.rows import Generation
+from ragstream_core.index.rows import Generation, pages_without_text
 from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
 from ragstream_core.platform.names import CodedNames, Names
 from ragstream_core.records import Chunk
@@ -396,5 +396,7 @@ def load_chunks(
             "generation": pinned.n,
             "project": project,
         }
+        if missing := pages_without_text(entry.reason):
+            meta["without_text"] = missing
         found[identifier] = Chunk(identifier, path, text, (start, end), meta)
     return found

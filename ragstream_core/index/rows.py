@@ -6,6 +6,7 @@ a turn is a file named ``<session>/<seq>``. Stdlib only: the no-op path needs no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ TRUNCATED = "truncated_inputs"
 
 EMBEDDED, EMBED_SECONDS = "embedded", "embed_seconds"
 """Keys of a generation's provenance: texts given to the model, and wall time inside it."""
+
+_NO_TEXT = re.compile(r"pages? \d[\d, -]*(?:and \d+ more )?of \d+ ha(?:s|ve) no text")
 
 Signature = tuple[int, int, int, int]
 """Size in bytes, mtime_ns, ctime_ns, inode."""
@@ -41,6 +44,12 @@ class FileEntry:
     type: str
     decision: str
     reason: str = ""
+
+
+def pages_without_text(reason: str) -> str:
+    """Return which pages have no text by the reason of a row; empty if all have some."""
+    match = _NO_TEXT.search(reason)
+    return match[0] if match else ""
 
 
 class ChunkRow(NamedTuple):

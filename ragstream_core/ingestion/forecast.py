@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import catalog_read
 from ragstream_core.index.derived import is_published
-from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, Generation
+from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, Generation, pages_without_text
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading
 from ragstream_core.index.text_writer import is_left
 from ragstream_core.ingestion.document_tree import DocumentTree
@@ -154,12 +154,14 @@ class Known(NamedTuple):
         read: Live (bytes, chunks) of the files that have chunks, by type.
         chunks_per_s: Of the newest ingest that says something about it; 0 where none does.
         looked: Tokens a byte by type, from a look into files that were not read yet.
+        unread: (path, which pages) of documents with pages that have no text.
     """
 
     skipped: tuple[tuple[str, str], ...] = ()
     read: Mapping[str, tuple[int, int]] = MappingProxyType({})
     chunks_per_s: float = 0.0
     looked: Mapping[str, float] = MappingProxyType({})
+    unread: tuple[tuple[str, str], ...] = ()
 
 
 class Forecast(NamedTuple):
@@ -202,9 +204,15 @@ def _known(db: sqlite3.Connection, newest: Generation) -> Known:
         f" WHERE decision = 'ingested' AND {LIVE} GROUP BY type",
         {"n": newest.n},
     ).fetchall()
+    unread = db.execute(
+        "SELECT path, reason FROM files WHERE decision = 'ingested' AND type = 'pdf'"
+        f" AND reason LIKE '% no text%' AND {LIVE} ORDER BY path",
+        {"n": newest.n},
+    ).fetchall()
+    without = tuple((path, told) for path, reason in unread if (told := pages_without_text(reason)))
     left_out = tuple((path, untagged(reason)) for path, reason in skipped)
     by_type = {kind: (size, chunks) for kind, size, chunks in read}
-    return Known(left_out, by_type, _speed(db))
+    return Known(left_out, by_type, _speed(db), unread=without)
 
 
 def _speed(db: sqlite3.Connection) -> float:

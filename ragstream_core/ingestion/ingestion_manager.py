@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, commit, repair
 from ragstream_core.index.catalog import Catalog, open_catalog
-from ragstream_core.index.rows import TRUNCATED, Generation, ScanStamp
+from ragstream_core.index.rows import TRUNCATED, Generation, ScanStamp, pages_without_text
 from ragstream_core.ingestion.coming_texts import ComingTexts, GiveTexts, read_store
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
@@ -86,6 +86,11 @@ class Ingest:
         warnings += [f"{path}: damaged texts were read again" for path in sorted(again)]
         warnings += [f"{repaired} damaged vectors were made again"] if repaired else []
         warnings += [f"{path}: possible secret: {place}" for path, place in seen.secrets]
+        warnings += [
+            f"{entry.path}: {missing}, so nothing on it is found"
+            for entry in seen.change.opened
+            if entry.decision == "ingested" and (missing := pages_without_text(entry.reason))
+        ]
         rewrite = committed or bool(seen.change.touched or seen.change.opened)
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
         if thorough and made is not None and made.embed_fp == self.embed_fp:

@@ -20,7 +20,8 @@ class Chunk:
         span: Start and end character offsets in the decoded source text: the pages of a PDF joined
             by form feeds, the Markdown of a converted file, with redacted secrets replaced.
         meta: ``project, path, sha256, mtime, file_type, chunk_index, page_number, heading,
-            generation`` (read-only by convention; never part of the identity).
+            generation``, and ``without_text`` where pages of its file have none (read-only by
+            convention; never part of the identity).
     """
 
     id: str

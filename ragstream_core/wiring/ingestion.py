@@ -160,6 +160,7 @@ class ProjectStatus:
         pending: What is to be read or dropped.
         forecast: What an ingest would embed, about.
         skipped: (path, reason) of all that is left out.
+        without_text: (path, which pages) of documents with pages that have no text.
         bytes: Of the folder of the index.
         collection: Its Chroma collection.
         inverted_lists: Its inverted lists.
@@ -181,6 +182,7 @@ class ProjectStatus:
     pending: PendingFiles
     forecast: Forecast
     skipped: tuple[tuple[str, str], ...]
+    without_text: tuple[tuple[str, str], ...]
     bytes: int
     collection: CollectionState
     inverted_lists: ListsState
@@ -232,6 +234,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         else PendingFiles(waiting),
         forecast=forecast(waiting, found.found, likely, profile=profile_of(workspace)),
         skipped=_left_out(found, past),
+        without_text=past.unread,
         bytes=size_of(index_dir),
         collection=chroma_collections.state(workspace, project, newest),
         inverted_lists=inverted_lists.state(workspace, project, newest),

@@ -110,6 +110,11 @@ def warnings_of(bare: bool, usable: Sequence[Chunk], picked: Selection, missed: 
     if usable and not picked.tokens:
         why = "no passage fits into the budgets, so that none is attached"
         found.append(f"{why}: raise prompt.budget_tokens or retrieval.max_context_tokens")
+    shown = [chunk for chunk in usable if chunk.id in picked.tokens]
+    bare_pages = {c.source: c.meta["without_text"] for c in shown if "without_text" in c.meta}
+    found += [
+        f"{source}: {pages}, so nothing on it is found" for source, pages in bare_pages.items()
+    ]
     if missed:
         why = f"the language model did not condense ({missed})"
         found.append(f"{why}: fallback={SAF_A1}, sentences extracted")

@@ -14,7 +14,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -63,12 +63,13 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-2", "office": "office-2", "code": "code-1"}
+RULES = {"pdf": "pdf-3", "office": "office-2", "code": "code-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}
 _NEEDED = {"pdf": ("pdfplumber", "pypdfium2"), "office": ("markitdown",)}
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
+_SHOWN = 10  # stretches of pages that are named
 _DIST = re.compile(r"([A-Za-z0-9_]+)-([^-]+)\.dist-info$")
 
 
@@ -116,6 +117,26 @@ def tagged(note: str, file_type: str) -> str:
 def untagged(note: str) -> str:
     """Return a manifest note as people read it: without the tag."""
     return _TAG.sub("", note)
+
+
+def pages_phrase(pages: Sequence[int], count: int) -> str:
+    """Return which pages of a file have no text, as its note says it.
+
+    Args:
+        pages: Their numbers, at least one, in order.
+        count: How many pages the file has.
+    """
+    runs = list[list[int]]()
+    for page in pages:
+        if runs and page == runs[-1][-1] + 1:
+            runs[-1].append(page)
+        else:
+            runs.append([page])
+    shown = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs[:_SHOWN]]
+    more = sum(map(len, runs[_SHOWN:]))
+    named = ", ".join(shown) + (f" and {more} more" if more else "")
+    have = "has" if len(pages) == 1 else "have"
+    return f"page{'s' * (len(pages) > 1)} {named} of {count} {have} no text"
 
 
 def is_current(note: str, file_type: str) -> bool:

@@ -11,8 +11,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragstream_core.ingestion.parsers.engines import Limits, Refusal
-from ragstream_core.ingestion.parsers.pdf_text import join_broken_words, without_running_lines
+from ragstream_core.ingestion.parsers.engines import Limits, Refusal, pages_phrase
+from ragstream_core.ingestion.parsers.pdf_form import fields_of, with_fields
+from ragstream_core.ingestion.parsers.pdf_layout import page_text
+from ragstream_core.ingestion.parsers.pdf_page import pieces_of
+from ragstream_core.ingestion.parsers.pdf_running import (
+    EDGE_LINES,
+    PrintedPage,
+    without_running_lines,
+)
+from ragstream_core.ingestion.parsers.pdf_words import join_broken_words
 
 READING_SHARE = 0.6
 """Share of a file's time, CPU or wall, after which no further page and no table is read."""
@@ -41,19 +49,28 @@ def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[in
     """
     document = _opened(data, limits)
     reader = _Reader(limits)
-    pages = reader.texts(document)
-    bodies, running = without_running_lines(pages)
-    bodies = join_broken_words(bodies)
-    tables = reader.tables(data, [number for number, _ in pages if reader.ruled.get(number)])
+    pages = reader.pages(document)
+    kept, running = without_running_lines(pages)
+    bodies = join_broken_words(
+        [page_text(own or page.pieces) for own, page in zip(kept, pages, strict=True)]
+    )
+    tables = reader.tables(data, [page.number for page in pages if reader.ruled.get(page.number)])
     found = [
-        (number, "\n\n".join(part for part in (body, *tables.get(number, ())) if part.strip()))
-        for (number, _), body in zip(pages, bodies, strict=True)
+        (page.number, "\n\n".join(part for part in (body, *tables.get(page.number, ())) if part))
+        for page, body in zip(pages, bodies, strict=True)
     ]
     found = [(number, text) for number, text in found if text.strip()]
     if not found:
         raise Refusal(f"no text layer on any of its {len(document)} pages (there is no OCR)")
     count = sum(map(len, tables.values()))
     notes = [f"{len(document)} pages" + (f", {count} tables" if count else ""), *reader.notes]
+    bare = [
+        page.number
+        for page, own in zip(pages, kept, strict=True)
+        if not own and page.number in reader.drawn and page.number not in tables
+    ]
+    if bare:
+        notes.insert(1, pages_phrase(bare, len(document)))
     if running:
         notes.append(f"running lines left out: {' | '.join(running[:3])}"[:120])
     return found, "; ".join(notes)
@@ -81,11 +98,13 @@ class _Reader:
     Attributes:
         limits: What it may cost.
         ruled: Whether a page may hold a table, by its number.
+        drawn: Pages with little text or none and something drawn on them, such as a scan.
         notes: What was not read, and why.
     """
 
     limits: Limits
     ruled: dict[int, bool] = field(default_factory=dict)
+    drawn: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     _cpu: float = field(default_factory=time.process_time)
     _wall: float = field(default_factory=time.monotonic)
@@ -95,25 +114,28 @@ class _Reader:
         share = READING_SHARE
         return cpu > share * self.limits.cpu_s or wall > share * self.limits.wall_s
 
-    def texts(self, document: Any) -> list[tuple[int, str]]:
-        """Return number and text of each page, as far as the time allows.
+    def pages(self, document: Any) -> list[PrintedPage]:
+        """Return what each page prints, as far as the time allows.
 
         Raises:
             Refusal: There is more text than the limit.
         """
-        pages, size = [], 0
+        pages, size = list[PrintedPage](), 0
+        document.init_forms()
         for number in range(1, len(document) + 1):
             if self._late():
                 self.notes.append(f"only {number - 1} pages read: they took most of its time")
                 break
             page = document[number - 1]
             layer = page.get_textpage()
-            text = layer.get_text_range(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+            pieces = with_fields(pieces_of(page, layer), fields_of(page, document.formenv))
             layer.close()
             self.ruled[number] = _ruled(page)
+            if len(pieces) <= EDGE_LINES * 2 and _is_drawn(page):
+                self.drawn.add(number)
+            pages.append(PrintedPage(number, page.get_height(), pieces))
             page.close()
-            pages.append((number, text))
-            size += len(text)
+            size += sum(len(piece.text) for piece in pieces)
             if size > self.limits.text_bytes:
                 raise Refusal(f"holds more than {self.limits.text_bytes} bytes of text")
         return pages
@@ -170,6 +192,13 @@ def _ruled(page: Any) -> bool:
         if len(across) > 2 and len(down) > 1:
             return True
     return False
+
+
+def _is_drawn(page: Any) -> bool:
+    """Say whether a page holds anything but text."""
+    import pypdfium2.raw as pdfium
+
+    return any(one.type != pdfium.FPDF_PAGEOBJ_TEXT for one in page.get_objects(max_depth=1))
 
 
 def _lines(table: list[list[Any]]) -> str:

@@ -177,14 +177,14 @@ class TestPdf:
         assert set(found) == {1, 2, 3, 4, 5}
         assert found[4] == "Body of page 4 with a valve."
         parsed = parse(with_running_lines(5), file_type="pdf", limits=Limits())
-        assert parsed.note == "5 pages; running lines left out: ACME valve manual | Page 1 of 5"
+        assert parsed.note == "5 pages; running lines left out: Page 1 of 5 | ACME valve manual"
         assert "ACME" in parse(with_running_lines(2), file_type="pdf", limits=Limits()).pages[1][1]
 
     def test_more_pages_than_allowed_are_refused(self):
         parsed = parse(pdf_of("a", "b", "c"), file_type="pdf", limits=Limits(pages=2))
         assert parsed == (None, "3 pages, more than the limit of 2")
 
-    def test_pages_without_text_are_left_out_and_numbers_stay(self):
+    def test_pages_without_text_are_named_and_numbers_stay(self, bench):
         import io as streams
 
         from reportlab.pdfgen import canvas
@@ -197,6 +197,13 @@ class TestPdf:
         made.save()
         parsed = parse(out.getvalue(), file_type="pdf", limits=Limits())
         assert [number for number, _ in parsed.pages] == [2]
+        assert parsed.note == "2 pages; page 1 of 2 has no text"
+        bench.write("a.pdf", out.getvalue())
+        stats = bench.run()
+        assert stats.warnings == ("a.pdf: page 1 of 2 has no text, so nothing on it is found",)
+        (chunk,) = chunks_of(bench)
+        assert chunk.meta["without_text"] == "page 1 of 2 has no text"
+        assert bench.run().warnings == ()
 
     def test_over_the_size_limit_is_refused_unread(self, bench):
         bench.write("a.pdf", b"%PDF" + b"x" * 100)

@@ -1,0 +1,244 @@
+"""What a PDF page prints and where: pieces of its lines, with powers marked.
+
+Runs in the child process only. Boxes are asked for once for each stretch that the file prints at
+once, never for each sign.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from ctypes import byref, c_double
+from typing import Any, NamedTuple
+
+from ragstream_core.ingestion.parsers.pdf_layout import Piece, is_right_to_left
+
+MAX_LINES = 4_000
+"""A page with more lines is one piece: it is read as it is printed."""
+
+_WIDE = 0.8  # white space of so many heights divides a line
+_CLOSE = 0.4  # likewise: what is not farther away is printed right beside it
+_SHIFT = 0.1  # likewise: whether it stands higher or lower is looked at
+_RAISED, _LOWERED = 0.15, -0.08  # of the size of the print: where a power and an index begin
+_SMALL = re.compile(r"[-\u2212\u2013+]?\d[\d.,]*")
+
+Box = tuple[float, float, float, float]
+Turned = Callable[[float, float], tuple[float, float]]
+
+
+class Stretch(NamedTuple):
+    """Where something stands that is printed at once, in points of the page as it is shown."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    @property
+    def height(self) -> float:
+        """How high it is, in points."""
+        return self.top - self.bottom
+
+
+def turned(page: Any) -> Turned:
+    """Return what gives the place on the page as it is shown, from its lower left corner."""
+    left, bottom, right, top = page.get_bbox()
+    wide, high = right - left, top - bottom
+    places: dict[int, Turned] = {
+        90: lambda x, y: (y - bottom, wide - (x - left)),
+        180: lambda x, y: (wide - (x - left), high - (y - bottom)),
+        270: lambda x, y: (high - (y - bottom), x - left),
+    }
+    return places.get(page.get_rotation(), lambda x, y: (x - left, y - bottom))
+
+
+def stretch(box: Box, place: Turned) -> Stretch:
+    """Return a box of the file as it is shown; at the corner if its numbers are none."""
+    (a, b), (c, d) = place(box[0], box[1]), place(box[2], box[3])
+    if not all(map(math.isfinite, (a, b, c, d))):
+        return Stretch(0.0, 0.0, 0.0, 0.0)
+    return Stretch(min(a, c), min(b, d), max(a, c), max(b, d))
+
+
+def pieces_of(page: Any, layer: Any) -> list[Piece]:
+    """Return the pieces of a page in the order in which the file prints them.
+
+    Args:
+        page: A page of pypdfium2.
+        layer: Its text.
+    """
+    text = layer.get_text_range(errors="replace")
+    lines = text.split("\r\n")
+    if len(lines) > MAX_LINES:
+        return [Piece(0, 0, "", _plain(text), 0.0, 0.0, *page.get_size())]
+    reader = _Reader(layer, turned(page), exact=_units(text) == layer.count_chars())
+    at = 0
+    for line in lines:
+        units = _units(line)
+        reader.take(line, at, units)
+        at += units + 2
+    return reader.pieces
+
+
+def _units(text: str) -> int:
+    return len(text) + sum(sign > "\uffff" for sign in text) if not text.isascii() else len(text)
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class _Reader:
+    """Collects the pieces of a page, line by line."""
+
+    def __init__(self, layer: Any, place: Turned, *, exact: bool) -> None:
+        self.pieces: list[Piece] = []
+        self._layer = layer.raw
+        self._place = place
+        self._exact = exact
+        self._glue = ""
+        self._line = 0
+        self._before: tuple[Stretch, int] | None = None  # and the number of the sign that ends it
+
+    def take(self, line: str, at: int, units: int) -> None:
+        """Read one line, whose first sign has the number ``at`` of the text."""
+        if not line.strip():
+            self._glue += "\n"
+            return
+        start = at if self._exact else self._sign(at)
+        found = self._stretches(start, units) or [Stretch(0.0, 0.0, 0.0, 0.0)]
+        goes_on = self._before is not None and _goes_on(self._before[0], found[0])
+        if not goes_on:
+            self._line += 1
+        glue = ("" if goes_on and not line[0].isspace() else " ") if goes_on else self._glue
+        self._divide(line, start, units, found, glue, goes_on=goes_on)
+        self._glue = "\n"
+        self._before = (found[-1], start + len(line.rstrip()) - 1)
+
+    def _sign(self, at: int) -> int:
+        import pypdfium2.raw as pdfium
+
+        return int(pdfium.FPDFText_GetCharIndexFromTextIndex(self._layer, at))
+
+    def _stretches(self, start: int, units: int) -> list[Stretch]:
+        import pypdfium2.raw as pdfium
+
+        left, top, right, bottom = c_double(), c_double(), c_double(), c_double()
+        found = []
+        for number in range(pdfium.FPDFText_CountRects(self._layer, start, units)):
+            pdfium.FPDFText_GetRect(
+                self._layer, number, byref(left), byref(top), byref(right), byref(bottom)
+            )
+            box = (left.value, bottom.value, right.value, top.value)
+            found.append(stretch(box, self._place))
+        return found
+
+    def _divide(
+        self, line: str, start: int, units: int, found: list[Stretch], glue: str, *, goes_on: bool
+    ) -> None:
+        """Add the pieces of a line: cut at wide white space, with powers marked."""
+        whole = _union(found)
+        plain = units != len(line) or is_right_to_left([line]) or _is_upright(whole, line)
+        cuts, marks = [0], dict[int, str]()
+        groups = [found[:1]]
+        if goes_on and self._before is not None and not plain:
+            ends = self._first(start, units, 1) if len(found) > 1 else len(line)
+            if sign := self._mark(self._before[0], found[0], line[:ends], start, self._before[1]):
+                marks[0] = sign
+        for number in range(1, len(found)):
+            one, other = found[number - 1], found[number]
+            if not plain and _breaks(one, other):
+                cuts.append(self._first(start, units, number))
+                groups.append([])
+            elif not plain and _shifted(one, other):
+                here = self._first(start, units, number)
+                last = number + 1 == len(found)
+                ends = len(line) if last else self._first(start, units, number + 1)
+                sign = ""
+                if here and not line[here - 1].isspace():
+                    sign = self._mark(one, other, line[here:ends], start + here, start + here - 1)
+                if sign:
+                    marks[here] = sign
+            groups[-1].append(other)
+        self._add(line, cuts, marks, groups, glue)
+
+    def _add(
+        self, line: str, cuts: list[int], marks: dict[int, str], groups: list[list[Stretch]],
+        glue: str,
+    ) -> None:  # fmt: skip
+        for begin, end, group in zip(cuts, [*cuts[1:], len(line)], groups, strict=True):
+            signs = sorted(place for place in marks if begin <= place < end)
+            parts, at = [], begin
+            for place in signs:
+                parts += [line[at:place], marks[place]]
+                at = place
+            text = _plain("".join([*parts, line[at:end]]))
+            if not text.strip():
+                continue
+            box = _union(group)
+            self.pieces.append(Piece(len(self.pieces), self._line, glue, text.strip(), *box))
+            glue = text[len(text.rstrip()) :].replace("\n", " ")
+
+    def _first(self, start: int, units: int, number: int) -> int:
+        """Return where in the line a stretch begins."""
+        import pypdfium2.raw as pdfium
+
+        low, high = 1, units
+        while low < high:
+            middle = (low + high) // 2
+            if pdfium.FPDFText_CountRects(self._layer, start, middle) > number:
+                high = middle
+            else:
+                low = middle + 1
+        return low - 1
+
+    def _mark(self, one: Stretch, other: Stretch, text: str, here: int, before: int) -> str:
+        """Return the sign between a number or word and small digits above or below its line."""
+        import pypdfium2.raw as pdfium
+
+        if not _shifted(one, other) or not _SMALL.fullmatch(text.strip()):
+            return ""
+        size = pdfium.FPDFText_GetFontSize(self._layer, before)
+        rise = (self._origin(here) - self._origin(before)) / size if size > 0 else 0.0
+        if rise > _RAISED:
+            return "^"
+        number = chr(pdfium.FPDFText_GetUnicode(self._layer, before)).isdigit()
+        return "_" if rise < _LOWERED and number else ""
+
+    def _origin(self, sign: int) -> float:
+        import pypdfium2.raw as pdfium
+
+        x, y = c_double(), c_double()
+        pdfium.FPDFText_GetCharOrigin(self._layer, sign, byref(x), byref(y))
+        return self._place(x.value, y.value)[1]
+
+
+def _union(found: list[Stretch]) -> Stretch:
+    return Stretch(
+        min(one.left for one in found), min(one.bottom for one in found),
+        max(one.right for one in found), max(one.top for one in found),
+    )  # fmt: skip
+
+
+def _is_upright(box: Stretch, line: str) -> bool:
+    return box.height > 2 * (box.right - box.left) and len(line) > 3
+
+
+def _breaks(one: Stretch, other: Stretch) -> bool:
+    """Say whether there is wide white space between two stretches, or the end of a line."""
+    high = max(one.height, other.height)
+    lower = other.left < one.right - high and other.top < one.bottom + high * _CLOSE
+    return lower or other.left - one.right > high * _WIDE
+
+
+def _shifted(one: Stretch, other: Stretch) -> bool:
+    """Say whether something stands right after another, and higher or lower."""
+    high = max(one.height, other.height)
+    beside = abs(other.left - one.right) < high * _CLOSE
+    return beside and max(abs(other.bottom - one.bottom), abs(other.top - one.top)) > high * _SHIFT
+
+
+def _goes_on(one: Stretch, other: Stretch) -> bool:
+    """Say whether what is printed as a new line goes on after a power."""
+    return _shifted(one, other) and other.bottom < one.top and one.bottom < other.top
