@@ -19,7 +19,10 @@ MAX_LINES = 4_000
 
 _WIDE = 0.8  # white space of so many heights divides a line
 _CLOSE = 0.4  # likewise: what is not farther away is printed right beside it
-_SHIFT = 0.1  # likewise: whether it stands higher or lower is looked at
+_SHIFT = 0.2  # likewise: how much higher it begins if it may be a power
+_SINK = 0.05  # likewise: how much lower if it may be an index
+_LONG = 5.0  # likewise: what is longer is neither
+_HUGE = 1e6  # points: no page is larger
 _RAISED, _LOWERED = 0.15, -0.08  # of the size of the print: where a power and an index begin
 _SMALL = re.compile(r"[-\u2212\u2013+]?\d[\d.,]*")
 
@@ -82,7 +85,7 @@ def pieces_of(page: Any, layer: Any) -> list[Piece]:
 
 
 def _units(text: str) -> int:
-    return len(text) + sum(sign > "\uffff" for sign in text) if not text.isascii() else len(text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _plain(text: str) -> str:
@@ -96,6 +99,9 @@ class _Reader:
         self.pieces: list[Piece] = []
         self._layer = layer.raw
         self._place = place
+        self._level = place(1.0, 0.0)[1] == place(0.0, 0.0)[1] and place(1.0, 0.0) > place(0.0, 0.0)
+        x, y = place(0.0, 0.0)
+        self._corner = -x, -y
         self._exact = exact
         self._glue = ""
         self._line = 0
@@ -126,12 +132,17 @@ class _Reader:
 
         left, top, right, bottom = c_double(), c_double(), c_double(), c_double()
         found = []
+        across, up = self._corner
         for number in range(pdfium.FPDFText_CountRects(self._layer, start, units)):
             pdfium.FPDFText_GetRect(
                 self._layer, number, byref(left), byref(top), byref(right), byref(bottom)
             )
             box = (left.value, bottom.value, right.value, top.value)
-            found.append(stretch(box, self._place))
+            if self._level and box[0] <= box[2] < _HUGE and box[1] <= box[3] < _HUGE:
+                place = (box[0] - across, box[1] - up, box[2] - across, box[3] - up)
+                found.append(Stretch(*place))
+            else:
+                found.append(stretch(box, self._place))
         return found
 
     def _divide(
@@ -233,12 +244,18 @@ def _breaks(one: Stretch, other: Stretch) -> bool:
 
 
 def _shifted(one: Stretch, other: Stretch) -> bool:
-    """Say whether something stands right after another, and higher or lower."""
-    high = max(one.height, other.height)
+    """Say whether something short stands right after another, and higher or lower."""
+    high = one.height
+    higher = other.bottom - one.bottom
+    if not (higher > high * _SHIFT or (higher < -high * _SINK and other.height < one.height)):
+        return False
     beside = abs(other.left - one.right) < high * _CLOSE
-    return beside and max(abs(other.bottom - one.bottom), abs(other.top - one.top)) > high * _SHIFT
+    return beside and other.right - other.left < high * _LONG
 
 
 def _goes_on(one: Stretch, other: Stretch) -> bool:
-    """Say whether what is printed as a new line goes on after a power."""
-    return _shifted(one, other) and other.bottom < one.top and one.bottom < other.top
+    """Say whether what is printed as a new line is a power, or goes on after one."""
+    high = max(one.height, other.height)
+    beside = abs(other.left - one.right) < high * _CLOSE
+    overlap = other.bottom < one.top and one.bottom < other.top
+    return beside and overlap and abs(other.bottom - one.bottom) > high * _SHIFT

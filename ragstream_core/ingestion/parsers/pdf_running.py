@@ -191,19 +191,22 @@ def _value(number: str) -> int:
 def _recurring(edges: Sequence[_Edge], pages: set[int]) -> set[tuple[str, tuple[str, int], int]]:
     """Return the keys of texts that stand on nearly all pages, or nearly all left or right ones."""
     where: defaultdict[tuple[str, tuple[str, int], int], set[int]] = defaultdict(set)
-    lines: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+    lines: defaultdict[tuple[str, int], set[tuple[int, str]]] = defaultdict(set)
     for edge in edges:
         if edge.text:
             where[edge.key].add(edge.page)
-            lines[edge.line].add(edge.page)
+            lines[edge.line].add((edge.page, edge.text))
     found = set()
     for key, on in where.items():
+        side, away = key[1]
+        near = (lines.get((side, away + step), set()) for step in _NEAR)  # boxes fit their letters
+        others = set[tuple[int, str]]().union(*near)
         sides = {number % 2 for number in on}
         due = {number for number in pages if number % 2 in sides}
-        edge, away = key[1]
-        near = (lines.get((edge, away + step), set()) for step in _NEAR)  # boxes fit their letters
-        others = set[int]().union(*near) & due - on
-        if len(on) >= max(MIN_PAGES, MOST * len(due)) and not others and not _says(key[0]):
+        differs = any(page in due - on for page, _ in others)
+        varied = len({text for page, text in others if page not in due}) > 1
+        enough = len(on) >= max(MIN_PAGES, MOST * len(due))
+        if enough and not differs and not varied and not _says(key[0]):
             found.add(key)
     return found
 
