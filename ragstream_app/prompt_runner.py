@@ -142,7 +142,7 @@ def wait_for_recording(outcome: PromptOutcome, say: Callable[[str], object]) -> 
         return
     try:
         if not recording.wait(QUIET_S):
-            say("writing the run for Dagster; Ctrl-C skips it, the prompt is kept")
+            say("saving the run in Dagster … (Ctrl-C skips that; your prompt is saved already)")
         known = recording.wait(PATIENCE_S)
     except KeyboardInterrupt:
         known = False

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ragstream_app.cli.commands import (
     ask,
@@ -59,9 +61,53 @@ Exit codes: 0 ok, 1 the operation failed, 2 wrong usage, 3 refused."""
 
 WITH_VALUE = ("--data", "--config")
 
+
+def _without_bool(parameters: list[click.Parameter]) -> list[click.Parameter]:
+    """Return parameters whose switches show no placeholder: Click's own would read `<bool>`."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
+
+
+class _Command(TyperCommand):
+    """A command."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, `--help` too."""
+        return _without_bool(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """A group of commands."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, `--help` too."""
+        return _without_bool(super().get_params(ctx))
+
+
+PANELS = {
+    "Ask": ("demo", "prompt", "ask", "chat", "search"),
+    "Documents": ("init", "project", "ingest", "status", "index", "spec"),
+    "Question a prompt": (
+        "explain", "why-not", "replay", "rerun", "diff", "trace", "verify-prompt", "leave-one-out",
+        "bundle", "keep",
+    ),
+    "Conversations": ("history", "memory"),
+    "Servers": ("up", "serve", "mcp", "worker", "password"),
+    "Care": (
+        "doctor", "config", "models", "du", "backup", "restore", "forget", "prompts", "runs",
+        "embeddings", "eval",
+    ),
+    "Beside documents": ("weather",),
+}  # fmt: skip
+"""The commands as the help groups them: what people need daily comes first."""
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+
 app = typer.Typer(
     name="ragstream",
-    help="Documents in, cited and replayable Super-Prompts out, as Dagster runs.",
+    cls=_Group,
+    help="Turn your documents into short, cited prompts that you can explain and replay.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -86,7 +132,10 @@ mcp_app.callback()(mcp.mcp)
 def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: str = "") -> None:
     """Register a command; its docstring is its help, without the section for programmers."""
     text = inspect.cleandoc(command.__doc__ or "").partition("\n\nRaises:")[0]
-    group.command(name, help=text, epilog=epilog or None)(command)
+    panel = _PANEL_OF[name] if group is app else None
+    group.command(name, cls=_Command, help=text, epilog=epilog or None, rich_help_panel=panel)(
+        command
+    )
 
 
 _add(app, "demo", demo.demo, demo.DEMO_EPILOG)
@@ -118,17 +167,19 @@ _add(app, "du", care.du)
 _add(app, "backup", care.backup)
 _add(app, "restore", care.restore)
 _add(app, "forget", care.forget, care.FORGET_EPILOG)
-app.add_typer(project_app, name="project")
-app.add_typer(index_app, name="index")
-app.add_typer(prompts_app, name="prompts")
-app.add_typer(runs_app, name="runs")
-app.add_typer(history_app, name="history")
-app.add_typer(memory_app, name="memory")
-app.add_typer(models_app, name="models")
-app.add_typer(embeddings_app, name="embeddings")
-app.add_typer(config_app, name="config")
-app.add_typer(eval_app, name="eval")
-app.add_typer(mcp_app, name="mcp")
+app.add_typer(project_app, name="project", cls=_Group, rich_help_panel=_PANEL_OF["project"])
+app.add_typer(index_app, name="index", cls=_Group, rich_help_panel=_PANEL_OF["index"])
+app.add_typer(prompts_app, name="prompts", cls=_Group, rich_help_panel=_PANEL_OF["prompts"])
+app.add_typer(runs_app, name="runs", cls=_Group, rich_help_panel=_PANEL_OF["runs"])
+app.add_typer(history_app, name="history", cls=_Group, rich_help_panel=_PANEL_OF["history"])
+app.add_typer(memory_app, name="memory", cls=_Group, rich_help_panel=_PANEL_OF["memory"])
+app.add_typer(models_app, name="models", cls=_Group, rich_help_panel=_PANEL_OF["models"])
+app.add_typer(
+    embeddings_app, name="embeddings", cls=_Group, rich_help_panel=_PANEL_OF["embeddings"]
+)
+app.add_typer(config_app, name="config", cls=_Group, rich_help_panel=_PANEL_OF["config"])
+app.add_typer(eval_app, name="eval", cls=_Group, rich_help_panel=_PANEL_OF["eval"])
+app.add_typer(mcp_app, name="mcp", cls=_Group, rich_help_panel=_PANEL_OF["mcp"])
 _add(project_app, "add", project.add, project.ADD_EPILOG)
 _add(project_app, "list", project.list_, project.LIST_EPILOG)
 _add(project_app, "sync", project.sync, project.SYNC_EPILOG)

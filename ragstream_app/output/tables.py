@@ -15,9 +15,14 @@ import typer
 from ragstream_app.output.stages import call_text, stage_text, usage_text
 from ragstream_app.output.words import KEY_DIGITS, duration, moment, one_line, printable
 from ragstream_app.session import note
-from ragstream_core.ingestion.forecast import UNREADABLE
+from ragstream_core.ingestion.file_types import file_type
+from ragstream_core.ingestion.forecast import SETTINGS, UNREADABLE
+from ragstream_core.ingestion.scan import NOT_SUPPORTED
 from ragstream_core.ingestion.stats import FILE_KEYS
+from ragstream_core.platform import extras
 from ragstream_core.records.identity import shown_name
+from ragstream_core.text.code import GRAMMARS
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor_servers import Check
@@ -38,6 +43,11 @@ NAMES_SHOWN = 3
 SNIPPET_CHARS = 150
 NAME_WIDTH = 48
 NOTICED_S = 0.1
+_COUNTED = {
+    "embedded": "new texts",
+    "reused": "texts that had a vector already, or stand twice",
+    "live": "of all files, unchanged ones too",
+}
 _LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -49,18 +59,21 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
         count = stats.files.get(kind, 0) if kind != "skipped" else len(stats.skipped_reasons)
         rows.append((kind, f"{count:,}", _some(names)))
     rows.append(("", "chunks", ""))
-    rows += [(k, f"{stats.chunks.get(k, 0):,}", "") for k in stats.chunk_keys]
+    rows += [(k, f"{stats.chunks.get(k, 0):,}", _COUNTED.get(k, "")) for k in stats.chunk_keys]
     typer.echo(printable(stats.project))
     _aligned(rows, right=(1,))
     _list("skipped", [f"{path}: {reason}" for path, reason in stats.skipped_reasons])
     advise_on_skipped([reason for _, reason in stats.skipped_reasons])
+    read = (path for kind in ("new", "changed") for path in stats.changed.get(kind, ()))
+    if any(file_type(path) in GRAMMARS for path in read) and not extras.is_here("code"):
+        note(f"source code was cut by its lines; {extras.USES['code']}: {extras.install('code')}")
     _list("warning", stats.warnings)
     embedded = stats.chunks.get("embedded", 0)
     rate = f", {embedded / stats.seconds:,.0f} chunks/s" if embedded and stats.seconds else ""
-    done = "committed" if stats.committed else "nothing to commit; the newest is"
+    done = "indexed:" if stats.committed else "nothing new; the newest is"
     if stats.refused:
         typer.echo(f"refused by the quality gate: {stats.refused}")
-        done = "nothing was committed; the newest stays"
+        done = "nothing was indexed; the newest stays"
     run = f" · Dagster run {run_id[:8]}" if run_id else ""
     more = after_text(stats)
     typer.echo(f"{done} generation {stats.generation} in {stats.seconds:.2f} s{rate}{more}{run}")
@@ -69,7 +82,7 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
 def after_text(stats: IngestionStats) -> str:
     """Return how long an ingest went on after its commit; empty if that is too short to notice."""
     seconds = stats.after_commit_s
-    return f"; {seconds:.2f} s more for what derives from it" if seconds >= NOTICED_S else ""
+    return f"; derived files took another {seconds:.2f} s" if seconds >= NOTICED_S else ""
 
 
 def print_status(rows: Sequence[ProjectStatus], prompts: Sequence[Mapping[str, str]]) -> None:
@@ -108,6 +121,9 @@ def _standing(row: ProjectStatus) -> None:
         typer.echo(f"{printable(row.project)}: {forecast_text(row.forecast)}")
     if UNREADABLE in row.reason:
         typer.echo(f"{printable(row.project)}: {printable(row.reason)}")
+    if row.reason == SETTINGS and not row.pending.paths:
+        name = printable(row.project)
+        typer.echo(f"{name}: settings or readers changed; an ingest looks at all files again")
     for folder in row.absent:
         typer.echo(printable(f"{row.project}: {folder}: what it held stays in the index"))
     for path, pages in row.without_text:
@@ -158,7 +174,10 @@ def print_skipped(rows: Sequence[ProjectStatus]) -> None:
 
 
 def advise_on_skipped(reasons: Sequence[str]) -> None:
-    """Say what helps files that are left out for their encoding; nothing if none is."""
+    """Say what helps files that are left out for their type or encoding; nothing if none is."""
+    if others := reasons.count(NOT_SUPPORTED):
+        files = counted(others, "file")
+        note(f"{files} of a type that is not read: `--file PATH` gives one to a prompt")
     if any(reason.startswith("not utf-8") for reason in reasons):
         note(
             "files in an older encoding are read if you name it: discovery.fallback_encoding in "

@@ -58,7 +58,7 @@ def make_password(text: str) -> Password:
     """
     if len(text) < SHORTEST:
         raise Refused(
-            f"a password of {len(text)} characters",
+            f"the password is too short: {len(text)} characters",
             hint=f"at least {SHORTEST}; several words are easy to keep in mind",
         )
     salt = secrets.token_bytes(SALT_BYTES)

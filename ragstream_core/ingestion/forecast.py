@@ -24,7 +24,7 @@ from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading
 from ragstream_core.index.text_writer import is_left
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import file_type, kind_of
-from ragstream_core.ingestion.parsers.engines import untagged
+from ragstream_core.ingestion.parsers.engines import is_current, missing, untagged
 from ragstream_core.ingestion.scan import DEFAULT_RULES, Changes, Scan, ScanRules, compare
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.text.chunk_profiles import PROFILES, ChunkProfile
@@ -48,6 +48,10 @@ _MEASURED_FROM = 32  # texts: fewer say nothing about the speed
 
 UNREADABLE = "the catalog cannot be read"
 """Begins the reason of a damaged catalog; what to run stands on its second line."""
+
+
+SETTINGS = "settings changed"
+"""The reason where settings, or what reads a type, are others than at the last ingest."""
 
 
 class Pending(NamedTuple):
@@ -140,10 +144,16 @@ def inspect(
 
 def _reason(changes: Changes, *, unlisted: bool, same_settings: bool) -> str:
     if not same_settings:
-        return "settings changed"
+        return SETTINGS
     if changes.any():
         return "files changed"
     return "a folder cannot be listed" if unlisted else ""
+
+
+def without_reader(found: Scan) -> dict[str, str]:
+    """Return the files whose reader is not installed, each with what has to be installed."""
+    lacking = {kind: missing(kind) for kind in {file_type(path) for path in found.files}}
+    return {path: lacking[file_type(path)] for path in found.files if lacking[file_type(path)]}
 
 
 class Known(NamedTuple):
@@ -155,6 +165,7 @@ class Known(NamedTuple):
         chunks_per_s: Of the newest ingest that says something about it; 0 where none does.
         looked: Tokens a byte by type, from a look into files that were not read yet.
         unread: (path, which pages) of documents with pages that have no text.
+        again: Of the skipped ones, those that another reader may be able to read now.
     """
 
     skipped: tuple[tuple[str, str], ...] = ()
@@ -162,6 +173,7 @@ class Known(NamedTuple):
     chunks_per_s: float = 0.0
     looked: Mapping[str, float] = MappingProxyType({})
     unread: tuple[tuple[str, str], ...] = ()
+    again: tuple[str, ...] = ()
 
 
 class Forecast(NamedTuple):
@@ -212,7 +224,8 @@ def _known(db: sqlite3.Connection, newest: Generation) -> Known:
     without = tuple((path, told) for path, reason in unread if (told := pages_without_text(reason)))
     left_out = tuple((path, untagged(reason)) for path, reason in skipped)
     by_type = {kind: (size, chunks) for kind, size, chunks in read}
-    return Known(left_out, by_type, _speed(db), unread=without)
+    again = tuple(path for path, reason in skipped if not is_current(reason, file_type(path)))
+    return Known(left_out, by_type, _speed(db), unread=without, again=again)
 
 
 def _speed(db: sqlite3.Connection) -> float:

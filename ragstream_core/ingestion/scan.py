@@ -68,6 +68,8 @@ class Changes(NamedTuple):
 
 
 DEFAULT_RULES = ScanRules()
+NOT_SUPPORTED = "type not supported"
+"""The reason of a file that no reader is for."""
 
 
 def _refusal(entry: os.DirEntry[str], name: str) -> str:
@@ -77,7 +79,7 @@ def _refusal(entry: os.DirEntry[str], name: str) -> str:
         return "not a regular file (pipe, socket or device)"
     if denied(name):
         return "on the deny list: may hold secrets"
-    return "type not supported"
+    return NOT_SUPPORTED
 
 
 def require_folder(root: Path) -> None:

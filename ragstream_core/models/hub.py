@@ -109,7 +109,9 @@ class Hub:
             OperationFailed: The hub cannot be asked, has no such model, or answers something else.
         """
         if not _REPO.fullmatch(repo) or not _REVISION.fullmatch(revision) or ".." in repo:
-            raise UsageError(f"{repo!r} is not the name of a model", hint="organisation/model")
+            raise UsageError(
+                f"{repo!r} is not the name of a model", hint="name it as organisation/model"
+            )
         url = f"{self._url}/api/models/{repo}/revision/{revision}?blobs=true"
         try:
             data = json.loads(self._small(url, repo))

@@ -30,10 +30,15 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "fastembed": ("fastembed",),
     "pdf": ("pdfplumber", "pypdfium2"),
     "convert": ("markitdown",),
+    "code": ("tree_sitter_python",),
     "tiktoken": ("tiktoken",),
+    "s3": ("s3fs",),
+    "gcs": ("gcsfs",),
+    "azure": ("adlfs",),
+    "sftp": ("paramiko",),
     "distributed": ("psycopg", "pgvector", "celery", "redis", "dagster_celery", "dagster_postgres"),
 }
-"""Extra → modules that it brings; those of languages and of remote documents are not among them."""
+"""Extra → modules that it brings; of the languages of ``code`` one stands for all."""
 USES = {
     "offline": "the default model's weights",
     "page": "the page of `ragstream up`",
@@ -45,7 +50,12 @@ USES = {
     "fastembed": "models of FastEmbed",
     "pdf": "PDF files",
     "convert": "Office and HTML files",
+    "code": "source code cut at its functions and classes, not by lines",
     "tiktoken": "OpenAI's token counts",
+    "s3": "documents in S3",
+    "gcs": "documents in Google Cloud Storage",
+    "azure": "documents in Azure Blob Storage",
+    "sftp": "documents on an SFTP server",
     "distributed": "several machines: PostgreSQL and Celery workers",
 }
 """Extra → what people install it for."""

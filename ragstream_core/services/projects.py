@@ -24,7 +24,7 @@ from ragstream_core.index.generations import kept_generations
 from ragstream_core.index.pulled import is_pulled, read_mark
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.document_tree import EMPTY, MISSING, NOT_FETCHED, DocumentTree
-from ragstream_core.ingestion.forecast import UNREADABLE
+from ragstream_core.ingestion.forecast import UNREADABLE, without_reader
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
@@ -157,10 +157,11 @@ def _newest(workspace: Workspace, name: str) -> Generation | None:
 
 def _roots(documents: DocumentTree, found: Scan, said: ProjectFile | None) -> tuple[RootState, ...]:
     absent = {root.label: reason for root, reason in documents.absent(found)}
+    read = found.files.keys() - without_reader(found).keys()
     states = []
     for n, root in enumerate(documents.roots):
         label = said.roots[n].label if said else ""
-        count = sum(path.startswith(root.prefix) for path in found.files)
+        count = sum(path.startswith(root.prefix) for path in read)
         reason = absent.get(root.label, "")
         gone = reason in (MISSING, EMPTY, NOT_FETCHED)
         state: State = "missing" if gone else "unreadable" if reason else "ok"
@@ -226,7 +227,7 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
     return Added(
         state,
         str(project_files.path_of(workspace.data_dir, name)),
-        len(found.refused),
+        len(found.refused) + len(without_reader(found)),
         tuple(_notes(workspace, name, documents, before)),
         not dry_run,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +22,7 @@ from ragstream_core.ingestion.forecast import (
     inspect,
     known,
     peeked,
+    without_reader,
 )
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.scan import Scan
@@ -214,7 +215,9 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
     changes = pending.changes if pending else None
     index_dir = workspace.index_dir(project)
     past = known(index_dir, newest)
-    waiting = _waiting(found)
+    unread = without_reader(found.found)
+    waiting = [path for path in _waiting(found) if path not in unread]
+    again = [path for path in past.again if path in found.found.files and path not in unread]
     likely = peeked(documents, waiting, found.found, past)
     return ProjectStatus(
         project=project,
@@ -229,11 +232,15 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         absent=tuple(f"{root.shown}: {why}" for root, why in documents.absent(found.found)),
         truncated_inputs=int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
         unsure=len(changes.racy) if changes else 0,
-        pending=PendingFiles(changes.new, changes.changed, changes.removed)
+        pending=PendingFiles(
+            [path for path in changes.new if path not in unread],
+            sorted({*changes.changed, *again} - unread.keys()),
+            changes.removed,
+        )
         if changes
         else PendingFiles(waiting),
         forecast=forecast(waiting, found.found, likely, profile=profile_of(workspace)),
-        skipped=_left_out(found, past),
+        skipped=_left_out(found, past, unread),
         without_text=past.unread,
         bytes=size_of(index_dir),
         collection=chroma_collections.state(workspace, project, newest),
@@ -274,10 +281,16 @@ def _waiting(found: Inspection) -> list[str]:
     return [*changes.new, *changes.changed] if changes else sorted(found.found.files)
 
 
-def _left_out(found: Inspection, past: Known) -> tuple[tuple[str, str], ...]:
-    """Return (path, reason) of what the scan refused, and of what the last ingest skipped."""
-    skipped = {path: reason for path, reason in past.skipped if path in found.found.files}
-    return tuple(sorted({**skipped, **dict(found.found.refused)}.items()))
+def _left_out(
+    found: Inspection, past: Known, unread: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Return (path, reason) of what no ingest would take: as the scan, readers and the last say."""
+    skipped = {
+        path: reason
+        for path, reason in past.skipped
+        if path in found.found.files and path not in past.again
+    }
+    return tuple(sorted({**skipped, **unread, **dict(found.found.refused)}.items()))
 
 
 def inspection(workspace: Workspace, project: str) -> tuple[Inspection, DocumentTree]:

@@ -10,7 +10,7 @@ from ragstream_core.errors import RunCommand
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
 from ragstream_core.ingestion.ignore import ignored_by, not_chosen, rules_of
-from ragstream_core.ingestion.scan import IGNORE_NAMES
+from ragstream_core.ingestion.scan import IGNORE_NAMES, NOT_SUPPORTED
 from ragstream_core.remote.address import Address, parse
 from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror
 from ragstream_core.remote.places import opened
@@ -137,5 +137,5 @@ def _unfit(path: str) -> str:
     if any(denied(part) for part in path.split("/")):
         return "on the deny list: may hold secrets"
     if path.rpartition("/")[2] not in IGNORE_NAMES and not file_type(path):
-        return "type not supported"
+        return NOT_SUPPORTED
     return ""

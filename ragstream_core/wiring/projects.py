@@ -136,8 +136,9 @@ def require(data_dir: Path, project: str, index_root: Path) -> None:
     raise UnknownProject(
         f"no project {project!r} in {data_dir}",
         hint=(
-            f"{listed}; or put documents into {data_dir / 'doc_raw' / project}/, or ",
+            f"{listed}; ",
             RunCommand("project add", f"{project} PATH"),
+            " makes a project of a folder",
         ),
     )
 

@@ -18,7 +18,7 @@ README = ROOT / "README.md"
 BLOCK = re.compile(r"(?<=lines shortened\):\n\n```\n)(.*?)(?=```)", re.DOTALL)
 QUESTION = re.compile(r"^QUESTION \?= (.*)$", re.MULTILINE)
 PICKED = (
-    r"committed generation", r"## .* HARD RULES", r"## .* S_CTX", r"### Facts",
+    r"indexed: generation", r"## .* HARD RULES", r"## .* S_CTX", r"### Facts",
     r"\| F\d+\. .*scores a long question", r"\| F\d+\. .*Without the weights of a cross-encoder",
     r"### Constraints", r"\(none\)", r"### Open Issues", r"\(none\)", r"",
     r"## .* ATTACHMENTS", r"<<DOC 1 ", r"\| ", r"<<END DOC 1 ", r"## .* TASK", r"How", r"",
@@ -121,7 +121,7 @@ def test_only_ids_times_and_counts_may_differ():
 
 
 def test_a_line_is_found_whatever_figure_moves_its_cut():
-    line = "committed generation 1 in {} s, {} chunks/s; 0.55 s more for what derives · Dagster"
+    line = "indexed: generation 1 in {} s, {} chunks/s; files from it took 0.55 s more · Dagster"
     shown = shorten(line.format("17.49", "35") + " " + "word " * 9)
     assert shown.endswith(" …")
     for figures in (("117.49", "6"), ("7.49", "135")):

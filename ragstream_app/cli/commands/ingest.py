@@ -90,7 +90,7 @@ def ingest(
     """Bring the index of projects up to date with their folders.
 
     Only what changed is read and only new texts are embedded. A file that cannot be read is
-    skipped with its reason and never stops the others; nor does one project the next.
+    skipped with its reason. One bad file or project never stops the rest.
 
     Raises:
         RagstreamError: The only project failed.

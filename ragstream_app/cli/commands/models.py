@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -61,6 +62,15 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
         file = TOKEN_FILES[name]
         _ask(f"{file.file_name}, {_mb(file.size)}, from {file.url}", yes)
         return _done(pull_token_file(file, directory, told=_shown(name)))
+    if name not in ROLES and "/" not in name:
+        known = [*ROLES, *TOKEN_FILES]
+        near = difflib.get_close_matches(name, known, n=1)
+        raise UsageError(
+            f"no model is called {name!r}",
+            hint=f"did you mean {near[0]}?"
+            if near
+            else f"{', '.join(known)}, or organisation/model",
+        )
     repo, _, revision = str(ROLES[name](config) if name in ROLES else name).partition("@")
     settings = config.settings.hub
     hub = Hub(settings.url)

@@ -65,7 +65,7 @@ def add(
     ],
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABEL", help="What each is called; once a PATH, in their order."),
+        typer.Option(metavar="LABEL", help="A name for each PATH, in the same order."),
     ] = None,
     include: Annotated[
         list[str] | None,

@@ -56,7 +56,10 @@ DryRun = Annotated[
 
 def spec(
     ctx: typer.Context,
-    project: Annotated[str, typer.Argument(help="A project with requirements in its documents.")],
+    project: Annotated[
+        str,
+        typer.Argument(metavar="PROJECT", help="A project with requirements in its documents."),
+    ],
     requirements: Requirements = None,
     pattern: Pattern = "",
     start: Start = 0,

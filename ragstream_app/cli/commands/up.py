@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def password(ctx: typer.Context) -> None:
-    """Set the password of the page, for the case that other machines may reach it.
+    """Set a password for the page, needed before other machines can open it.
 
     It is asked for, never given as a word of the command; from a pipe, the first line is taken.
     Only a hash of it is kept, in the data root. `page.allow_remote` says how to open the page.

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ragstream_core.ingestion.file_types import kind_of
+from ragstream_core.platform import extras
 from ragstream_core.text.code import BY_LINES, GRAMMARS
 
 PAGE_BREAK = "\f"
@@ -94,6 +95,12 @@ def missing_extra(file_type: str) -> str:
     kind = kind_of(file_type)
     lacking = any(name not in _installed() for name in _NEEDED.get(kind, ()))
     return EXTRAS[kind] if lacking else ""
+
+
+def missing(file_type: str) -> str:
+    """Return what has to be installed to read a type, as one phrase; empty if nothing."""
+    extra = missing_extra(file_type)
+    return f"needs the extra '{extra}': {extras.install(extra).line}" if extra else ""
 
 
 def tag(file_type: str) -> str:

@@ -23,7 +23,6 @@ from typing import IO
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import Limits, Parsed
-from ragstream_core.platform import extras
 from ragstream_core.platform.sandbox import run_child, start_child
 from ragstream_core.platform.undo import on_failure
 
@@ -157,7 +156,7 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
     Raises:
         OSError: No child process or temporary file can be made.
     """
-    lacking = missing(file_type)
+    lacking = engines.missing(file_type)
     if lacking:
         return Parsed(None, lacking)
     kind, server = kind_of(file_type), _KEPT.get()
@@ -169,12 +168,6 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
     except ServerLost:  # whatever ended the server: this file is tried once more, alone
         answer, problem = ask_child(["-m", CHILD, kind, file_type], data, limits)
     return Parsed(None, problem) if problem else _parsed(answer)
-
-
-def missing(file_type: str) -> str:
-    """Return what has to be installed to read a type, as one phrase; empty if nothing."""
-    extra = engines.missing_extra(file_type)
-    return f"needs the extra '{extra}': {extras.install(extra).line}" if extra else ""
 
 
 def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes, str]:

@@ -9,8 +9,8 @@ import functools
 import io
 import sys
 
-from ragstream_core.ingestion.parsers.engines import Limits
-from ragstream_core.ingestion.parsers.isolated import ask_child, missing
+from ragstream_core.ingestion.parsers.engines import Limits, missing
+from ragstream_core.ingestion.parsers.isolated import ask_child
 from ragstream_core.platform.sandbox import answer_stdin, limit_process
 
 CHILD = "ragstream_core.ingestion.parsers.page_image"

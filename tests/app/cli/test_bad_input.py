@@ -29,7 +29,7 @@ CASES = [
     (["status", "nobody"], 2, "nobody", "known: manual"),
     (["prompt", "", "-p", "manual"], 2, "empty", "ragstream prompt"),
     (["prompt", "  …  ", "-p", "manual"], 2, "empty", "ragstream prompt"),
-    (["prompt", QUESTION, "-p", "nobody"], 2, "nobody", "doc_raw"),
+    (["prompt", QUESTION, "-p", "nobody"], 2, "nobody", "project add"),
     (["index", "publish", "nobody", "/nowhere"], 2, "nobody", "known: manual"),
     (["history", "append", "--session", "s"], 2, "a question, an answer", "--user TEXT"),
     (["prompt", QUESTION, "-p", "manual", "--set", "retrieval.topk=3"], 2, "retrieval.topk",
