@@ -11,9 +11,8 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 
@@ -62,7 +61,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 wrong usage, 3 refused."""
 WITH_VALUE = ("--data", "--config")
 
 
-def _without_bool(parameters: list[click.Parameter]) -> list[click.Parameter]:
+def _without_bool(parameters: list[Any]) -> list[Any]:
     """Return parameters whose switches show no placeholder: Click's own would read `<bool>`."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
@@ -73,7 +72,7 @@ def _without_bool(parameters: list[click.Parameter]) -> list[click.Parameter]:
 class _Command(TyperCommand):
     """A command."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+    def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, `--help` too."""
         return _without_bool(super().get_params(ctx))
 
@@ -81,7 +80,7 @@ class _Command(TyperCommand):
 class _Group(TyperGroup):
     """A group of commands."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+    def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, `--help` too."""
         return _without_bool(super().get_params(ctx))
 
