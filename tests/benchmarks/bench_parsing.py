@@ -77,7 +77,7 @@ def report(files: int = 1000, size: int = 15_000) -> str:
                 (where / f"{n:05}.html").write_text(page(n, size), encoding="utf-8")
         sides = [
             ("MarkItDown in one process", files, IN_PROCESS, whole, ""),
-            ("its converter alone in one process", files, CONVERTER, whole, ""),
+            ("our reader in one process", files, CONVERTER, whole, ""),
             ("a limited child a file, engines kept", files, CHILDREN, whole, "kept"),
             ("a limited child a file, each alone", few, CHILDREN, part, "alone"),
         ]

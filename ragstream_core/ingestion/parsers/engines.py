@@ -64,11 +64,11 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-3", "office": "office-2", "code": "code-1"}
+RULES = {"pdf": "pdf-3", "office": "office-3", "code": "code-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}
-_NEEDED = {"pdf": ("pdfplumber", "pypdfium2"), "office": ("markitdown",)}
+_NEEDED = {"pdf": ("pdfplumber", "pypdfium2"), "office": ("markitdown", "mammoth", "openpyxl")}
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
 _SHOWN = 10  # stretches of pages that are named
 _DIST = re.compile(r"([A-Za-z0-9_]+)-([^-]+)\.dist-info$")

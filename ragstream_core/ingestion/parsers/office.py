@@ -1,7 +1,7 @@
-"""Word, PowerPoint, Excel and HTML as Markdown, through MarkItDown's converters.
+"""Word, PowerPoint, Excel and HTML as Markdown, each through the reader of its type.
 
-Runs in the child process only. Exactly the converter of the type is used: a broken file is refused,
-never tried as something else, and no type is guessed.
+Runs in the child process only. A broken file is refused, never tried as something else, and no type
+is guessed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
-from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from markitdown import StreamInfo
+from markitdown.converters import PptxConverter
 
-_CONVERTERS = {
-    "docx": "DocxConverter", "pptx": "PptxConverter", "xlsx": "XlsxConverter",
-    "html": "HtmlConverter", "htm": "HtmlConverter",
-}  # fmt: skip
+from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from ragstream_core.ingestion.parsers.web_page import page_markdown
+
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _UNPACKED = 10  # times the text limit: XML is wordy
@@ -36,14 +37,17 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
     """
     if not file_type.startswith("htm"):
         _check_package(data, limits.text_bytes * _UNPACKED)
-    text = _converted(data, file_type)
+    text, left_out = _READERS[file_type](data, limits.text_bytes)
+    lines = "\n".join(line.rstrip() for line in re.split(r"\r?\n", text))
+    text = _BLANK_LINES.sub("\n\n", lines)
     parts = _SLIDE.split(text) if file_type == "pptx" else [text]
     pages = [(0, parts[0])]
     pages += [(int(n), body) for n, body in zip(parts[1::2], parts[2::2], strict=True)]
     found = [(number, body) for number, body in pages if body.strip()]
     if not found:
         raise Refusal("holds no text")
-    return found, f"{len(found)} slides" if file_type == "pptx" else "converted to Markdown"
+    note = f"{len(found)} slides" if file_type == "pptx" else "converted to Markdown"
+    return found, f"{note}; {left_out}" if left_out else note
 
 
 def _check_package(data: bytes, limit: int) -> None:
@@ -56,24 +60,26 @@ def _check_package(data: bytes, limit: int) -> None:
         raise Refusal(f"unpacks to {size} bytes, more than the limit of {limit}")
 
 
-def _converted(data: bytes, file_type: str) -> str:
-    from markitdown import StreamInfo, converters
-
-    info = StreamInfo(extension=f".{file_type}", charset=_charset(data, file_type))
-    converter: Any = getattr(converters, _CONVERTERS[file_type])()
-    made = str(converter.convert(io.BytesIO(data), info).markdown)
-    lines = "\n".join(line.rstrip() for line in re.split(r"\r?\n", made))
-    return _BLANK_LINES.sub("\n\n", lines)
+def _slides(data: bytes, limit: int) -> tuple[str, str]:
+    made = PptxConverter().convert(io.BytesIO(data), StreamInfo(extension=".pptx"))
+    return str(made.markdown), ""
 
 
-def _charset(data: bytes, file_type: str) -> str | None:
-    """Return the encoding of a page where UTF-8 must not be tried first.
+def _page(data: bytes, limit: int) -> tuple[str, str]:
+    return page_markdown(data, limit), ""
 
-    Otherwise Beautiful Soup tries UTF-8, a byte order mark, what the page says, and a guess.
-    ISO-2022 alone looks like UTF-8, because it holds ASCII only: there what the page says counts.
-    """
-    if not file_type.startswith("htm") or b"\x1b" not in data:
-        return None
-    from bs4.dammit import EncodingDetector
 
-    return EncodingDetector.find_declared_encoding(data, is_html=True)
+def _old(converter: str) -> Callable[[bytes, int], tuple[str, str]]:
+    def read(data: bytes, limit: int) -> tuple[str, str]:
+        from markitdown import converters
+
+        made: Any = getattr(converters, converter)()
+        return str(made.convert(io.BytesIO(data), StreamInfo()).markdown), ""
+
+    return read
+
+
+_READERS: dict[str, Callable[[bytes, int], tuple[str, str]]] = {
+    "docx": _old("DocxConverter"), "pptx": _slides, "xlsx": _old("XlsxConverter"),
+    "html": _page, "htm": _page,
+}  # fmt: skip

@@ -1,0 +1,358 @@
+"""HTML as Markdown, as a browser shows it: omitted end tags, merged cells, raised digits, titles.
+
+Also what a Word file becomes on its way to Markdown.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from textwrap import indent
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import markdownify
+from bs4 import BeautifulSoup
+from bs4.dammit import EncodingDetector, UnicodeDammit
+from bs4.element import NavigableString, Tag
+
+from ragstream_core.ingestion.parsers.raised import subscript, superscript
+from ragstream_core.ingestion.parsers.tables import Grid, Merged, markdown_table
+from ragstream_core.ingestion.parsers.word_numbers import in_format
+
+_READ_AS = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "tis-620": "cp874", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030",
+    "euc_kr": "cp949", "big5": "big5hkscs",
+}  # fmt: skip
+"""What a page means that names an encoding: the WHATWG Encoding Standard, section 4.2."""
+_PAGE_CODEC = re.compile(
+    r"ascii|cp\d+|iso8859-\d+|tis-620|koi8-[ru]|mac-\w+|shift_jis\w*|euc_\w+|gb\w+|big5\w*|johab"
+)
+_BLOCKS = frozenset(
+    ["p", "div", "td", "th", "li", "dt", "dd", "h1", "h2", "h3", "h4", "h5", "h6", "tr", "table",
+     "ul", "ol", "dl", "pre", "blockquote", "section", "article", "body", "caption", "figcaption",
+     "header", "footer", "main", "nav", "aside", "form", "html", "[document]"]
+)  # fmt: skip
+_ROWS_IN = ("table", "thead", "tbody", "tfoot", "tr")
+_IN_TABLES = frozenset([*_ROWS_IN[1:], "td", "th", "caption", "colgroup", "col"])
+_BEGINS_BLOCK = re.compile(r"\||#{1,6} |```|[*+-] |\d+\. |> ")
+_TEXT_INPUTS = frozenset(
+    ["text", "search", "url", "tel", "email", "number", "date", "time", "month", "week", "color"]
+)
+_COUNTED = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_BETWEEN = {"msup": "^", "msub": "_", "mfrac": "/", "msubsup": "_^"}
+_RAISED_LETTERS = 40  # longer ones are an element that nobody closed
+_OCTET = re.compile(r"(%[0-9A-Fa-f]{2})")
+
+
+def page_markdown(data: bytes, limit: int) -> str:
+    """Return the Markdown of a web page, its title first.
+
+    Args:
+        data: The page in any encoding.
+        limit: The most bytes of text of a table.
+
+    Raises:
+        Refusal: A table is larger than the limit.
+    """
+    soup = BeautifulSoup(_decoded(data).replace("\0", ""), "lxml")
+    for tag in soup(["script", "style", "template"]):
+        tag.decompose()
+    head = _head(soup)
+    text = html_markdown(soup, limit)
+    return "\n\n".join([*_leading(head, soup, text), text])
+
+
+def html_markdown(soup: BeautifulSoup, limit: int) -> str:
+    """Return the Markdown of parsed HTML, which is changed on the way.
+
+    Args:
+        soup: The tree, without scripts and styles.
+        limit: The most bytes of text of a table.
+
+    Raises:
+        Refusal: A table is larger than the limit.
+    """
+    for change in (
+        _write_formulas,
+        _mend_tables,
+        _join_definitions,
+        _unfold_layouts,
+        _number_lists,
+        _write_raised,
+        _write_links,
+    ):
+        change(soup)
+    try:
+        return str(_Writer(limit).convert_soup(soup)).strip()
+    except RecursionError:  # nested too deep for Markdown; its words count
+        return soup.get_text("\n", strip=True)
+
+
+def _decoded(data: bytes) -> str:
+    """Return the text of a page: UTF-8 or as a byte order mark says, as it says, or a guess.
+
+    ISO-2022 alone looks like UTF-8, because it holds ASCII only: there what the page says is first.
+    """
+    said = EncodingDetector.find_declared_encoding(data, is_html=True) or ""
+    try:
+        codec = codecs.lookup(said.removeprefix("x-")).name
+    except LookupError:
+        codec = ""
+    if codec.startswith("iso2022") and b"\x1b" in data:
+        return data.decode(codec, "replace")
+    for marked, mark in (("utf-8-sig", b""), ("utf-16", b"\xff\xfe"), ("utf-16", b"\xfe\xff")):
+        if data.startswith(mark):
+            try:
+                return data.decode(marked)
+            except UnicodeError:
+                continue
+    if _PAGE_CODEC.fullmatch(codec):
+        return data.decode(_READ_AS.get(codec, codec), "replace")
+    return UnicodeDammit(data, is_html=True).unicode_markup or data.decode("cp1252", "replace")
+
+
+def _head(soup: BeautifulSoup) -> list[str]:
+    """Take the head out of a page; return its title and its description."""
+    title = next((t for t in soup.find_all("title") if t.find_parent("svg") is None), None)
+    about = soup.find("meta", attrs={"name": re.compile("^description$", re.IGNORECASE)})
+    found = [title.get_text() if title else "", str(about.get("content") or "") if about else ""]
+    for tag in soup.find_all("title"):  # that of a drawing is shown nowhere
+        tag.decompose()
+    return [" ".join(text.split()) for text in found]
+
+
+def _leading(head: list[str], soup: BeautifulSoup, text: str) -> Iterator[str]:
+    """Yield what stands above a page's text: its title, unless a heading says it, and subject."""
+    title, about = head
+    headings = [" ".join(tag.get_text(" ").split()) for tag in soup.find_all("h1")]
+    if title and not any(title.casefold() in heading.casefold() for heading in headings):
+        yield title if headings else f"# {title}"
+    if about and about.casefold() != title.casefold() and about not in " ".join(text.split()):
+        yield about
+
+
+def _mend_tables(soup: BeautifulSoup) -> None:
+    """Do as browsers do: cells outside of a row are one, words outside of a cell stand above."""
+    for form in soup.find_all("form"):
+        if form.parent is not None and form.parent.name in _ROWS_IN:
+            form.unwrap()
+    for part in soup.find_all(list(_ROWS_IN)):
+        table: Any = part if part.name == "table" else part.find_parent("table")
+        children: list[Any] = list(part.children) if table is not None else []
+        row = None
+        for child in children:
+            if child.name in ("td", "th") and part.name != "tr":
+                if row is None:
+                    row = child.wrap(soup.new_tag("tr"))
+                else:
+                    row.append(child)
+            elif child.name in _IN_TABLES:
+                row = None
+            elif isinstance(child, Tag) or (type(child) is NavigableString and child.strip()):
+                table.insert_before(child, " ")
+
+
+def _join_definitions(soup: BeautifulSoup) -> None:
+    """Move a ``dd`` out of the ``dd`` before it: no end tag is needed between the two."""
+    for inner in soup.find_all(["dd", "dt"]):
+        if inner.parent is not None and inner.parent.name in ("dd", "dt"):
+            inner.parent.insert_after(inner)
+
+
+def _unfold_layouts(soup: BeautifulSoup) -> None:
+    """Make blocks of tables that lay out a page: one cell, or mostly other tables."""
+    for table in soup.find_all("table"):
+        parts = table.find_all(["table", "td", "th", "tr", "thead", "tbody", "tfoot", "caption"])
+        own = [tag for tag in parts if tag.find_parent("table") is table]
+        nested = sum(len(tag.get_text()) for tag in own if tag.name == "table")
+        cells = sum(tag.name in ("td", "th") for tag in own)
+        if cells < 2 or nested * 2 > len(table.get_text()):
+            for tag in [table, *(tag for tag in own if tag.name != "table")]:
+                tag.name = "div"
+
+
+def _number_lists(soup: BeautifulSoup) -> None:
+    """Write into each item of a numbered list its number, as its list counts."""
+    for listed in soup.find_all("ol"):
+        number_format = _COUNTED.get(str(listed.get("type")), "decimal")
+        number = _whole(listed, "start", 1)
+        for item in listed.find_all("li", recursive=False):
+            number = _whole(item, "value", number)
+            item["value"] = in_format(number, number_format)
+            number += 1
+
+
+def _write_formulas(soup: BeautifulSoup) -> None:
+    """Write MathML as its own TeX, or with ``^``, ``_`` and ``/``: no exponent joins a number."""
+    for formula in soup.find_all("math"):
+        source = formula.find("annotation", attrs={"encoding": "application/x-tex"})
+        if source is not None:
+            formula.replace_with(NavigableString(f"${' '.join(source.get_text().split())}$"))
+            continue
+        for tag in reversed(formula.find_all(list(_BETWEEN))):
+            parts = [" ".join(child.get_text().split()) for child in tag.find_all(recursive=False)]
+            parts = [f"({part})" if re.search(r"[-+/ ]", part[1:]) else part for part in parts]
+            written = "".join(
+                sign + part for sign, part in zip(["", *_BETWEEN[tag.name]], parts, strict=False)
+            )
+            tag.name, tag.string = "mrow", written
+
+
+def _write_raised(soup: BeautifulSoup) -> None:
+    for tag in soup.find_all(["sup", "sub"]):
+        text, before, after = tag.get_text(), _beside(tag, -1), _beside(tag, 1)
+        if len(text) > _RAISED_LETTERS or tag.find(list(_BLOCKS)) is not None:
+            tag.insert_before("^" if before[-1:].isalnum() else "")
+            tag.unwrap()
+            continue
+        slash: Any = tag.next_sibling
+        if str(slash).strip() in ("/", "⁄") and getattr(slash.next_sibling, "name", "") == "sub":
+            after = "⁄"
+        link = tag.find("a", href=re.compile("^#"))
+        if tag.name == "sub":
+            written = subscript(text, before, after)
+        else:
+            written = superscript(text, before, after, is_note=link is not None)
+        tag.replace_with(NavigableString(written))
+
+
+def _beside(tag: Tag, step: int) -> str:
+    """Return the text of the same block before (-1) or after (1) a tag; white space counts."""
+    node: Any = tag
+    while node is not None and node.name not in _BLOCKS:
+        for other in node.previous_siblings if step < 0 else node.next_siblings:
+            if other.name == "br" or other.name in _BLOCKS:
+                return ""
+            text = other.get_text() if isinstance(other, Tag) else str(other)
+            if text:
+                return text[-24:] if step < 0 else text[:24]
+        node = node.parent
+    return ""
+
+
+def _write_links(soup: BeautifulSoup) -> None:
+    """Leave links to other pages only: no scripts, no data, no marks of headings."""
+    for link in soup.find_all("a", href=True):
+        try:
+            parts = urlsplit(str(link["href"]))
+        except ValueError:
+            parts = None
+        if str(link["href"]).startswith("#") and _is_anchor(link):
+            link.decompose()
+        elif parts is None or parts.scheme.lower() not in ("", "http", "https", "file"):
+            link.unwrap()
+        else:
+            path = "".join(p if _OCTET.fullmatch(p) else quote(p) for p in _OCTET.split(parts.path))
+            link["href"] = urlunsplit(parts._replace(path=path))
+
+
+def _is_anchor(link: Tag) -> bool:
+    """Return whether a link is only the sign beside a heading; a law's § may be a link, too."""
+    text = link.get_text().strip()
+    return text in ("¶", "#", "🔗") or (text == "§" and "anchor" in (link.get("class") or []))
+
+
+class _Writer(markdownify.MarkdownConverter):
+    """Writes Markdown bottom-up: a table gets the texts of its cells, a definition its terms."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(heading_style=markdownify.ATX)
+        self._limit = limit
+        self._texts: dict[int, str] = {}
+
+    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return the picture with its address; without one, or of its bytes, its words alone."""
+        words = " ".join(str(el.get("alt") or el.get("title") or "").split())
+        sources = [str(el.get(name) or "") for name in ("src", "data-src")]
+        source = next((s for s in sources if s and s[:5].lower() != "data:"), "")
+        return words if "_inline" in parent_tags or not source else f"![{words}]({source})"
+
+    def convert_input(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return what a field shows."""
+        kind = str(el.get("type") or "text").lower()
+        if kind == "checkbox":
+            return "[x] " if el.has_attr("checked") else "[ ] "
+        return str(el.get("value") or "") if kind in _TEXT_INPUTS else ""
+
+    def convert_abbr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return an abbreviation with what it stands for."""
+        full = " ".join(str(el.get("title") or "").split())
+        return f"{text} ({full})" if full and text.strip() else text
+
+    def convert_option(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return one of several choices, apart from the next."""
+        return f" {text.strip()} "
+
+    def convert_dt(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Keep a term for its definitions; one without any is a paragraph."""
+        self._texts[id(el)] = term = " ".join(text.split())
+        follows = [tag.name for tag in el.find_next_siblings(limit=9)]
+        defined = "dd" in follows and set(follows[: follows.index("dd")]) <= {"dt"}
+        return "" if defined else f"\n\n{term}\n\n"
+
+    def convert_dd(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return ``term: definition`` as a paragraph of its own, whatever the definition holds."""
+        text, terms = text.strip(), list[str]()
+        for tag in el.find_previous_siblings():
+            if tag.name == "dt":
+                terms.insert(0, self._texts.get(id(tag), ""))
+            elif terms or tag.name != "dd":
+                break
+        term = ", ".join(filter(None, terms)).rstrip(":")
+        between = ":\n\n" if _BEGINS_BLOCK.match(text) else ": "
+        return f"\n\n{term}{between if term and text else ''}{text}\n\n"
+
+    def convert_td(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Keep the text of a cell for its table."""
+        self._texts[id(el)] = text
+        return f" {text.strip()} "
+
+    convert_th = convert_caption = convert_td
+
+    def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return a row that stands in no table as its words."""
+        return f"{text.strip()}\n"
+
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return an item of a list; of a numbered one with the number that the page shows."""
+        if el.parent is None or el.parent.name != "ol" or not text.strip():
+            bulleted: Any = super()  # its types name no such method
+            return str(bulleted.convert_li(el, text, parent_tags))
+        mark = f"{el['value']}. "
+        return f"{mark}{indent(text.strip(), ' ' * len(mark)).lstrip()}\n"
+
+    def convert_table(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return a table with its caption; inside of a cell its words alone."""
+        if "_inline" in parent_tags:
+            return f" {' '.join(text.split())} "
+        caption = el.find("caption")
+        above = self._texts.get(id(caption), "").strip() if caption else ""
+        return f"\n\n{above}\n\n{markdown_table(self._grid(el), self._limit)}\n\n"
+
+    def _grid(self, table: Tag) -> Grid:
+        rows = [tr for tr in table.find_all("tr") if tr.find_parent(["table", "td", "th"]) is table]
+        grid, taken = Grid(), dict[int, int]()  # taken: how many rows a column is still covered
+        for n, tr in enumerate(rows):
+            cells, column = dict[int, str](), 0
+            for cell in tr.find_all(["td", "th"], recursive=False):
+                while taken.get(column, 0) > n:
+                    column += 1
+                cells[column] = self._texts.get(id(cell), "")
+                width = min(1000, max(1, _whole(cell, "colspan", 1)))
+                height = _whole(cell, "rowspan", 1) or len(rows)  # 0: all that follow
+                height = min(max(1, height), len(rows) - n)
+                taken |= dict.fromkeys(range(column, column + width), n + height)
+                if height > 1 or width > 1:
+                    grid.merged.append(Merged(n, column, height, width))
+                column += width
+            grid.rows.append(cells)
+        return grid
+
+
+def _whole(tag: Tag, attribute: str, default: int) -> int:
+    """Return the whole number that an attribute holds; what is none counts as missing."""
+    text = str(tag.get(attribute, "")).strip()
+    return int(text) if re.fullmatch(r"-?\d{1,6}", text) else default
