@@ -17,6 +17,7 @@ from markitdown.converters import PptxConverter
 
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
 from ragstream_core.ingestion.parsers.web_page import page_markdown
+from ragstream_core.ingestion.parsers.word import word_markdown
 
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -80,6 +81,6 @@ def _old(converter: str) -> Callable[[bytes, int], tuple[str, str]]:
 
 
 _READERS: dict[str, Callable[[bytes, int], tuple[str, str]]] = {
-    "docx": _old("DocxConverter"), "pptx": _slides, "xlsx": _old("XlsxConverter"),
+    "docx": word_markdown, "pptx": _slides, "xlsx": _old("XlsxConverter"),
     "html": _page, "htm": _page,
 }  # fmt: skip
