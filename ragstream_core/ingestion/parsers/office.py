@@ -16,6 +16,7 @@ from markitdown import StreamInfo
 from markitdown.converters import PptxConverter
 
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from ragstream_core.ingestion.parsers.slides import mended_slides
 from ragstream_core.ingestion.parsers.web_page import page_markdown
 from ragstream_core.ingestion.parsers.word import word_markdown
 
@@ -62,7 +63,7 @@ def _check_package(data: bytes, limit: int) -> None:
 
 
 def _slides(data: bytes, limit: int) -> tuple[str, str]:
-    made = PptxConverter().convert(io.BytesIO(data), StreamInfo(extension=".pptx"))
+    made = PptxConverter().convert(io.BytesIO(mended_slides(data)), StreamInfo(extension=".pptx"))
     return str(made.markdown), ""
 
 
