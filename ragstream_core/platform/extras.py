@@ -29,7 +29,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "faiss": ("faiss",),
     "fastembed": ("fastembed",),
     "pdf": ("pdfplumber", "pypdfium2"),
-    "convert": ("markitdown",),
+    "convert": ("markitdown", "mammoth", "openpyxl"),
     "code": ("tree_sitter_python",),
     "tiktoken": ("tiktoken",),
     "s3": ("s3fs",),

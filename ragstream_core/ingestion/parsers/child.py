@@ -41,10 +41,11 @@ def leave_out() -> None:
     """Keep out of this process what engines import and reading a file of known type never needs.
 
     magika guesses types with onnxruntime, which starts threads and writes below the home folder;
-    pyarrow starts a thread. A process with threads cannot be forked safely.
+    pandas, which reads no sheet here, imports pyarrow, which starts a thread. A process with
+    threads cannot be forked safely.
     """
     sys.modules.setdefault("magika", ModuleType("magika"))
-    sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]  # None: not importable
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # None: not importable
 
 
 def load(kind: str) -> None:

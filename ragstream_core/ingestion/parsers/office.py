@@ -10,13 +10,13 @@ import io
 import re
 import zipfile
 from collections.abc import Callable
-from typing import Any
 
 from markitdown import StreamInfo
 from markitdown.converters import PptxConverter
 
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
 from ragstream_core.ingestion.parsers.slides import mended_slides
+from ragstream_core.ingestion.parsers.spreadsheet import spreadsheet_markdown
 from ragstream_core.ingestion.parsers.web_page import page_markdown
 from ragstream_core.ingestion.parsers.word import word_markdown
 
@@ -71,17 +71,7 @@ def _page(data: bytes, limit: int) -> tuple[str, str]:
     return page_markdown(data, limit), ""
 
 
-def _old(converter: str) -> Callable[[bytes, int], tuple[str, str]]:
-    def read(data: bytes, limit: int) -> tuple[str, str]:
-        from markitdown import converters
-
-        made: Any = getattr(converters, converter)()
-        return str(made.convert(io.BytesIO(data), StreamInfo()).markdown), ""
-
-    return read
-
-
 _READERS: dict[str, Callable[[bytes, int], tuple[str, str]]] = {
-    "docx": word_markdown, "pptx": _slides, "xlsx": _old("XlsxConverter"),
+    "docx": word_markdown, "pptx": _slides, "xlsx": spreadsheet_markdown,
     "html": _page, "htm": _page,
 }  # fmt: skip
