@@ -6,7 +6,6 @@ The servers apart, nothing else imports a private module; a contract test pins e
 import contextlib
 import importlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -196,6 +195,6 @@ def _origin(job_name: str) -> "RemoteJobOrigin":
     )
     from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-    target = LoadableTargetOrigin(module_name=MODULE, working_directory=str(Path.cwd()))
+    target = LoadableTargetOrigin(module_name=MODULE)  # no folder: its modules would count
     location = ManagedGrpcPythonEnvCodeLocationOrigin(target, LOCATION)
     return RemoteJobOrigin(RemoteRepositoryOrigin(location, REPOSITORY), job_name)

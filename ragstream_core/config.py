@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
-from ragstream_core.platform import data_root
+from ragstream_core.platform import data_root, import_path
 from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
 from ragstream_core.settings.layers import Layer, file_layer, listed, nested, unknown
 from ragstream_core.settings.prompts import MemoryConfig, PromptConfig, RetrievalConfig
@@ -29,11 +29,12 @@ SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_CONFIG": None,
     "RAGSTREAM_TEST_MODELS": None,
 }
-# Telemetry, hub look-ups and the search for plugins of pydantic off; one BLAS thread, since two
-# spin and cost up to 2.8 x the CPU.
+# Telemetry, hub look-ups and the search for plugins of pydantic off; Dagster's code server looks for
+# no modules in the working directory; one BLAS thread, since two spin and cost up to 2.8 x the CPU.
 QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "DAGSTER_DISABLE_TELEMETRY": "1",
+    "DAGSTER_EMPTY_WORKING_DIRECTORY": "1",
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "PYDANTIC_DISABLE_PLUGINS": "__all__",
@@ -197,11 +198,12 @@ def set_dagster_database(url: str) -> None:
 def child_environment(config: AppConfig) -> dict[str, str]:
     """Return the environment of a server we start: the same settings and data root, no telemetry.
 
-    The file is named, since one beside a ``.ragstream`` is not looked for once a root is named.
+    The file is named, since one beside a ``.ragstream`` is not looked for once a root is named. No
+    Python of it finds modules in the working directory.
     """
     named = {"RAGSTREAM_CONFIG": str(config.file.absolute())} if config.file else {}
     return {
-        **os.environ,
+        **import_path.closed(os.environ, "."),
         **QUIET,
         **named,
         "RAGSTREAM_DATA_DIR": str(config.data_dir),

@@ -15,10 +15,12 @@ import sys
 import time
 from collections.abc import Collection
 
+from ragstream_core.platform.import_path import python
+
 GRACE_S = 10.0
 LOOK_S = 1.0
 POLL_S = 0.1
-COMMAND = (sys.executable, "-m", "ragstream_app.server.orphan_reaper")
+COMMAND = python("-E", "-m", "ragstream_app.server.orphan_reaper")
 
 
 class OrphanReaper:

@@ -1,4 +1,4 @@
-"""The page behind our guard: `python -m ragstream_app.server.page`, as `ragstream up` starts it.
+"""The page behind our guard: `python -P -m ragstream_app.server.page`, as `ragstream up` starts it.
 
 Streamlit's own checks are not enough. It takes a WebSocket from any page of this machine, answers
 any Host by HTTP, and asks an address on the internet when a foreign page knocks, to learn its own.

@@ -1,11 +1,11 @@
 """Dagster's daemon, with a look after its code server.
 
-Run as ``python -m ragstream_assets.servers.daemon``.
+Run as ``python -P -m ragstream_assets.servers.daemon``.
 """
 
 from ragstream_assets.instance import instance_for, ready_home
 from ragstream_assets.servers.code_servers import keep_code_servers
-from ragstream_core.config import AppConfig, quiet_environment
+from ragstream_core.config import AppConfig, adopt_environment, quiet_environment
 from ragstream_core.errors import told_at_the_end
 
 
@@ -34,6 +34,8 @@ if __name__ == "__main__":
     quiet_environment()
     try:
         with told_at_the_end():
-            serve(AppConfig.load())
+            config = AppConfig.load()
+            adopt_environment(config)
+            serve(config)
     except KeyboardInterrupt:
         raise SystemExit(0) from None

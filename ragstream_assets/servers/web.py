@@ -1,4 +1,4 @@
-"""Dagster's web server behind our guard: ``python -m ragstream_assets.servers.web``.
+"""Dagster's web server behind our guard: ``python -P -m ragstream_assets.servers.web``.
 
 Its own command has no place for a guard, so the few lines of it that matter stand here; the
 private parts they use are in the contract test.
@@ -9,7 +9,7 @@ import sys
 from ragstream_assets.instance import instance_for, ready_home
 from ragstream_assets.servers.code_servers import keep_code_servers
 from ragstream_assets.servers.guard import Guard, own_hosts
-from ragstream_core.config import AppConfig, quiet_environment
+from ragstream_core.config import AppConfig, adopt_environment, quiet_environment
 from ragstream_core.errors import told_at_the_end
 
 HOST = "127.0.0.1"
@@ -51,4 +51,6 @@ def serve(config: AppConfig, *, read_only: bool) -> None:
 if __name__ == "__main__":
     quiet_environment()
     with told_at_the_end():
-        serve(AppConfig.load(), read_only=READ_ONLY in sys.argv[1:])
+        config = AppConfig.load()
+        adopt_environment(config)
+        serve(config, read_only=READ_ONLY in sys.argv[1:])

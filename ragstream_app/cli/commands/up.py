@@ -13,6 +13,7 @@ import typer
 from ragstream_app.server.processes import HOST, is_free
 from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused
+from ragstream_core.platform.import_path import python
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -175,8 +176,8 @@ def _dagster(config: AppConfig, *, read_only: bool, with_daemon: bool) -> list[S
 
     ready_home(config)
     flags = ["--read-only"] if read_only else []
-    web = [sys.executable, "-m", "ragstream_assets.servers.web", *flags]
-    daemon = [sys.executable, "-m", "ragstream_assets.servers.daemon"]
+    web = python("-m", "ragstream_assets.servers.web", *flags)
+    daemon = python("-m", "ragstream_assets.servers.daemon")
     url = f"http://{HOST}:{config.settings.dagster.port}"
     servers = [Server("Dagster", web, url, f"{url}/server_info")]
     return servers + ([Server("Dagster daemon", daemon)] if with_daemon else [])
@@ -185,7 +186,7 @@ def _dagster(config: AppConfig, *, read_only: bool, with_daemon: bool) -> list[S
 def _page(door: PageAccess) -> Server:
     from ragstream_app.server.processes import Server
 
-    command = [sys.executable, "-m", "ragstream_app.server.page"]
+    command = python("-m", "ragstream_app.server.page")
     return Server("page", command, door.url, f"{door.url}/_stcore/health")
 
 
@@ -196,7 +197,7 @@ def _api(config: AppConfig) -> Server:
 
     ensure_token(token_file(config))
     url = f"http://{HOST}:{config.settings.api.port}"
-    return Server("API", [sys.executable, "-m", "ragstream_app.api.server"], url, f"{url}/health")
+    return Server("API", python("-m", "ragstream_app.api.server"), url, f"{url}/health")
 
 
 def _environment(config: AppConfig) -> dict[str, str]:

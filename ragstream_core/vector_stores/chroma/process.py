@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 import weakref
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import ragstream_core
 from ragstream_core import errors
 from ragstream_core.platform import extras
+from ragstream_core.platform.import_path import python
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -110,7 +110,7 @@ class ChromaProcess:
         self._connection, theirs = Pipe()
         with theirs:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", f"from {MODULE} import main; main()"],
+                python("-E", "-c", f"from {MODULE} import main; main()"),
                 stdin=theirs.fileno(),
                 stdout=self._log,
                 stderr=self._log,
