@@ -23,10 +23,12 @@ OPTIONS: dict[str, Any] = {
     "server.enableXsrfProtection": True,
     "server.enableCORS": True,
     "server.enableStaticServing": False,
+    "server.enableAgentApi": False,
     "server.maxUploadSize": 100,
     "server.fileWatcherType": "none",
     "browser.gatherUsageStats": False,
     "global.disableWidgetStateDuplicationWarning": True,  # Reset sets what begins with a value
+    "client.allowedOrigins": [],  # by default, a dozen foreign ones that may press its buttons
     "client.showErrorDetails": "none",
     "client.toolbarMode": "viewer",
     "theme.light.primaryColor": "#1f6f8b",

@@ -20,6 +20,9 @@ PLAIN = [
     (b"cache-control", b"no-store"),
 ]
 POLICY_VIOLATION = 1008
+UNUSED = ("/notebook/", "/dagit/notebook/", "/_stcore/metrics/", "/_stcore/agent/")
+"""What the servers offer beside our pages: a notebook of this machine as a page with its scripts, to
+whoever has a link followed; who uses the page, and since when; the page for programs."""
 
 
 def own_hosts(port: int, more: Iterable[str] = ()) -> frozenset[str]:
@@ -115,6 +118,8 @@ def _fetched_by_us(scope: MutableMapping[str, Any], *, reading: bool) -> bool:
 def _refused_path(path: str, *, query: bool, reading: bool) -> str:
     if path.startswith("/report_"):
         return "reports come from Dagster's own runs"
+    if f"{path.rstrip('/')}/".startswith(UNUSED):
+        return "nothing of ours asks for it"
     if reading and query and path.rstrip("/") == "/graphql":
         return "GraphQL is asked by POST"
     return ""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import http.client
+import json
 import os
 import re
 import stat
@@ -227,6 +228,10 @@ def test_foreign_pages_reach_nothing_of_the_page(data):
         for origin in (EVIL, "null", "http://localhost:1", f"http://{HOST}", f"{own}.evil.example"):
             assert not opens(port, Origin=origin), origin
         assert not opens(port, Host=f"evil.example:{port}", Origin=f"http://evil.example:{port}")
+        status, _, told = ask(port, path="/_stcore/host-config")
+        assert (status, json.loads(told)["allowedOrigins"]) == (200, [])
+        assert ask(port, path="/_stcore/metrics")[0] == 403
+        assert ask(port, path="/_stcore/agent/openapi.json")[0] == 403
         assert not opens(port), "a browser always names its Origin"
         for headers in (
             {"Host": "evil.example"},

@@ -41,6 +41,9 @@ REPORT = "/report_asset_materialization/planted/asset"
 EVIL = "http://evil.example"
 JSON = {"Content-Type": "application/json"}
 IMAGE = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+LINK = {
+    "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,12 @@ def _probes(query: str) -> dict[str, Probe]:
         ),
         "put": Probe("PUT", "/graphql", {}, body),
         "delete": Probe("DELETE", "/graphql", {}, ""),
+        "link to a notebook": Probe("GET", "/notebook?path=a.ipynb&repoLocName=ragstream", LINK),
+        "notebook of old": Probe("GET", "/dagit/notebook/?path=a.ipynb", LINK),
+        "notebook by a program": Probe("GET", "/notebook?path=a.ipynb&repoLocName=ragstream"),
+        "metrics": Probe("GET", "/_stcore/metrics"),
+        "metrics by a link": Probe("GET", "/_stcore/metrics/", LINK),
+        "page for programs": Probe("POST", "/_stcore/agent/mcp", JSON, "{}"),
         "options": Probe("OPTIONS", "/graphql", {"Origin": EVIL}),
     }
 
@@ -263,13 +272,15 @@ some = st.sampled_from
 hosts = some([*sorted(OWN), "evil.example", "127.0.0.1", "127.0.0.1:80", "evil.example:3000", ""])
 origins = some([*(f"http://{h}" for h in sorted(OWN)), "http://evil.example", "null", "", None])
 sites = some([None, "same-origin", "none", "same-site", "cross-site", "new-word"])
+PATHS = ["/", "/graphql", "/graphql/", "/runs", "/report_asset_check/a", "/server_info",
+         "/notebook", "/dagit/notebook/", "/_stcore/metrics", "/_stcore/health"]  # fmt: skip
 types = some([None, "application/json", "Application/JSON; charset=utf-8", "text/plain",
               "text/plain; application/json", "multipart/form-data; boundary=x"])  # fmt: skip
 scopes = st.builds(
     lambda **given: given,
     kind=some(["http", "http", "websocket"]),
     method=some(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]),
-    path=some(["/", "/graphql", "/graphql/", "/runs", "/report_asset_check/a", "/server_info"]),
+    path=some(PATHS),
     query=some([b"", b"query=mutation"]),
     host=st.lists(hosts, max_size=2),
     origin=origins,
@@ -298,7 +309,8 @@ def test_what_is_let_through_is_ours_or_harmless(given):
     assert host in OWN
     own = given["origin"] == f"http://{host}"
     assert own or given["origin"] is None
-    assert not given["path"].startswith("/report_") or given["kind"] == "websocket"
+    refused = ("/report_", "/notebook", "/dagit", "/_stcore/metrics")
+    assert not given["path"].startswith(refused) or given["kind"] == "websocket"
     if given["kind"] == "websocket":
         assert own
     elif given["method"] in ("GET", "HEAD"):
