@@ -54,12 +54,16 @@ TYPES = {f".{name}": name for name in _KINDS}
 
 OWN_FOLDER = ".ragstream"
 """What `ragstream init` makes in a folder."""
-_DENIED_NAMES = frozenset(
-    [".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".netrc", ".npmrc", ".pypirc",
-     ".pgpass", ".htpasswd", ".aws", ".ssh", ".gnupg", OWN_FOLDER]
-)  # fmt: skip
-_DENIED_STARTS = (".env", "id_")
-_DENIED_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx")
+_NO_DOCUMENTS = frozenset(
+    [".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", OWN_FOLDER]
+)
+_SECRETS = frozenset(
+    [".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".aws", ".ssh", ".gnupg"]
+)
+_SECRET = re.compile(  # id_rsa.old and .env.local, yet neither id_cards nor .environment
+    r"(?:\.envs?|\.envrc|id_(?:rsa|dsa|ecdsa|ed25519|ed448|xmss))(?![a-z])"
+)
+_SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx")
 
 
 def file_type(path: str) -> str:
@@ -74,13 +78,15 @@ def kind_of(file_type: str) -> Kind:
     return _KINDS.get(file_type, "text")
 
 
-def denied(name: str) -> bool:
-    """Say whether a file or folder name is on the deny list.
+def denial(name: str) -> str:
+    """Return why a file or folder of this name is never read, empty where it is.
 
-    The list holds what may be a secret (``.env…``, ``id_…``, keys, credentials), and folders of
-    version control, of installed dependencies and of RAGstream itself.
+    The deny list holds what may be a secret (``.env.local``, ``id_rsa``, keys, credentials), and
+    folders of version control, of installed dependencies and of RAGstream itself.
     """
     lower = name.lower()
-    return (
-        lower in _DENIED_NAMES or lower.startswith(_DENIED_STARTS) or lower.endswith(_DENIED_ENDS)
-    )
+    if lower in _NO_DOCUMENTS:
+        return "on the deny list: version control or installed packages"
+    if lower in _SECRETS or lower.endswith(_SECRET_ENDS) or _SECRET.match(lower):
+        return "on the deny list: may hold secrets; give it another name if it holds none"
+    return ""

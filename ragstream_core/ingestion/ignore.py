@@ -9,17 +9,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from ragstream_core.errors import UsageError
 
-MAX_BYTES = 1_000_000
+MAX_BYTES, MAX_LINES, MAX_LINE = 100_000, 2_000, 1_000
+"""Of one ignore file, and characters of one line. What a stranger's file holds beyond them is said
+and not used: each line costs time at every file."""
+MAX_PATTERNS = 1_000
+"""Patterns that one file is compared with: those of its folder and of all folders above."""
+MAX_COMPILED = 100_000
+"""Characters of all different lines of a tree, with `_PER_LINE` for each: a second of compiling."""
+_PER_LINE = 5
 _SHOWN = 3
 MAX_STARS, MAX_STARS_IN_NAME = 8, 3
-"""A line with more wildcards, or more between two slashes, is not used: each may end anywhere in a
-name, so matching it could take for ever."""
+"""A line with more wildcards, or more between two slashes, is not used."""
 
 
 class IgnoreRules(NamedTuple):
@@ -34,8 +41,56 @@ class IgnoreRules(NamedTuple):
     specs: tuple[tuple[str, GitIgnoreSpec], ...]
 
 
+class _Pattern(GitIgnoreSpecPattern):
+    """A git-style pattern that never tries the same place twice.
+
+    As pathspec writes it, each wildcard may end anywhere, and a name of 200 letters keeps a few of
+    them busy for minutes. What stands between two of them may be taken where it comes first: a
+    later place leaves less for the rest.
+    """
+
+    @classmethod
+    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
+        """Return the regular expression of a line, and whether it excludes."""
+        regex, include = super().pattern_to_regex(pattern)
+        return (regex and _without_retrying(regex)), include
+
+
+_LEAD, _INNER, _LETTER = "^(?:.+/)?", "(?:/.+)?", "[^/]"
+_TAILS = ("(?:(?P<ps_d>/)|$)", "(?P<ps_d>/)")
+
+
+def _without_retrying(regex: str) -> str:
+    """Rewrite an expression of pathspec's; no name matches one and not the other."""
+    tail = next((tail for tail in _TAILS if regex.endswith(tail)), "")
+    first, *others = regex.removesuffix(tail).replace(_LETTER, "\0").split(_INNER)
+    leading = first.startswith(_LEAD)
+    blocks = [("(?:\0+/)*" if leading else "", first.removeprefix(_LEAD if leading else "^"))]
+    blocks += [("(?:/\0+)*", block) for block in others]
+    parts = []
+    for number, (folders, block) in enumerate(blocks):
+        names = "/".join(map(_name_without_retrying, block.split("/")))
+        is_last = number == len(blocks) - 1
+        lazy = "?" * bool(folders)
+        parts.append(f"{folders}{names}" if is_last else f"(?>{folders}{lazy}{names}(?=/))")
+    start = "^" if regex.startswith("^") else ""
+    return f"{start}{''.join(parts)}{tail}".replace("\0", _LETTER)
+
+
+def _name_without_retrying(name: str) -> str:
+    first, *others = name.split("\0*")
+    if len(others) < 2:
+        return name
+    return "".join([first, *(f"(?>\0*?{part})" for part in others[:-1]), "\0*", others[-1]])
+
+
 def extended(
-    chain: tuple[IgnoreRules, ...], folder: str, prefix: str, *, names: list[str]
+    chain: tuple[IgnoreRules, ...],
+    folder: str,
+    prefix: str,
+    *,
+    names: list[str],
+    compiled: dict[str, GitIgnoreSpecPattern],
 ) -> tuple[tuple[IgnoreRules, ...], list[tuple[str, str]]]:
     """Add the ignore files of a folder to the rules above it.
 
@@ -44,47 +99,72 @@ def extended(
         folder: Its path.
         prefix: Its path relative to the project, ``""`` or ending in ``/``.
         names: Which of `scan.IGNORE_NAMES` are there, as regular files.
+        compiled: The patterns of this tree so far by their lines; takes the new ones.
 
     Returns:
         The rules that hold below it, and (path, phrase) for what could not be used.
     """
     specs, problems = [], []
+    room = MAX_PATTERNS - sum(len(spec.patterns) for rules in chain for _, spec in rules.specs)
     for name in sorted(names):
         try:
-            lines = _read(f"{folder}/{name}").splitlines()
+            lines, rest = _lines(f"{folder}/{name}")
         except OSError as error:
             problems.append((f"{prefix}{name}", f"cannot be used: {error}"))
             continue
-        used = [line for line in lines if not _may_take_for_ever(line)]
-        spec, no_patterns = _spec(used)
-        specs.append((name, spec))
-        phrases = []
-        if len(used) < len(lines):
-            phrases.append(f"{len(lines) - len(used)} lines with too many wildcards are not used")
-        if no_patterns:
-            phrases.append(f"no pattern, so not used: {', '.join(map(repr, no_patterns[:_SHOWN]))}")
+        patterns, unused = _patterns(lines, compiled, room)
+        room -= len(patterns)
+        specs.append((name, GitIgnoreSpec(patterns)))
+        phrases = [rest] if rest else []
+        for reason, of in unused.items():
+            shown = ", ".join(map(repr, of[:_SHOWN]))
+            phrases.append(f"{reason}: {shown}" if reason == _NONE else f"{len(of)} lines {reason}")
         problems += [(f"{prefix}{name}", "; ".join(phrases))] if phrases else []
     return (*chain, IgnoreRules(prefix, tuple(specs))) if specs else chain, problems
 
 
-def _may_take_for_ever(line: str) -> bool:
+_NONE = "no pattern, so not used"
+_TOO_MANY = f"are not used: at most {MAX_PATTERNS:,} patterns hold for a folder"
+_TOO_LONG = f"are not used: all different lines of a folder have over {MAX_COMPILED:,} characters"
+
+
+def _patterns(
+    lines: list[str], compiled: dict[str, GitIgnoreSpecPattern], room: int
+) -> tuple[list[GitIgnoreSpecPattern], dict[str, list[str]]]:
+    """Return the patterns of some lines, and by its reason each line that is not used."""
+    cost = sum(map(len, compiled)) + _PER_LINE * len(compiled)
+    found: list[GitIgnoreSpecPattern] = []
+    unused: dict[str, list[str]] = {}
+    for line in lines:
+        reason = ""
+        if len(found) >= room:
+            reason = _TOO_MANY
+        elif line not in compiled:
+            if cost > MAX_COMPILED:
+                reason = _TOO_LONG
+            elif not (reason := _unusable(line)):
+                cost += len(line) + _PER_LINE
+                compiled[line] = _Pattern(line)
+        if reason:
+            unused.setdefault(reason, []).append(line)
+        else:
+            found.append(compiled[line])
+    return found, unused
+
+
+def _unusable(line: str) -> str:
+    if len(line) > MAX_LINE:
+        return f"of over {MAX_LINE:,} characters are not used"
     stars = [part.count("*") for part in line.split("/")]
-    return sum(stars) > MAX_STARS or max(stars) > MAX_STARS_IN_NAME
-
-
-def _spec(lines: list[str]) -> tuple[GitIgnoreSpec, list[str]]:
-    """Return the patterns of some lines, and the lines that are none: the others hold."""
-    try:
-        return GitIgnoreSpec.from_lines(lines), []
-    except (ValueError, re.error):
-        wrong = [line for line in lines if not is_pattern(line)]
-        return GitIgnoreSpec.from_lines(line for line in lines if line not in wrong), wrong
+    if sum(stars) > MAX_STARS or max(stars) > MAX_STARS_IN_NAME:
+        return "with too many wildcards are not used"
+    return "" if is_pattern(line) else _NONE
 
 
 def is_pattern(line: str) -> bool:
     """Return whether a line can be read as git-style patterns are."""
     try:
-        GitIgnoreSpec.from_lines([line])
+        _Pattern(line)
     except (ValueError, re.error):  # re.error: letters in brackets that go backwards
         return False
     return True
@@ -92,7 +172,7 @@ def is_pattern(line: str) -> bool:
 
 def rules_of(name: str, patterns: Iterable[str]) -> IgnoreRules:
     """Return globs as the rules of a project, named after where they stand."""
-    return IgnoreRules("", ((name, GitIgnoreSpec.from_lines(patterns)),))
+    return IgnoreRules("", ((name, GitIgnoreSpec.from_lines(patterns, _Pattern)),))
 
 
 def not_chosen(
@@ -112,12 +192,13 @@ def not_chosen(
 
 
 def _globs(setting: str, globs: Iterable[str]) -> GitIgnoreSpec:
-    spec, wrong = _spec([*globs])
-    if wrong:
-        raise UsageError(
-            f"{wrong[0]!r} is no git-style glob", hint=f"correct `discovery.{setting}`"
-        )
-    return spec
+    lines = [*globs]
+    for line in lines:
+        if not is_pattern(line):
+            raise UsageError(
+                f"{line!r} is no git-style glob", hint=f"correct `discovery.{setting}`"
+            )
+    return GitIgnoreSpec.from_lines(lines, _Pattern)
 
 
 def ignored_by(path: str, chain: tuple[IgnoreRules, ...]) -> str:
@@ -136,9 +217,29 @@ def ignored_by(path: str, chain: tuple[IgnoreRules, ...]) -> str:
     return ""
 
 
-def _read(path: str) -> str:
+def _lines(path: str) -> tuple[list[str], str]:
+    """Return the lines of an ignore file that may be patterns, and what of it is not used.
+
+    Raises:
+        OSError: It cannot be read.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        return os.read(fd, MAX_BYTES).decode("utf-8-sig", "replace")
+        data = os.read(fd, MAX_BYTES + 1)
     finally:
         os.close(fd)
+    lines = data[:MAX_BYTES].decode("utf-8-sig", "replace").split("\n", MAX_LINES)
+    rest = ""
+    if len(lines) > MAX_LINES:
+        del lines[MAX_LINES:]
+        rest = f"what follows line {MAX_LINES:,} is not used"
+    elif len(data) > MAX_BYTES:
+        lines.pop()  # perhaps half a line
+        rest = f"what follows the first {MAX_BYTES:,} bytes is not used"
+    return [line for line in map(_line, lines) if line], rest
+
+
+def _line(text: str) -> str:
+    """Return a line without its end; nothing for one that says nothing."""
+    text = text.removesuffix("\r")
+    return "" if not text.strip() or text[0] == "#" or "\0" in text else text

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import RunProgram, UnknownProject, quoted
 from ragstream_core.index.rows import Signature
-from ragstream_core.ingestion.file_types import OWN_FOLDER, TYPES, denied, encode_name, file_type
+from ragstream_core.ingestion.file_types import OWN_FOLDER, TYPES, denial, encode_name, file_type
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
@@ -77,9 +77,7 @@ def _refusal(entry: os.DirEntry[str], name: str) -> str:
         return "symbolic link; only regular files are read"
     if not entry.is_file(follow_symlinks=False):
         return "not a regular file (pipe, socket or device)"
-    if denied(name):
-        return "on the deny list: may hold secrets"
-    return NOT_SUPPORTED
+    return denial(name) or NOT_SUPPORTED
 
 
 def require_folder(root: Path) -> None:
@@ -139,7 +137,7 @@ def walk(
         bounds: What is left out.
         flat: Enter no folder below it.
     """
-    stack: list[_Folder] = [_Folder(root, prefix, (), bounds)]
+    stack: list[_Folder] = [_Folder(root, prefix, (), bounds, {})]
     while stack:
         folder = stack.pop()
         try:
@@ -165,12 +163,16 @@ def narrow(found: Scan, rules: ScanRules) -> None:
 
 
 class _Folder(NamedTuple):
-    """A folder still to be listed: its path, its prefix, the ignore rules above it, its bounds."""
+    """A folder still to be listed: its path, its prefix, the ignore rules above it, its bounds.
+
+    All folders of a tree share the compiled patterns.
+    """
 
     path: str
     prefix: str
     chain: tuple[IgnoreRules, ...]
     bounds: Bounds
+    compiled: dict[str, Any]
 
 
 def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan) -> list[_Folder]:
@@ -191,8 +193,8 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
         elif entry.is_dir(follow_symlinks=False):
             if name.lower() == OWN_FOLDER:
                 continue  # of `ragstream init`: nothing that a person would miss
-            if denied(name):
-                into.refused.append((prefix + name + "/", "on the deny list"))
+            if reason := denial(name):
+                into.refused.append((prefix + name + "/", reason))
             elif prefix + name + "/" in folder.bounds.closed:
                 into.refused.append((prefix + name + "/", "written by RAGstream itself"))
             else:
@@ -218,7 +220,9 @@ def _apply_ignores(
     """Take what is ignored out of ``files``; return the folders that are left, with their rules."""
     from ragstream_core.ingestion.ignore import extended, ignored_by
 
-    chain, problems = extended(folder.chain, folder.path, folder.prefix, names=rule_files)
+    chain, problems = extended(
+        folder.chain, folder.path, folder.prefix, names=rule_files, compiled=folder.compiled
+    )
     refused += problems
     first = () if folder.bounds.excluded is None else (folder.bounds.excluded,)
     kept = []
@@ -235,7 +239,7 @@ def _apply_ignores(
 
 
 def _is_document(name: str) -> bool:
-    return bool(file_type(name)) and not denied(name)
+    return bool(file_type(name)) and not denial(name)
 
 
 def signature_of(st: os.stat_result) -> Signature:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
 from ragstream_core.index.pulled import require_own
-from ragstream_core.ingestion.file_types import TYPES, denied, file_type, kind_of
+from ragstream_core.ingestion.file_types import TYPES, denial, file_type, kind_of
 from ragstream_core.platform.files import (
     create_bytes,
     make_durable_dir,
@@ -139,15 +139,13 @@ def safe_name(given: str) -> str:
             f"{_label(given)!r} has an unsupported type",
             hint=f"one of: {', '.join(sorted(ending[1:] for ending in TYPES))}",
         )
-    if denied(last):
-        raise Refused(
-            f"{_label(given)!r} is on the deny list: it may hold secrets",
-            hint="give it another name if it holds none",
-        )
+    if reason := denial(last):
+        what, _, way = reason.partition("; ")
+        raise Refused(f"{_label(given)!r} is {what}", hint=way)
     plain = unicodedata.normalize("NFKD", last[: last.rindex(".")])
     plain = plain.encode("ascii", "ignore").decode()
     stem = _OTHER.sub("-", plain).strip("-_")[:MAX_STEM].strip("-_") or "document"
-    if denied(f"{stem}.{kind}") or not projects.is_valid(f"{stem[:8]}.x1"):  # CON, LPT1, …
+    if denial(f"{stem}.{kind}") or not projects.is_valid(f"{stem[:8]}.x1"):  # CON, LPT1, …
         stem = f"file-{stem}"
     return f"{stem}.{kind}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RunCommand
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
-from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
+from ragstream_core.ingestion.file_types import TYPES, denial, encode_name, file_type
 from ragstream_core.ingestion.ignore import ignored_by, not_chosen, rules_of
 from ragstream_core.ingestion.scan import IGNORE_NAMES, NOT_SUPPORTED
 from ragstream_core.remote.address import Address, parse
@@ -134,8 +134,8 @@ def _left_out(
 
 
 def _unfit(path: str) -> str:
-    if any(denied(part) for part in path.split("/")):
-        return "on the deny list: may hold secrets"
+    if reason := next(filter(None, map(denial, path.split("/"))), ""):
+        return reason
     if path.rpartition("/")[2] not in IGNORE_NAMES and not file_type(path):
         return NOT_SUPPORTED
     return ""

@@ -7,8 +7,12 @@ import sys
 import time
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from ragstream_core.errors import UsageError
+from ragstream_core.ingestion.ignore import is_pattern, rules_of
 from ragstream_core.ingestion.scan import ScanRules, scan
 
 TREE = [
@@ -156,3 +160,78 @@ def test_include_and_exclude_still_hold(tree):
 def test_flat_reads_the_ignore_file_of_the_root(tree):
     write(tree, {".ragignore": "draft-*\n"})
     assert "draft-1.md" not in scan(tree, ScanRules(flat=True)).files
+
+
+HOSTILE = {
+    "one long line": ("a" * 500_000, "what follows the first 100,000 bytes is not used"),
+    "a line that is too long": ("a" * 90_000, "1 lines of over 1,000 characters are not used"),
+    "folders in one line": ("**/" * 300 + "x", "1 lines with too many wildcards are not used"),
+    "folders in many lines": ("**/\n" * 50_000, "what follows line 2,000 is not used"),
+    "different lines": (
+        "".join(f"{n}.x\n" for n in range(1_500)),
+        "501 lines are not used: at most 1,000 patterns hold for a folder",
+    ),
+    "different long lines": (
+        "".join(f"{n}{'x' * 990}\n" for n in range(100)), "",
+    ),
+    "stars": ("".join(f"*a*a*{n}b\n" for n in range(1_000)), ""),
+    "folders between folders": ("".join(f"**/a/**/a/**/{n}b\n" for n in range(1_000)), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_a_hostile_ignore_file_costs_is_bounded_and_said(tmp_path, name):
+    text, reason = HOSTILE[name]
+    for number in range(200):
+        (tmp_path / f"{'a' * 100}{number}.md").write_text("x")
+    (tmp_path / "secret.md").write_text("x")
+    (tmp_path / ".gitignore").write_text(f"secret.md\n{text}")
+    began = time.process_time()
+    found = scan(tmp_path)
+    assert time.process_time() - began < 20, "a tenth of a second; without a bound, many minutes"
+    assert reason in dict(found.refused).get(".gitignore", "")
+    assert dict(found.refused)["secret.md"] == "ignored by .gitignore"
+
+
+def test_ignore_files_of_many_folders_are_bounded_together(tmp_path):
+    for number in range(50):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "a.md").write_text("x")
+        rules = "".join(f"{number}-{line}-{'x' * 50}\n" for line in range(500))
+        (tmp_path / f"{number}" / ".gitignore").write_text(rules)
+    found = scan(tmp_path)
+    assert len(found.files) == 50
+    unused = [reason for _, reason in found.refused]
+    assert 10 < len(unused) < 50
+    assert all("over 100,000 characters" in reason for reason in unused)
+
+
+def test_rules_of_the_folders_above_count(tmp_path):
+    folder = tmp_path
+    for depth in range(3):
+        folder = folder / "a" if depth else folder
+        folder.mkdir(exist_ok=True)
+        (folder / ".gitignore").write_text("".join(f"{depth}-{n}\n" for n in range(400)))
+    (folder / "a.md").write_text("x")
+    assert scan(tmp_path).refused == [
+        ("a/a/.gitignore", "200 lines are not used: at most 1,000 patterns hold for a folder")
+    ]
+
+
+letters = st.sampled_from(["a", "b", "*", "**", "/", "?", "[ab]", "[!a]", "\\*", "!", ".", "/**/"])
+lines = st.lists(letters, min_size=1, max_size=8).map("".join)
+paths = st.lists(st.text("ab*.", min_size=1, max_size=5), min_size=1, max_size=5).map("/".join)
+
+
+@settings(max_examples=500)
+@given(st.lists(lines, min_size=1, max_size=3), paths, st.sampled_from(["", "/"]))
+def test_a_pattern_that_never_retries_decides_as_pathspec_does(patterns, path, end):
+    """Also by what it matches, a folder or the file itself, for that decides between patterns."""
+    assume(all(map(is_pattern, patterns)))
+    oracle, ours = GitIgnoreSpec.from_lines(patterns), rules_of("", patterns).specs[0][1]
+    assert ours.check_file(path + end).include == oracle.check_file(path + end).include
+
+
+def test_line_ends_and_marks_of_other_systems(tree):
+    (tree / ".gitignore").write_bytes(b"\xef\xbb\xbfa.md\r\n\0\r\nb.txt\r\n")
+    assert not {"a.md", "b.txt"} & set(scan(tree).files)

@@ -71,14 +71,39 @@ def test_refuses_what_is_no_regular_file_and_says_why(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", [".env", ".env.md", ".ENV.local.txt", "key.pem", "id_rsa", "id_x.md", ".git/config.md"]
-)
+    "name",
+    [
+        ".env", ".env.md", ".ENV.local.txt", ".envrc", ".envs/a.md", ".env-old.txt", "key.pem",
+        "id_rsa", "id_rsa.txt", "ID_Ed25519.old.md", "id_ecdsa_sk.txt", ".git/config.md",
+    ],
+)  # fmt: skip
 def test_deny_list(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("x")
     found = scan(tmp_path)
     assert not found.files
     assert "deny" in found.refused[0][1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "id_mapping.md", "id_cards/rules.md", "id_x.md", "ID_docs/id_list.txt", "identity.md",
+        ".environment-notes.md", ".environments/a.md", "id_rsapolicy.md", "notes.env.md",
+    ],
+)  # fmt: skip
+def test_only_what_may_be_a_key_is_on_the_deny_list(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("x")
+    assert list(scan(tmp_path).files) == [name]
+
+
+def test_the_deny_list_names_a_way_out(tmp_path):
+    (tmp_path / "id_rsa.md").write_text("how to change the key")
+    (tmp_path / "node_modules").mkdir()
+    reasons = dict(scan(tmp_path).refused)
+    assert reasons["id_rsa.md"].endswith("may hold secrets; give it another name if it holds none")
+    assert reasons["node_modules/"].endswith("version control or installed packages")
 
 
 def test_unsupported_types_have_a_reason(tmp_path):

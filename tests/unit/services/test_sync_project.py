@@ -17,6 +17,7 @@ from ragstream_core.errors import (
     Stopped,
     UsageError,
 )
+from ragstream_core.ingestion.file_types import denial
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -127,8 +128,8 @@ def test_only_what_an_ingest_would_take_is_fetched(space, web):
     report = sync_project(space, "guide").roots[0].report
     assert dict(report.skipped) == {
         "film.mp4": "type not supported",
-        ".env": "on the deny list: may hold secrets",
-        "a/id_rsa": "on the deny list: may hold secrets",
+        ".env": denial(".env"),
+        "a/id_rsa": denial("id_rsa"),
         "drafts/d.md": "excluded by project.yaml",
     }
     assert set(report.fetched) == {*FILES, ".ragignore", "odd 100%25.md"}

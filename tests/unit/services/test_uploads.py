@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import InvalidName, RagstreamError, Refused, UnknownProject, UsageError
-from ragstream_core.ingestion.file_types import denied, file_type
+from ragstream_core.ingestion.file_types import denial, file_type
 from ragstream_core.ingestion.scan import scan
 from ragstream_core.platform.files import create_bytes
 from ragstream_core.services import uploads
@@ -67,7 +67,7 @@ def test_a_safe_name_is_plain_and_a_name_of_itself(stem, ending):
     except RagstreamError:
         return
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[a-z]+", name) and len(name) <= 100
-    assert file_type(name) and not denied(name)
+    assert file_type(name) and not denial(name)
     assert safe_name(name) == name
 
 
@@ -165,7 +165,7 @@ def test_what_may_be_a_secret_is_refused(space, name):
 @pytest.mark.parametrize("stem", ["CON", "nul", "aux", "LPT9", "\uff29\uff24_rsa", "=.env="])
 def test_a_name_that_became_a_special_one_is_made_a_usual_one(stem):
     name = safe_name(f"{stem}.md")
-    assert not denied(name) and is_valid(f"{name.partition('.')[0]}.x1")
+    assert not denial(name) and is_valid(f"{name.partition('.')[0]}.x1")
 
 
 def test_two_tabs_with_one_name_lose_nothing(space):
