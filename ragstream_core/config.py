@@ -29,8 +29,8 @@ SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_CONFIG": None,
     "RAGSTREAM_TEST_MODELS": None,
 }
-# Telemetry, hub look-ups and the search for plugins of pydantic off; Dagster's code server looks for
-# no modules in the working directory; one BLAS thread, since two spin and cost up to 2.8 x the CPU.
+# Telemetry, hub look-ups and the search for plugins of pydantic off; no module of Dagster's code
+# server from the working directory; one BLAS thread: two spin and cost up to 2.8 x the CPU.
 QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "DAGSTER_DISABLE_TELEMETRY": "1",

@@ -21,8 +21,8 @@ PLAIN = [
 ]
 POLICY_VIOLATION = 1008
 UNUSED = ("/notebook/", "/dagit/notebook/", "/_stcore/metrics/", "/_stcore/agent/")
-"""What the servers offer beside our pages: a notebook of this machine as a page with its scripts, to
-whoever has a link followed; who uses the page, and since when; the page for programs."""
+"""What the servers offer beside our pages: a notebook of this machine as a page with its scripts,
+to whoever has a link followed; who uses the page, and since when; the page for programs."""
 
 
 def own_hosts(port: int, more: Iterable[str] = ()) -> frozenset[str]:
