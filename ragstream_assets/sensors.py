@@ -31,16 +31,17 @@ LONGEST_RETRY_S = 3600.0
 
 
 def folder_digest(workspace: Workspace, project: str) -> str:
-    """Return the digest of a project's sorted (path, size, mtime_ns), 16 hex digits.
+    """Return the digest of a project's sorted (path, size, mtime_ns, ctime_ns), 16 hex digits.
 
-    A folder that has just gone has the digest of an empty one, and so has a project that cannot be
-    read: its ingest says why.
+    The time of change tells a file that was replaced by one of the same size and time, as `rsync
+    -t` and a restored backup do. A folder that has just gone has the digest of an empty one, and so has a project
+    that cannot be read: its ingest says why.
     """
     try:
         files = workspace.documents(project).scan().files
     except UsageError:
         files = {}
-    rows: list[Any] = sorted((path, sig[0], sig[1]) for path, sig in files.items())
+    rows: list[Any] = sorted((path, *sig[:3]) for path, sig in files.items())
     return digest_of(rows)[:DIGEST_DIGITS]
 
 

@@ -1,6 +1,7 @@
 """The folder sensor: asks when there is something to do, and not again."""
 
 import json
+import os
 
 import dagster as dg
 
@@ -55,6 +56,19 @@ def test_unchanged_is_skipped_with_counts(space, home):
 
 def test_what_was_ingested_by_hand_is_not_requested(ingested, home):
     assert not _tick(ingested, home).run_requests
+
+
+def test_a_file_replaced_by_one_of_the_same_size_and_time_is_requested(ingested, home):
+    """As `rsync -t`, `cp -p` and a restored backup leave it."""
+    cursor = _tick(ingested, home).cursor
+    path = next(docs_of(ingested).rglob("*.md"))
+    was, text = path.stat(), path.read_text()
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text[::-1])
+    os.utime(fresh, ns=(was.st_atime_ns, was.st_mtime_ns))
+    fresh.replace(path)
+    (request,) = _tick(ingested, home, cursor).run_requests
+    assert request.partition_key == "demo"
 
 
 def test_a_changed_file_is_requested_once(ingested, home):
