@@ -47,7 +47,7 @@ INGEST_OPS = ("ingest", "documents__chroma_collection")
 """Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
 LONG_RUN = {"dagster/max_runtime": str(14 * 24 * 3600)}
-"""Tags of a run that may take days, for millions of texts; others are ended after two hours."""
+"""Tags of a run that may take days, for millions of texts, where a `dagster.yaml` sets a limit."""
 projects = dg.DynamicPartitionsDefinition(name="project")
 
 
