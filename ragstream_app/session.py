@@ -138,14 +138,13 @@ def exit_code(error: BaseException) -> int:
     return FAILED
 
 
-def failed(error: BaseException, argv: list[str]) -> int:
+def failed(error: BaseException, options: list[str]) -> int:
     """Show what a command raised and return its exit code.
 
     Args:
         error: What was raised.
-        argv: Its words; ``--json`` and ``--traceback`` among them decide the form.
+        options: Its options; ``--json`` and ``--traceback`` among them decide the form.
     """
-    options = argv[: argv.index("--")] if "--" in argv else argv
     if isinstance(error, KeyboardInterrupt):
         note("\ninterrupted; what was committed before stays")
         return INTERRUPTED

@@ -9,9 +9,10 @@ import copy
 import inspect
 import os
 import sys
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -47,6 +48,9 @@ from ragstream_app.cli.commands import (
 from ragstream_app.cli.commands.inspect import NEIGHBORS_EPILOG, TSNE_EPILOG, neighbors, tsne
 from ragstream_app.cli.commands.inspect import inspect as inspect_index
 from ragstream_app.session import INTERRUPTED, Session, failed, open_closed_streams
+
+if TYPE_CHECKING:
+    from typer._click.core import Command
 
 EPILOG = """**First steps**
 
@@ -276,22 +280,68 @@ def root(
     ctx.obj = Session(data, config)
 
 
-def global_apart(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the global options, which people may write anywhere, and all other words."""
-    end = words.index("--") if "--" in words else len(words)
-    first: list[str] = []
-    rest: list[str] = []
-    position = 0
-    while position < end:
-        word = words[position]
+class Words(NamedTuple):
+    """The words of a command line, told apart.
+
+    Attributes:
+        first: The global options, which people may write anywhere, each with its value.
+        rest: All others, in their order.
+        options: The options among all of them: neither a value of one nor what follows ``--``.
+    """
+
+    first: list[str]
+    rest: list[str]
+    options: list[str]
+
+
+def told_apart(words: list[str], command: Command) -> Words:
+    """Tell words apart as the command will read them: a value is no option, whatever it says.
+
+    Args:
+        words: Without the program's name.
+        command: The program, with the command that is called at least.
+    """
+    found = Words([], [], [])
+    left = deque(words)
+    while left:
+        word = left.popleft()
         name, sign, _ = word.partition("=")
-        width = 1
-        if name in WITH_VALUE and not sign:
-            width = 2
-        target = first if name in WITH_VALUE or word == "--traceback" else rest
-        target += words[position : min(position + width, end)]
-        position += width
-    return first, [*rest, *words[end:]]
+        if word == "--":
+            found.rest.extend([word, *left])
+            break
+        is_option = len(word) > 1 and word[0] == "-"
+        is_global = name in WITH_VALUE or word == "--traceback"
+        values = 0 if sign or not is_option else 1 if name in WITH_VALUE else _values(command, word)
+        target = found.first if is_global else found.rest
+        target += [word, *(left.popleft() for _ in range(min(values, len(left))))]
+        if is_option:
+            found.options.append(word)
+        else:
+            command = getattr(command, "commands", {}).get(word, command)
+    return found
+
+
+def _values(command: Command, word: str) -> int:
+    """Return how many words after an option are its values."""
+    options = {name: param for param in command.params for name in param.opts if name[0] == "-"}
+    names = [word] if word in options or word.startswith("--") else [f"-{c}" for c in word[1:]]
+    for place, name in enumerate(names, 1):
+        option = options.get(name)
+        if option is not None and not getattr(option, "is_flag", False):
+            return option.nargs if place == len(names) else 0  # -k5: the value is attached
+    return 0
+
+
+def called(words: list[str]) -> Command:
+    """Return the program with what its words call.
+
+    The first word that is no global option names that.
+    """
+    left = deque(words)
+    while left and left[0].startswith("-"):
+        if left.popleft() in WITH_VALUE and left:
+            left.popleft()
+    return typer.main.get_command(only(left[0]) if left else app)
 
 
 def only(name: str) -> typer.Typer:
@@ -323,18 +373,18 @@ def main(argv: list[str] | None = None) -> int:
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # file names need not be valid UTF-8
 
+    command = called(words)
+    found = told_apart(words, command)
     try:
-        if words and {"--help", "--version"}.isdisjoint(words):
+        if words and {"--help", "--version"}.isdisjoint(found.options):
             from ragstream_core.config import quiet_environment
 
             quiet_environment()
-        first, rest = global_apart(words)
-        called = only(rest[0]) if rest else app
-        result = called([*first, *rest], prog_name="ragstream", standalone_mode=False)
+        result = command([*found.first, *found.rest], prog_name="ragstream", standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # the boundary: no traceback passes it
-        return failed(error, words)
+        return failed(error, found.options)
     if result == INTERRUPTED:
-        return failed(KeyboardInterrupt(), words)
+        return failed(KeyboardInterrupt(), found.options)
     return result if isinstance(result, int) else 0
 
 

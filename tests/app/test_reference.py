@@ -6,39 +6,38 @@ After a wanted change: ``python -m tests.app.test_reference`` writes both files 
 import contextlib
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from ragstream_app.cli.main import main
+import typer
+
+from ragstream_app.cli.main import app, main
 from ragstream_app.output.settings_reference import settings_reference
 from ragstream_core.settings import known_keys
 
 HERE = Path(__file__).parent
 HELP = HERE / "help.txt"
 REFERENCE = HERE.parents[1] / "data" / "doc_raw" / "handbook" / "settings-reference.md"
-COMMANDS = (
-    "", "demo", "ingest", "status", "prompt", "ask", "chat", "search", "explain", "why-not",
-    "replay", "rerun", "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up",
-    "serve", "password", "doctor", "config", "config show", "config reference", "models",
-    "models list", "models pull", "models verify", "eval", "eval retrieval", "eval sweep", "keep",
-    "du", "backup", "restore", "forget", "weather", "index",
-    "index generations", "index check", "index diff", "index gc", "index import-pkl",
-    "prompts", "prompts gc", "runs", "runs gc", "history", "history adopt",
-    "history append", "history show", "history sessions", "history tag", "history import",
-    "history export", "history embed", "history backfill", "history check", "history clear", "mcp",
-    "mcp install", "init", "project", "project add", "project list", "project sync",
-    "project remove", "worker", "embeddings", "embeddings status", "embeddings clear",
-)  # fmt: skip
+
+
+def commands(command: Any = None, *words: str) -> Iterator[list[str]]:
+    """Yield the words of every command and group there is, the program itself first."""
+    command = command or typer.main.get_command(app)
+    yield [*words]
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, *words, name)
 
 
 def help_texts() -> str:
     os.environ.update(COLUMNS="100", TERMINAL_WIDTH="100", TERM="dumb", NO_COLOR="1")
     parts = []
-    for command in COMMANDS:
+    for words in commands():
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            assert main([*command.split(), "--help"]) == 0
+            assert main([*words, "--help"]) == 0
         lines = [line.rstrip() for line in out.getvalue().strip().splitlines()]
-        parts.append("\n".join([f"$ ragstream {command} --help".replace("  ", " "), "", *lines]))
+        parts.append("\n".join([" ".join(["$ ragstream", *words, "--help"]), "", *lines]))
     return "\n\n\n".join(parts) + "\n"
 
 
@@ -55,6 +54,15 @@ def test_every_setting_is_explained():
     for key in known_keys():
         row = next(line for line in text.splitlines() if f"`{key}`" in line)
         assert len(row.split("|")[4].strip()) > 10, key
+
+
+def test_every_command_there_is_is_pinned():
+    registered = [*app.registered_commands]
+    for group in app.registered_groups:
+        registered += group.typer_instance.registered_commands
+    callbacks = [one.typer_instance.registered_callback for one in app.registered_groups]
+    assert len(list(commands())) == 1 + len(registered) + len(callbacks)
+    assert HELP.read_text(encoding="utf-8").count("$ ragstream") == len(list(commands()))
 
 
 def test_every_command_and_option_is_explained():
