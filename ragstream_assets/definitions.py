@@ -10,7 +10,7 @@ from ragstream_assets.agent_logs_job import (
     import_agent_logs,
 )
 from ragstream_assets.answer_job import ANSWERS_SPEC, answer_question
-from ragstream_assets.asset_checks import history_checks, index_checks
+from ragstream_assets.asset_checks import history_checks, history_main_check, index_checks
 from ragstream_assets.document_assets import (
     chroma_check,
     chroma_collection,
@@ -72,7 +72,7 @@ defs = dg.Definitions(
         FACTS_SPEC,
         AGENT_LOGS_SPEC,
     ],
-    asset_checks=[index_checks, chroma_check, history_checks, test_spec_check],
+    asset_checks=[index_checks, chroma_check, history_checks, history_main_check, test_spec_check],
     jobs=[
         draw_map,
         ingest_documents,

@@ -217,15 +217,16 @@ class CollectionConfig(dg.Config):
 
 @dg.asset(
     key=KEY, deps=[INDEX.key], group_name=GROUP, partitions_def=projects, kinds={"chroma"},
-    owners=["team:ragstream"], code_version=CODE_VERSION,
+    owners=["team:ragstream"], code_version=CODE_VERSION, output_required=False,
 )  # fmt: skip
 def chroma_collection(
     context: dg.AssetExecutionContext, config: CollectionConfig, workspace: WorkspaceResource
-) -> dg.MaterializeResult[None]:
+) -> Iterator[dg.MaterializeResult[None]]:
     """The same chunks for everything that speaks Chroma: sealed, verified, never half-written.
 
-    Where it cannot be made, a run that also ingests goes on with a warning, and the check fails;
-    launched alone, the step fails.
+    Where none is to be there, nothing is materialized and the check is passed over. Where it cannot
+    be made, a run that also ingests goes on with a warning, and the check fails; launched alone,
+    the step fails.
     """
     outcome(context.run_id).tell("collection")
     with short_errors():
@@ -237,7 +238,7 @@ def chroma_collection(
             verify_all=config.verify,
             again=is_alone(context, INDEX.key),
         )
-    return made_of(context, done, upstream=INDEX.key)
+    yield from made_of(context, done, upstream=INDEX.key)
 
 
 def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
@@ -248,8 +249,8 @@ def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
 
 def made_of(
     context: dg.AssetExecutionContext, done: CollectionReport | Left, *, upstream: dg.AssetKey
-) -> dg.MaterializeResult[None]:
-    """Return what a collection is now, or why it was left as it was.
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Yield what a collection is now, or why it was left; nothing where none is to be there.
 
     Args:
         context: The step.
@@ -261,13 +262,17 @@ def made_of(
     """
     if not isinstance(done, Left):
         version = dg.DataVersion(done.receipt.digest)
-        return dg.MaterializeResult(metadata=collection_metadata(done), data_version=version)
+        yield dg.MaterializeResult(metadata=collection_metadata(done), data_version=version)
+        return
+    if done.off:
+        context.log.info(f"no collection is made: {done.why}")
+        return
     if done.failed and is_alone(context, upstream):
         raise failure(done.why, done.next)
     if done.failed:
         context.log.warning(done.warning)
         outcome(context.run_id).warn(done.warning)
-    return dg.MaterializeResult(metadata={"made": done.why, "next": done.next or "-"})
+    yield dg.MaterializeResult(metadata={"made": done.why, "next": done.next or "-"})
 
 
 def collection_metadata(report: CollectionReport) -> dict[str, Any]:

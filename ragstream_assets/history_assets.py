@@ -6,7 +6,7 @@ its turns again. Prompts read the published snapshot and never wait for any of t
 """
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import dagster as dg
@@ -87,6 +87,7 @@ COLLECTION = asset_spec(
     "`history_main`: the same turns for everything that speaks Chroma, sealed and verified.",
     "chroma",
     after="snapshot",
+    skippable=True,
 )
 DIGEST = asset_spec(
     (GROUP, "digest"),
@@ -168,7 +169,7 @@ def write_session_logs(
 @dg.multi_asset(name=SEAL_OP, specs=[COLLECTION])
 def seal_history_main(
     context: dg.AssetExecutionContext, config: SealConfig, workspace: WorkspaceResource
-) -> dg.MaterializeResult[None]:
+) -> Iterator[dg.MaterializeResult[None]]:
     """The same turns for everything that speaks Chroma; nothing is embedded."""
     with short_errors():
         done = chroma_collections.keep_up(
@@ -177,7 +178,7 @@ def seal_history_main(
             rest_s=config.rest_s,
             again=is_alone(context, SNAPSHOT.key),
         )
-    return made_of(context, done, upstream=SNAPSHOT.key)
+    yield from made_of(context, done, upstream=SNAPSHOT.key)
 
 
 @dg.multi_asset(name="roll_up", specs=[DIGEST])

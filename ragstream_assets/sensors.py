@@ -34,8 +34,8 @@ def folder_digest(workspace: Workspace, project: str) -> str:
     """Return the digest of a project's sorted (path, size, mtime_ns, ctime_ns), 16 hex digits.
 
     The time of change tells a file that was replaced by one of the same size and time, as `rsync
-    -t` and a restored backup do. A folder that has just gone has the digest of an empty one, and so has a project
-    that cannot be read: its ingest says why.
+    -t` and a restored backup do. A folder that has just gone has the digest of an empty one, and so
+    has a project that cannot be read: its ingest says why.
     """
     try:
         files = workspace.documents(project).scan().files

@@ -8,7 +8,13 @@ OWNERS = ["team:ragstream"]
 
 
 def asset_spec(
-    key: tuple[str, str], description: str, kind: str, *, after: str = "", version: str = "1"
+    key: tuple[str, str],
+    description: str,
+    kind: str,
+    *,
+    after: str = "",
+    version: str = "1",
+    skippable: bool = False,
 ) -> dg.AssetSpec:
     """Return the spec of one asset.
 
@@ -18,6 +24,7 @@ def asset_spec(
         kind: What it is made of, e.g. ``sqlite``; the UI shows an icon.
         after: Name of the asset in its group that it is made from.
         version: Code version.
+        skippable: A run may leave it as it is.
     """
     group, _ = key
     return dg.AssetSpec(
@@ -28,6 +35,7 @@ def asset_spec(
         kinds={kind},
         owners=OWNERS,
         code_version=version,
+        skippable=skippable,
     )
 
 

@@ -71,7 +71,7 @@ def ingest_project(
     ended = time.perf_counter()
     warnings: tuple[str, ...] = ()
     if collection:
-        if progress is not None:
+        if progress is not None and chroma_collections.is_kept(workspace):
             progress("collection", 0, 0)
         warnings = chroma_collections.sync_after_commit(
             workspace, project, rebuild=rebuild, verify_all=verify

@@ -39,11 +39,13 @@ class Left:
         why: The reason, for people.
         failed: Whether it could not be made, rather than was not to be.
         next: What to run, if it could not be made.
+        off: Whether none is to be there: it is switched off, or Chroma is not installed.
     """
 
     why: str
     failed: bool = False
     next: str = ""
+    off: bool = False
 
     @property
     def warning(self) -> str:
@@ -51,7 +53,7 @@ class Left:
         return f"{self.why}\n  next: {self.next}" if self.failed else ""
 
 
-def _is_kept(workspace: Workspace) -> bool:
+def is_kept(workspace: Workspace) -> bool:
     """Return whether collections are to be kept: by default if Chroma is installed.
 
     If a person switched them on, they are, and that Chroma is missing is a failure.
@@ -121,8 +123,8 @@ def keep_up(
     Returns:
         What became of it, or why it was left.
     """
-    if not _is_kept(workspace):
-        return Left(_why_not(workspace))
+    if not is_kept(workspace):
+        return Left(_why_not(workspace), off=True)
     collection = collection_of(workspace, project)
     age = _age_s(collection.chroma_dir)
     if age < rest_s:
@@ -178,7 +180,7 @@ def failures(workspace: Workspace, project: str, newest: Generation | None) -> t
 
 def _failed(workspace: Workspace, project: str, newest: Generation | None) -> FailedAttempt | None:
     folder = _chroma_dir(workspace, project)
-    kept = _is_kept(workspace)
+    kept = is_kept(workspace)
     if not kept or newest is None or publisher.noted(folder) is None:
         return None
     return collection_of(workspace, project).failed(newest)
@@ -219,7 +221,7 @@ def state(workspace: Workspace, project: str, newest: Generation | None) -> Coll
     failed = _failed(workspace, project, newest)
     measured = receipt is not None and receipt.self_recall >= 0
     return CollectionState(
-        kept=_is_kept(workspace),
+        kept=is_kept(workspace),
         generation=receipt.generation if receipt else 0,
         rows=receipt.rows if receipt else 0,
         self_recall=receipt.self_recall if receipt and measured else None,
@@ -238,7 +240,7 @@ def compare(workspace: Workspace, project: str) -> list[str]:
         RagstreamError: The index is damaged.
         OSError: Disk full.
     """
-    if not _is_kept(workspace):
+    if not is_kept(workspace):
         return []
     try:
         return collection_of(workspace, project).faults()
@@ -251,7 +253,7 @@ def due(workspace: Workspace, project: str, newest: Generation) -> bool:
 
     One that could not be made for it is not due.
     """
-    if not _is_kept(workspace):
+    if not is_kept(workspace):
         return False
     receipt = seal.current_receipt(_chroma_dir(workspace, project))
     if receipt is not None and (receipt.generation, receipt.digest) == (newest.n, newest.digest):

@@ -4,13 +4,17 @@ import shutil
 
 import pytest
 
+from ragstream_assets import instance
 from ragstream_assets.document_assets import EQUAL, KEY
 from ragstream_assets.recorder import recorder
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.platform import extras
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.vector_stores.chroma import collection, publisher, seal
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.chroma_collections import compare, keep_up
+from ragstream_core.wiring.journal import append_turn
 from tests.assets.executing import checked, execute, values_of
 
 
@@ -21,8 +25,6 @@ def kept(root, open_root):
 
 @pytest.fixture
 def home(kept):
-    from ragstream_assets import instance
-
     return instance.instance_of(kept.data_dir)
 
 
@@ -120,8 +122,26 @@ def test_launched_alone_it_is_tried_again_and_fails_with_its_cause(kept, home, m
     assert materialise(kept, home, KEY).success
 
 
-def test_switched_off_nothing_is_made(space, home):
-    result = materialise(space, home)
+@pytest.mark.parametrize("reason", ["switched off", "not installed"])
+def test_where_none_is_to_be_there_nothing_is_green(root, open_root, reason, monkeypatch):
+    """Neither the asset, which does not exist, nor a check of it that compares nothing."""
+    if reason == "not installed":
+        monkeypatch.delenv("RAGSTREAM_VECTOR_STORE__COLLECTION", raising=False)
+        monkeypatch.setattr(extras, "is_here", lambda _extra: False)
+    space = open_root(root)
+    assert reason in keep_up(space, "demo").why
+    result = materialise(space, instance.instance_of(space.data_dir))
     assert result.success
-    assert "switched off" in collection_event(result)[0]["made"]
+    assert KEY not in {e.asset_key for e in result.get_asset_materialization_events()}
+    assert EQUAL not in {e.check_name for e in result.get_asset_check_evaluations()}
     assert not (space.data_dir / "chroma_db").exists()
+
+
+def test_the_rest_of_the_history_is_checked_where_none_is_to_be_there(space, home):
+    append_turn(space, Turn("", "s", "", "What lasts?", "Stone."))
+    result = execute(space, home, job="reconcile_history")
+    assert result.success
+    made = {e.asset_key.path[-1] for e in result.get_asset_materialization_events()}
+    assert "snapshot" in made and "chroma_collection" not in made
+    names = checked(result)
+    assert "journal_is_whole" in names and "history_main_equals_the_history" not in names
