@@ -138,18 +138,19 @@ class TestTheChild:
         monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", "canary")
         kept = (tmp_path / "secret").open("w")
         read(WORDS)
-        seen = {}
+        seen = {"looks": []}
+        of_the_server = Path(f"/proc/{server.pid}/limits").read_text()
 
         def look():
+            """Look once it has its limits, which come after all else was closed."""
             seen["pid"] = pid = child_of(server.pid)
             at = Path(f"/proc/{pid}")
             while not ended(pid, 0):
                 with contextlib.suppress(OSError):  # it may end at any moment
-                    files = {os.readlink(file) for file in (at / "fd").iterdir()}
-                    if os.getsid(pid) == pid and not any("socket" in name for name in files):
-                        seen["files"] = files
+                    if (at / "limits").read_text() != of_the_server:
+                        assert os.getsid(pid) == pid
                         seen["environ"] = (at / "environ").read_bytes()
-                        return
+                        seen["looks"].append({os.readlink(f) for f in (at / "fd").iterdir()})
 
         watcher = threading.Thread(target=look)
         watcher.start()
@@ -158,8 +159,9 @@ class TestTheChild:
         kept.close()
         names = {pair.partition(b"=")[0].decode() for pair in seen["environ"].split(b"\0")}
         assert names <= {*ONE_THREAD, ""}
-        deleted = {name for name in seen["files"] if name.endswith(" (deleted)")}
-        assert len(deleted) == 2 and seen["files"] - deleted == {os.devnull}
+        files = set.intersection(*filter(None, seen["looks"]))  # it opens and closes some itself
+        deleted = {name for name in files if name.endswith(" (deleted)")}
+        assert len(deleted) == 2 and files - deleted == {os.devnull}
         assert ended(seen["pid"], 0)
 
     def test_the_server_that_forks_has_one_thread_whatever_engines_it_has(self):
