@@ -82,19 +82,7 @@ def framed(quotes: Iterable[Quote]) -> list[str]:
     given = list(quotes)
     nonce = make_nonce(text for quote in given for text in (quote.path, quote.text))
     return [
-        "\n".join(
-            frame(
-                number,
-                nonce,
-                source=Source(
-                    short_id(quote.chunk_id),
-                    quote.path,
-                    quote.span,
-                    parse_chunk_id(quote.chunk_id)[1],
-                ),
-                text=quote.text,
-            )
-        )
+        "\n".join(frame(number, nonce, source=quote.source, text=quote.text))
         for number, quote in enumerate(given, 1)
     ]
 
