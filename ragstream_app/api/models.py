@@ -98,10 +98,12 @@ class Models:
         )
 
     def to_json(self, target: Target) -> ModelJson:
-        """Return a model as OpenAI's API shows it; it was created when its index was."""
-        folder = self.workspace.index_dir(target.project)
-        created = int(folder.stat().st_ctime) if folder.is_dir() else 0
-        return {"id": target.name, "object": "model", "created": created, "owned_by": OWNER}
+        """Return a model as OpenAI's API shows it.
+
+        Nothing keeps when a project began, and a time that moves with each ingest is another model
+        to a client that remembers it: it is 0.
+        """
+        return {"id": target.name, "object": "model", "created": 0, "owned_by": OWNER}
 
 
 def _target(project: str, task: str) -> Target:

@@ -117,13 +117,14 @@ def export_jsonl(workspace: Workspace, session: str = "") -> Iterator[str]:
     return jsonl_lines(exported(journal(workspace), session))
 
 
-def export_markdown(workspace: Workspace, session: str = "") -> str:
-    """Return conversations as Markdown, for people.
+def export_markdown(workspace: Workspace, session: str = "") -> tuple[str, int]:
+    """Return conversations as Markdown, for people, and how many turns they have.
 
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
-    return markdown(show(workspace, session))
+    turns = show(workspace, session)
+    return markdown(turns), len(turns)
 
 
 def import_jsonl(workspace: Workspace, lines: Iterable[str], *, session: str = "") -> ImportReport:

@@ -270,7 +270,7 @@ def export(
         raise Refused(f"{out} already exists", hint="--force, or another name")
     workspace = session_of(ctx).workspace()
     if form == "md":
-        text, count = history_transfer.export_markdown(workspace, session), 0
+        text, count = history_transfer.export_markdown(workspace, session)
     else:
         lines = list(history_transfer.export_jsonl(workspace, session))
         text, count = "".join(lines), len(lines)

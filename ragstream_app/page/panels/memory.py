@@ -153,14 +153,16 @@ def _edit(fact: FactState) -> None:
 def _remembered(held: Held) -> None:
     rows = held.remembered
     st.text("Remembered: these lines stand in every prompt." if rows else NOTHING)
+    older = False
     for target, whom in ABOUT.items():
         mine = [row for row in rows if row.target == target]
+        older = older or len(mine) > MOST_LINES
         if mine:
             with st.container(border=True, key=f"remembered_{target}", gap="small"):
                 st.text(f"About {whom}")
                 for n, row in enumerate(mine[-MOST_LINES:]):
                     _line(row, f"forget {target} {n} {row.text}")
-    if len(rows) > MOST_LINES:
+    if older:
         st.text("Older lines are not shown here; ragstream memory show lists all of them.")
     with st.popover("Add a line", width="stretch"):
         st.text_input("The fact", key=ADD_KEY, placeholder="The user works in Lisbon.")

@@ -81,6 +81,7 @@ def test_models_are_projects_and_their_profiles(served):
     for path in ("ragstream/manual:short", "ragstream%2Fmanual%3Ashort", "manual:short"):
         found = served.request("GET", f"/v1/models/{path}").json()
         assert (found["id"], found["object"]) == ("ragstream/manual:short", "model")
+        assert found["created"] == 0, "an ingest makes no new model"
     missing = served.request("GET", "/v1/models/ragstream/manul")
     assert error_of(missing) == (404, "model_not_found")
     assert "did you mean ragstream/manual?" in json.dumps(missing.json())

@@ -244,7 +244,7 @@ def _jsonl(session: str) -> str:
 def _markdown(session: str) -> str:
     from ragstream_core.services.history_transfer import export_markdown
 
-    return export_markdown(workspace(), session)
+    return export_markdown(workspace(), session)[0]
 
 
 def show() -> None:

@@ -212,6 +212,8 @@ def test_export_and_import_round_trip(environment, run, stdin, tmp_path):
     assert (again["added"], again["skipped"]) == (0, 2)
     assert run("--data", other, "history", "export")[1] == file.read_text()
     assert "# demo" in run("history", "export", "--format", "md")[1]
+    words = ["history", "export", "--format", "md", "--out", str(tmp_path / "t.md"), "--json"]
+    assert as_json(run(*words))["records"] == 1
     assert run("history", "export", "--format", "pdf")[0] == 2
     assert run("history", "import", str(tmp_path / "missing"))[0] == 2
     file.write_text(file.read_text().replace("8503", "8504"))

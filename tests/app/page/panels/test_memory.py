@@ -86,6 +86,18 @@ def test_a_line_is_added_and_forgotten(space):
     assert FactMemory(space).remembered() == []
 
 
+@pytest.mark.parametrize(("user", "company", "told"), [(25, 25, False), (41, 1, True)])
+def test_lines_that_are_not_shown_are_told_and_no_others(space, user, company, told):
+    memory = FactMemory(space)
+    for target, count in (("user", user), ("company", company)):
+        for number in range(count):
+            memory.add(f"Line {number} about the {target}.", target)
+    shown = texts(open_page())
+    assert any("Older lines are not shown" in text for text in shown) is told
+    assert "Line 0 about the company." in shown
+    assert ("Line 0 about the user." in shown) is not told
+
+
 def test_with_persist_off_nothing_can_be_decided(space):
     page = click(open_page(), "Look for facts")
     next(c for c in page.checkbox if c.label == "Persist history").set_value(False)
