@@ -9,6 +9,7 @@ inbox and leaves its reference in the config instead of its words, so that the r
 kept, expired and erased like one that named the reference from the beginning.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ import dagster as dg
 
 from ragstream_assets.dagster_private import replace_config
 from ragstream_assets.job_steps import OWN
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.settings import SECTIONS, chain_keys
@@ -24,12 +25,14 @@ from ragstream_core.settings.values import default_of, values_of
 from ragstream_core.wiring.workspace import Workspace
 
 EXAMPLE = "example"
-"""Reference of the request that the Launchpad runs as it stands; it asks the sample project."""
+"""Reference of the request that the Launchpad runs as it stands: see `_example`."""
+SAMPLE = "handbook"
 QUESTION = (
     "# Task\nWhat happens when an ingest is killed half way, and what do I have to do afterwards?\n"
     "\n# Context\nWe ingest every night from a script, and the machine was restarted during the "
     "run.\n\n# Format\nA short list of steps."
 )
+OF_ANY = "# Task\nWhat are these documents about, and what should I read first?"
 
 
 def resolve(workspace: Workspace, reference: str) -> PromptRequest:
@@ -38,13 +41,33 @@ def resolve(workspace: Workspace, reference: str) -> PromptRequest:
     Raises:
         UnknownPrompt: No such request in the inbox.
         IntegrityError: Its bytes do not have its digest.
-        UsageError: It is not a request.
+        UsageError: It is not a request, or there is no project that the example could ask.
         OSError: The inbox cannot be written.
     """
     if reference == EXAMPLE:
-        request = PromptRequest(QUESTION, ("handbook",))
-        reference = workspace.store.put_request(request)
+        reference = workspace.store.put_request(_example(workspace))
     return workspace.store.request(reference)
+
+
+def _example(workspace: Workspace) -> PromptRequest:
+    """Return a question about the sample project; where it is not, one that any project answers.
+
+    Raises:
+        UsageError: Nothing was ever ingested.
+    """
+    from ragstream_core.index.view import open_view
+
+    projects = workspace.projects()
+    if SAMPLE in projects:
+        return PromptRequest(QUESTION, (SAMPLE,))
+    for project in projects:
+        with contextlib.suppress(RagstreamError):  # not ingested, or damaged
+            if open_view(workspace.index_dir(project)).chunk_ids:
+                return PromptRequest(OF_ANY, (project,))
+    raise UsageError(
+        "no project is ingested that the example could ask",
+        hint=("put documents into a folder of doc_raw, then ", RunCommand("ingest")),
+    )
 
 
 TYPED = ("prompt", "projects", "files", "diffs", "off", "lock", "task", "session")
@@ -159,7 +182,8 @@ def request_config() -> dict[str, dg.Field]:
         "prompt_ref": dg.Field(
             dg.String,
             default_value=EXAMPLE,
-            description="`sha256:…` of a request in the inbox, or `example`.",
+            description="`sha256:…` of a request in the inbox, or `example`: a question about the "
+            "handbook, else about the first project.",
         ),
         "now": _text("Time of the request, ISO 8601; empty: the present."),
         "time_zone": _text("Name of the zone that `now` is in."),

@@ -11,6 +11,7 @@ from ragstream_core.errors import GenerationGone, RunCommand, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk, stratified
 from ragstream_core.maps.projection import LEAST, METHODS, project_vectors, usable_perplexity
+from ragstream_core.platform import extras
 from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring.index_views import hidden_ids, open_views
 
@@ -99,7 +100,7 @@ def draw(
     files = [(number, views[number].paths[row]) for number, row in rows]
     chosen = [rows[i] for i in stratified(files, request.limit, seed=request.seed).tolist()]
     vectors = np.stack([views[number].vectors[row] for number, row in chosen])
-    method = request.method if len(chosen) >= LEAST else "pca"
+    method = request.method if len(chosen) >= LEAST and _has(request.method) else "pca"
     width = usable_perplexity(request.perplexity, len(chosen)) if method == "tsne" else 0.0
     points = project_vectors(
         vectors,
@@ -172,6 +173,10 @@ def _rows(workspace: Workspace, views: Sequence[IndexView]) -> list[tuple[int, i
     ]
 
 
+def _has(method: str) -> bool:
+    return method == "pca" or extras.is_here("maps")
+
+
 def _notes(
     request: MapRequest, total: int, shown: int, width: float, method: str
 ) -> tuple[str, ...]:
@@ -180,7 +185,12 @@ def _notes(
         notes.append(
             f"{shown:,} of {total:,} chunks are shown, a sample in which each file keeps its share"
         )
-    if method != request.method:
+    if not _has(request.method):
+        notes.append(
+            "laid out by PCA, which keeps the overall layout; t-SNE keeps neighbours together and "
+            f"comes with: {extras.install('maps').line}"
+        )
+    elif method != request.method:
         notes.append(f"t-SNE needs {LEAST} chunks; fewer are laid out by PCA")
     elif method == "tsne" and width < request.perplexity:
         notes.append(f"perplexity {width:.3g} instead of {request.perplexity:g}: few chunks")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.job_steps import OWN
-from ragstream_assets.launchpad import TYPED
+from ragstream_assets.launchpad import EXAMPLE, TYPED, resolve
 from ragstream_assets.resources import adopt
 from ragstream_core.config import overlay, typed
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.services.replay import replay_prompt
@@ -74,6 +74,20 @@ def test_the_launchpad_fills_in_the_example_and_offers_empty_fields_for_a_questi
     assert set(first) == {*TYPED, "prompt_ref", "fresh"}
     assert {name: value for name, value in first.items() if value} == {"prompt_ref": "example"}
     assert not any(shown[op].get("config") for op in OPS[1:])
+
+
+def test_the_launchpad_runs_as_it_stands_without_the_handbook(ingested, home):
+    assert "handbook" not in ingested.projects()
+    success, run_id = _run(ingested, home, {})
+    assert success
+    (key,) = _made_in(ingested, run_id)
+    assert [pin["project"] for pin in ingested.store.record(key).inputs["pins"]] == ["demo"]
+
+
+def test_a_launchpad_that_nothing_can_answer_says_what_to_do(space):
+    with pytest.raises(UsageError, match="no project is ingested") as refused:
+        resolve(space, EXAMPLE)
+    assert "ragstream ingest" in refused.value.hint
 
 
 def _run(space, home, config, parent=None, steps=()):

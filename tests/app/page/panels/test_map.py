@@ -5,6 +5,7 @@ import pytest
 from ragstream_app.page.panels import map
 from ragstream_app.page.panels.chat_state import VIEW_KEY
 from ragstream_core.index.view import open_view
+from ragstream_core.platform import extras
 from ragstream_core.services import chunk_maps
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
@@ -75,6 +76,16 @@ def test_a_failure_is_said_where_the_map_would_be(page, indexed):
     drawn(page)
     said = [error.value for error in page.error]
     assert any("manual has no generation yet" in text for text in said), said
+
+
+def test_without_t_sne_the_first_press_draws_and_says_how_to_have_it(page, indexed, monkeypatch):
+    monkeypatch.setattr(extras, "is_here", lambda extra: extra != "maps")
+    page.selectbox(key=map.METHOD_KEY).set_value("tsne")
+    drawn(page)
+    assert not page.error
+    assert page.session_state[map.JOB_KEY].result.chunks.method == "pca"
+    (said,) = [info.value for info in page.info if "t-SNE" in info.value]
+    assert "laid out by PCA" in said and extras.install("maps").line in said
 
 
 def test_a_map_that_is_stopped_ends_and_says_so(indexed):
