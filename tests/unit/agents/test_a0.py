@@ -193,7 +193,7 @@ def test_preprocessing_is_linear(attack):
     raw = "ask " + attack * (100_000 // len(attack))
     start = time.process_time()
     a0(raw)
-    assert time.process_time() - start < 3.0
+    assert time.process_time() - start < 30  # quadratic rules take minutes
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_a_look_into_a_broken_pdf_costs_little_and_says_nothing(bench, data):
 def test_a_look_into_broken_html_takes_linear_time(part):
     started = time.process_time()
     html_text((part * 30_000).encode())
-    assert time.process_time() - started < 2, "quadratic time would be minutes"
+    assert time.process_time() - started < 30, "quadratic time would be minutes"
 
 
 def test_text_is_what_a_page_shows_and_the_targets_of_its_links():
@@ -337,4 +337,4 @@ def test_a_string_of_a_pdf_without_an_end_is_looked_through_once():
     began = time.process_time()
     tokens = pdf_tokens(b"stream\n" + zlib.compress(page) + b"endstream")
     assert 1 <= tokens <= 3
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 10  # a hundredth of a second; minutes, if it is not once

