@@ -42,7 +42,7 @@ QUICK = Limits(cpu_s=1, wall_s=20, text_bytes=2_000_000)
 HTML = b"<h1>Valves</h1><p>The valve of the north wing opens at twelve bar.</p>"
 WORDS = assembled([CATALOG, PAGES, page(), stream(said("well"), packed=False), FONT])
 LATIN = "<meta charset=latin-1><p>Fällt bei 100 °C</p>".encode("latin-1")
-SLOW = one_page(b"BT /F1 9 Tf (a) Tj ET\n" * 300_000)  # more than a second of CPU
+SLOW = one_page(b"BT /F1 9 Tf (a) Tj ET\n" * 1_500_000)  # seconds, before a look at the time
 
 
 def read(data, kind="pdf", limits=QUICK):
