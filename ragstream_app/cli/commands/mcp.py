@@ -14,7 +14,6 @@ from ragstream_app.cli.completion import project_names
 from ragstream_app.output.history_ways import confirm
 from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused, UsageError
-from ragstream_core.platform.import_path import python
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -139,6 +138,8 @@ def install(
 
 def _command(config: AppConfig, only: tuple[str, ...]) -> list[str]:
     """Return how a client starts the server, from whichever folder."""
+    from ragstream_core.platform.import_path import python
+
     script = Path(sys.executable).with_name("ragstream")
     program = [str(script)] if script.exists() else python("-m", "ragstream_app.cli.main")
     own = ["--config", str(config.file.absolute())] if config.file else []

@@ -13,7 +13,6 @@ import typer
 from ragstream_app.server.processes import HOST, is_free
 from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused
-from ragstream_core.platform.import_path import python
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -173,6 +172,7 @@ def _require_free(config: AppConfig, door: PageAccess | None) -> None:
 def _dagster(config: AppConfig, *, read_only: bool, with_daemon: bool) -> list[Server]:
     from ragstream_app.server.processes import Server
     from ragstream_assets.instance import ready_home
+    from ragstream_core.platform.import_path import python
 
     ready_home(config)
     flags = ["--read-only"] if read_only else []
@@ -185,6 +185,7 @@ def _dagster(config: AppConfig, *, read_only: bool, with_daemon: bool) -> list[S
 
 def _page(door: PageAccess) -> Server:
     from ragstream_app.server.processes import Server
+    from ragstream_core.platform.import_path import python
 
     command = python("-m", "ragstream_app.server.page")
     return Server("page", command, door.url, f"{door.url}/_stcore/health")
@@ -194,6 +195,7 @@ def _api(config: AppConfig) -> Server:
     """Return the server for programs; its token is made here, so that it can be asked for."""
     from ragstream_app.api.token import ensure_token, token_file
     from ragstream_app.server.processes import Server
+    from ragstream_core.platform.import_path import python
 
     ensure_token(token_file(config))
     url = f"http://{HOST}:{config.settings.api.port}"
