@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_app.cli.doctor_servers import SERVERS, Check
 from ragstream_core.errors import RagstreamError, WeightsMismatch, WeightsMissing, quoted
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -324,7 +325,7 @@ def _history(config: AppConfig) -> Iterator[Check]:
     if not now.records and not now.damaged:
         yield Check("history", "ok", "no conversation yet")
         return
-    detail = f"{now.turns:,} turns embedded, {now.pending:,} waiting"
+    detail = f"{counted(now.turns, 'turn')} embedded, {now.pending:,} waiting"
     if now.damaged:
         yield Check("history", "fail", now.damaged[0], "ragstream history check")
     elif now.other_model:

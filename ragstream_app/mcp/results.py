@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from ragstream_app.mcp.excerpts import READING_RULE
+from ragstream_core.text.plurals import counted
 
 Citation = Annotated[
     str, Field(description="Cite a passage by this, and open it whole with `open_passage`.")
@@ -220,7 +221,9 @@ class IngestResult(Result):
         """Return one line, and the warnings."""
         counts = ", ".join(f"{n} {name}" for name, n in self.files.items() if n)
         done = f"refused: {self.refused}" if self.refused else f"generation {self.generation}"
-        first = f"{self.project}: {done}, {counts or 'no files'}, {self.passages} passages"
+        first = (
+            f"{self.project}: {done}, {counts or 'no files'}, {counted(self.passages, 'passage')}"
+        )
         return "\n".join([first, *self.warnings])
 
 
@@ -232,4 +235,4 @@ def _how_much(project: Project) -> str:
     changed = f", {project.changed} files changed since the last ingest" if project.changed else ""
     if not project.indexed:
         return f"not ingested yet{changed}"
-    return f"{project.files} files, {project.passages} passages{changed}"
+    return f"{counted(project.files, 'file')}, {counted(project.passages, 'passage')}{changed}"

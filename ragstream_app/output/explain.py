@@ -14,9 +14,11 @@ from ragstream_app.session import note
 from ragstream_core.prompts.compare import Changes
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile, TracedTurn
-from ragstream_core.prompts.verdicts import EVIDENCE, TOKENS
+from ragstream_core.prompts.verdicts import EVIDENCE, PLACES, TOKENS
 from ragstream_core.records import STAGES
 from ragstream_core.records.identity import shown_name, with_names
+from ragstream_core.records.s_ctx import ANSWERED, NOT_FOUND, PERHAPS
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.compare import OutputChanges
@@ -115,14 +117,22 @@ def print_explained(
 def _print_asked(asked: Sequence[Asking]) -> None:
     """Print every time that a prompt was asked for, and whether its record answered."""
     for asking in asked:
-        how = "the chain ran" if asking.ran else "answered from the record"
+        how = "built anew" if asking.ran else "answered from the record"
         note(f"asked {asking.at[:19].replace('T', ' ')}  {how}")
 
 
 def _print_answers(answers: Sequence[Decision]) -> None:
     """Print whether the passages answer each query piece, and what speaks for and against it."""
     for row in answers:
-        note(f"{row.chunk_id}  {row.rule}: {printable(row.reason)}")
+        part = row.chunk_id.replace("q", "Part ", 1)
+        note(f"{part}: {_SAID.get(row.rule, row.rule)}; {printable(row.reason)}")
+
+
+_SAID = {
+    ANSWERED: "probably answered",
+    PERHAPS: "possibly answered",
+    NOT_FOUND: "probably not answered",
+}
 
 
 def _print_notes(record: PromptRecord) -> None:
@@ -297,7 +307,7 @@ def print_why_not(found: WhyNot) -> None:
         why = f"{verdict.rule}: {printable(verdict.reason)}"
         typer.echo(f"{printable(name)} {where}  {why}")
         if verdict.lack is not None:
-            typer.echo(f"  {_lacking(verdict.lack)}")
+            typer.echo(f"  {_lacking(verdict.lack, found.prompt_key)}")
         for place in verdict.places:
             typer.echo(f"  {_place(place)}")
     more = len(found.verdicts) - MAX_SHOWN
@@ -310,15 +320,20 @@ def print_why_not(found: WhyNot) -> None:
             note(f"q{n}: {printable(' '.join(piece.split()))[:PIECE_CHARS]}")
 
 
-def _lacking(lack: Lack) -> str:
+def _lacking(lack: Lack, key: str) -> str:
     if lack.measure == TOKENS:
-        return f"it lacks {lack.distance:,} tokens of budget, those left out before it included"
+        return f"It lacks {lack.distance:,} tokens of budget, those left out before it included."
     if lack.measure == EVIDENCE:
-        more = (
-            f"the passages before it hold {lack.distance:.2%} more of the evidence than is needed"
-        )
-        return f"{more}; retrieval.evidence=full shows what the budget allows"
-    return f"it lacks {lack.distance:.6f} ({lack.measure})"
+        said = f"It comes {lack.distance:.2%} of the evidence too late."
+    elif lack.measure == PLACES:
+        said = f"It missed the limit by {counted(int(lack.distance), 'place')}."
+    else:
+        said = f"It missed the limit by {lack.distance:.2g} ({lack.measure})."
+    if not lack.setting:
+        return said
+    stage = "a4" if lack.setting.startswith("retrieval.evidence") else "a3"
+    stage = "retrieval" if lack.setting.startswith("retrieval.min_score") else stage
+    return f"{said} To let it in: ragstream rerun {key[:KEY_DIGITS]} {stage} --set {lack.setting}"
 
 
 def _place(place: ListRank) -> str:

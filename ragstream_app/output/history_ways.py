@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragstream_core.errors import UsageError
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
@@ -120,7 +121,7 @@ def confirm(question: str) -> None:
 def what(found: ClearReport) -> str:
     """Return how many turns of which conversations a report is about."""
     names = ", ".join(found.sessions[:5]) + (" …" if len(found.sessions) > 5 else "")
-    counts = f"{found.turns:,} turns"
+    counts = counted(found.turns, "turn")
     counts += f" and {found.questions:,} unanswered questions" if found.questions else ""
-    counts += f", with {found.facts:,} facts" if found.facts else ""
+    counts += f", with {counted(found.facts, 'fact')}" if found.facts else ""
     return f"{counts} of {names}" if names else counts

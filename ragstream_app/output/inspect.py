@@ -14,6 +14,7 @@ from ragstream_app.output.tables import print_places
 from ragstream_app.output.words import printable, shortened
 from ragstream_app.session import console as _console
 from ragstream_app.session import emit_json, note
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,7 +125,7 @@ def print_context(
         return
     typer.echo(printable(found.text))
     said = [
-        f"{len(found.passages)} passages",
+        counted(len(found.passages), "passage"),
         f"{len(found.text):,} characters",
         f"{tokens:,} tokens",
     ]

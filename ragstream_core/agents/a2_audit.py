@@ -224,7 +224,7 @@ class Audit:
         notes["events"] += [row.reason for row in rows if not (row in settled and row.kept)]
         after, files = self._add_artefacts(prompt, after, said, notes)
         if not material_change(before, after):
-            return _settle(result, before, "no material change of scope", notes)
+            return _settle(result, before, "no second search is needed", notes)
         why = [row.reason for row in settled if row.kept]
         reason = "; ".join([*why, *(f"{_who(said)} names {f}" for f in files)])
         return self._rescope(result, before, after, (reason, files, notes))

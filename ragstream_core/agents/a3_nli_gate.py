@@ -302,8 +302,9 @@ class NliGate:
         if (behind or not (meant or said)) and rank <= keep_top:
             return True, "keep_top", f"rank {rank} is among the first {keep_top}"
         if behind and (meant or said):
-            reason = f"meaning and words reach {near.both:.2f} of the best candidate's on average"
-            return False, "relative_score", f"{reason}, below {self.relative:g}"
+            share = f"{near.both:.0%} of the best passage's score"
+            limit = f"limit {self.relative:.0%}, gate.relative"
+            return False, "relative_score", f"too weak: {share} ({limit})"
         if said and not meant:
             reason = f"its words reach {near.words:.2f} of the best candidate's ≥ {self.words:g}"
             return True, "words_gate", reason

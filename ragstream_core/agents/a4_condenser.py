@@ -4,9 +4,10 @@ Reads the view ``a3``, the chunks, ``extras.scores``, the query pieces and ❖ F
 view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras``: ``cuts``,
 ``windows``, ``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx``, ``answers``.
 Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
-of facts unless it is switched on (C-07), and has a budget of its own. When no document is
-relevant, none is selected, and if ❖ FILES is empty too a warning says so: an injected file is
-evidence, and what it answers is no open issue. A language model may choose the sentences; if its
+of facts unless it is switched on (C-07), and has a budget of its own. When no document answers
+any piece, the best passages alone are selected, and if ❖ FILES is empty too the prompt says so: an
+injected file is evidence, and what it answers is no open issue. A piece that is *not found* has no
+fact, and one with a fact is *perhaps* at least. A language model may choose the sentences; if its
 answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``. If the
 evidence is to be tight, passages behind its end (`context.evidence_end`) are not selected, and of
 long ones behind the best a window is shown (`context.windows`).
@@ -16,19 +17,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ragstream_core.agents.a3_nli_gate import nearness
+from ragstream_core.agents.context.answer_estimate import USUAL
 from ragstream_core.agents.context.answer_signs import Nearness
 from ragstream_core.agents.context.condensed_notes import repeated_chunks, savings, warnings_of
-from ragstream_core.agents.context.condensed_rows import STAGE, passage_rows, piece_rows
+from ragstream_core.agents.context.condensed_rows import (
+    STAGE,
+    nearest_only,
+    passage_rows,
+    piece_rows,
+)
 from ragstream_core.agents.context.evidence_end import (
+    ALWAYS,
     Beyond,
     beyond_evidence,
     can_end,
     strengths_of,
 )
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
-from ragstream_core.agents.context.open_issues import Answers, Judged, conflicts, unanswered
+from ragstream_core.agents.context.open_issues import (
+    Answers,
+    Judged,
+    all_not_found,
+    conflicts,
+    not_worse,
+    unanswered,
+    with_facts,
+)
 from ragstream_core.agents.context.passage_selection import (
     Reading,
     Selection,
@@ -59,7 +76,7 @@ from ragstream_core.prompts.trail import (
 )
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
-from ragstream_core.records.s_ctx import Cited, Fact, OpenIssue, SCtx
+from ragstream_core.records.s_ctx import ANSWERED, Cited, Fact, OpenIssue, SCtx
 from ragstream_core.records.stage_results import Span
 from ragstream_core.records.super_prompt import ANSWERS
 
@@ -71,6 +88,27 @@ Measures = tuple[dict[str, float], dict[str, float]]
 """Chunk id → its reranked score, and how near it comes to the best one."""
 Told = tuple[SCtx, list[Judged]]
 """S_ctx beside a selection, and whether that answers each piece."""
+
+
+Look = Callable[[list[Chunk]], tuple[Selection, list[Judged]]]
+
+
+class FirstLook(NamedTuple):
+    """What is shown before anybody knows how much room S_ctx leaves.
+
+    Attributes:
+        usable: What may be shown.
+        ended: What lies behind the end of the evidence.
+        picked: What is selected of it.
+        seen: What that says of each piece.
+        doubt: Why only the nearest passages may be shown; empty: they are not the only ones.
+    """
+
+    usable: list[Chunk]
+    ended: dict[str, Beyond]
+    picked: Selection
+    seen: list[Judged]
+    doubt: str
 
 
 @dataclass(frozen=True)
@@ -90,10 +128,11 @@ class Condenser:
         history_first: Older turns take their tokens before the documents, not a quarter at most.
         past_facts: Whether facts may be quoted from the conversation.
         max_facts: Most facts and constraints together.
+        always_shown: So many of the best passages are shown if it is not sure that they answer.
+        searched: How many passages of documents were searched.
         tight: Attachments end where the evidence ends, not where the budget does.
-        support_cosine: Least best cosine at which a chunk counts as an answer.
-        relevant_cosine: Where no chunk reaches it and no piece is supported by words, nothing is
-            relevant.
+        support_cosine: Least best cosine at which a chunk counts as an answer, if nothing can be
+            estimated.
         terms: Stems a text.
         nearness: How near words come to sentences by token vectors, if the weights of
             `answer_estimate` are for them; None: answers are judged by words alone.
@@ -113,9 +152,10 @@ class Condenser:
     history_first: bool = False
     past_facts: bool = False
     max_facts: int = 12
+    always_shown: int = 5
+    searched: int = USUAL
     tight: bool = False
     support_cosine: float = 0.5
-    relevant_cosine: float = 0.3
     terms: Terms = stemmed_terms
     nearness: Nearness | None = None
     ask: Ask | None = None
@@ -128,40 +168,43 @@ class Condenser:
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
         measures = _measures(prompt)
         reader = replace(reader, strengths=_strengths(prompt, kept, measures))
-        nothing = not is_locked(prompt) and not self._any_relevant(reader)
         ends = self._ends(prompt, kept)
-        ended = _ended(kept, measures) if ends and not nothing else {}
-        usable = [c for c in kept if is_past(c) or not (nothing or c.id in ended)]
         short = self._short_ids(prompt)
         free = self._free(prompt, SCtx())
         same = repeated_chunks(prompt)
-        picked = self._select(usable, free, self._reserve(free), same)
-        found = self._found(prompt, reader.within(picked), picked)
         answers = self._answers(reader, kept)
+
+        def look(usable: list[Chunk]) -> tuple[Selection, list[Judged]]:
+            picked = self._select(usable, free, self._reserve(free), same)
+            return picked, answers.of_passages(reader.within(picked).evidence, picked.cuts)
+
+        first = self._first(prompt, kept, measures if ends else None, look)
+        usable, ended, picked, seen, doubt = first
+        found = self._found(prompt, reader.within(picked), picked, seen)
 
         def s_ctx(selected: Selection) -> Told:
             if found is None:
                 return SCtx(), []
             within = reader.within(selected)
-            evidence = [] if nothing else within.evidence
-            judged = answers.of(evidence, selected.cuts, found.open_pieces)
-            shown = reader if nothing else within
-            return self._s_ctx(shown, found, short, nothing, judged), judged
+            judged = answers.of(within.evidence, selected.cuts, found.open_pieces)
+            judged = with_facts(not_worse(judged, seen), found.chosen)
+            return self._s_ctx(within, found, short, judged), judged
 
         picked, (told, verdicts) = self._filled(prompt, usable, free, (picked, s_ctx))
         if ends:
             picked = self._in_windows(picked, usable, reader, (found, told), same)
-        put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended))
+        put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended, doubt))
         put_decisions(result, ANSWERS, piece_rows(verdicts, pass_number(prompt)))
         missed = found.missed if found else ""
         extras = result.extras
         extras.short_ids, extras.s_ctx = short, told
-        extras.answers = tuple(answer for answer, _ in verdicts)
-        extras.nothing_relevant = bare = nothing and not reader.files
+        extras.answers = tuple(row.answer for row in verdicts)
+        open_ = all_not_found(verdicts) if verdicts else bool(doubt)
+        extras.nothing_relevant = open_ and not reader.files
         _put(result, picked, missed)
         off = [] if self.enabled else ["switched off: S_ctx stays empty"]
         events = [*off, *map(str, savings(kept, ended, picked, same, self.counter))]
-        put_notes(result, OP, events=events, warnings=warnings_of(bare, usable, picked, missed))
+        put_notes(result, OP, events=events, warnings=warnings_of(result, usable, picked, missed))
         return result
 
     def _kept(self, prompt: SuperPrompt) -> list[Chunk]:
@@ -173,7 +216,7 @@ class Condenser:
         chunks = {chunk.id: chunk for chunk in kept}
         return Answers(
             reader.asked, chunks, reader.files, reader.weight, self.support_cosine, self.terms,
-            self.nearness, reader.evidence,
+            self.nearness, reader.evidence, self.searched,
         )  # fmt: skip
 
     def _ends(self, prompt: SuperPrompt, kept: list[Chunk]) -> bool:
@@ -202,10 +245,35 @@ class Condenser:
                   for c in rest if c.id in windows}  # fmt: skip
         return replace(picked, tokens={**picked.tokens, **tokens}, windows=windows)
 
-    def _any_relevant(self, reader: Reading) -> bool:
-        near = max((e.best_cosine for e in reader.evidence), default=-1.0)
-        pieces = range(len(reader.pieces))
-        return near >= self.relevant_cosine or any(reader.holds(i, 2.0) for i in pieces)
+    def _first(
+        self, prompt: SuperPrompt, kept: list[Chunk], measures: Measures | None, look: Look
+    ) -> FirstLook:
+        """Choose what may be shown by whether it answers: all of it, less, or the nearest alone.
+
+        Args:
+            prompt: Before the stage.
+            kept: What the gate kept.
+            measures: What the end of the evidence is found by; None: it does not end.
+            look: Selects from some passages, and says what they answer.
+        """
+        ended = _ended(kept, measures, ALWAYS) if measures else {}
+        usable = [c for c in kept if is_past(c) or c.id not in ended]
+        picked, seen = look(usable)
+        if all_not_found(seen) and not is_locked(prompt):
+            nearest = self._nearest(kept)
+            doubt = nearest_only(seen, self.always_shown)
+            return FirstLook(nearest, {}, *look(nearest), doubt)
+        if measures and ended and any(row.answer.word != ANSWERED for row in seen):
+            ended = _ended(kept, measures, max(ALWAYS, self.always_shown))
+            usable = [c for c in kept if is_past(c) or c.id not in ended]
+            picked, now = look(usable)
+            seen = not_worse(now, seen)
+        return FirstLook(usable, ended, picked, seen, "")
+
+    def _nearest(self, kept: Sequence[Chunk]) -> list[Chunk]:
+        """Return what is shown of documents that probably answer nothing; turns stay."""
+        nearest = [chunk.id for chunk in kept if not is_past(chunk)][: self.always_shown]
+        return [chunk for chunk in kept if is_past(chunk) or chunk.id in nearest]
 
     def _free(self, prompt: SuperPrompt, s_ctx: SCtx) -> int:
         """Return the tokens that are free for attachments beside an S_ctx; perhaps none."""
@@ -277,11 +345,16 @@ class Condenser:
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
 
     def _found(
-        self, prompt: SuperPrompt, reader: Reading, picked: Selection
+        self, prompt: SuperPrompt, reader: Reading, picked: Selection, seen: Sequence[Judged]
     ) -> ContextParts | None:
-        """Choose the sentences of S_ctx; no model is asked if there is nothing to choose from."""
+        """Choose the sentences of S_ctx; no model is asked if there is nothing to choose from.
+
+        A piece that the passages are estimated not to answer gets no fact.
+        """
         if not self.enabled or is_locked(prompt):
             return None
+        silent = {row.answer.piece_id for row in seen if row.is_open and row.held is not None}
+        reader = reader.speaking_to(silent)
         if self.ask is None or not reader.evidence:
             return extracted(reader, self.max_facts)
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
@@ -289,13 +362,12 @@ class Condenser:
         return Passages(shown, picked.cuts, reader, self.terms).found(self.ask, self.max_facts)
 
     def _s_ctx(
-        self, reader: Reading, found: ContextParts, short: dict[str, str], nothing: bool,
-        judged: list[Judged],
-    ) -> SCtx:  # fmt: skip
+        self, reader: Reading, found: ContextParts, short: dict[str, str], judged: list[Judged]
+    ) -> SCtx:
         quotes = [quote for quote, _, _ in found.chosen]
         rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in found.chosen]
         issues = unanswered(reader.asked, judged, reader.evidence, reader.files, terms=self.terms)
-        issues += [] if nothing else conflicts(quotes, reader.quotes)
+        issues += conflicts(quotes, reader.quotes)
         return SCtx(
             tuple(row for quote, row in rows if quote not in found.constraints),
             tuple(row for quote, row in rows if quote in found.constraints),
@@ -311,9 +383,10 @@ def _measures(prompt: SuperPrompt) -> Measures:
     return reranked, {i: near.both for i, near in nearness(prompt.extras.scores).items()}
 
 
-def _ended(kept: Sequence[Chunk], measures: Measures) -> dict[str, Beyond]:
+def _ended(kept: Sequence[Chunk], measures: Measures, least: int) -> dict[str, Beyond]:
     """Return the passages of documents behind the end of the evidence."""
-    return beyond_evidence([chunk.id for chunk in kept if not is_past(chunk)], *measures)
+    documents = [chunk.id for chunk in kept if not is_past(chunk)]
+    return beyond_evidence(documents, *measures, least=least)
 
 
 def _put(result: SuperPrompt, picked: Selection, missed: str) -> None:

@@ -62,7 +62,12 @@ def _place(text: str, line: int) -> str:
 
 Grounding = Literal["documents", "memory", "nothing"]
 
-REFUSAL = "I don't have enough information in the uploaded documents to answer this question."
+REFUSAL = "I don't have enough information in your documents to answer this question."
+REFUSALS = (
+    REFUSAL,
+    "I don't have enough information in the uploaded documents to answer this question.",
+)
+"""The sentence that means "not in the documents", and how earlier versions wrote it."""
 
 
 def grounding_of(
@@ -192,6 +197,7 @@ class Answer:
         agents: What the agents took that asked a language model for the prompt; None: none did.
         origin: Where it comes from.
         source_turn: Id of the turn whose answer was given again; empty for any other origin.
+        doubt: That the documents do not, or perhaps not, answer; an extract begins with it.
     """
 
     text: str
@@ -206,6 +212,7 @@ class Answer:
     agents: ChatUsage | None = None
     origin: Origin = "model"
     source_turn: str = ""
+    doubt: str = ""
 
     def __str__(self) -> str:
         """Return the clean text."""
@@ -256,6 +263,7 @@ class Answer:
             "source_turn": self.source_turn,
             "model": self.model,
             "session": self.session,
+            "doubt": self.doubt,
             "warnings": list(self.warnings),
         }
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.answers.answer import REFUSAL, REFUSALS
 from ragstream_core.errors import ChatFailed, ChatRefused, ChatUnreachable
 from ragstream_core.models.chat.wrapped import WrappedChat
 from ragstream_core.prompts.blocks import file_texts, selected_texts
 from ragstream_core.prompts.citations import answer_marker
+from ragstream_core.prompts.doubt import doubt_of
 from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
 from ragstream_core.text.terms import terms
 
@@ -30,12 +31,17 @@ if TYPE_CHECKING:
 
 EXTRACT = "extract"
 """What stands for the model's name if no model answered."""
-HINT = "ragstream models list"
-UNANSWERED = "No language model answered"
-"""How every extract begins."""
+HINT = "`ragstream models list` says which models are there"
+OLLAMA = "11434"
+"""The port at which Ollama listens if nobody says otherwise."""
+CLOSEST = "so here are the closest sentences from your"
+"""What every extract says before its first line."""
+_EXTRACT_MARKS = (CLOSEST, "No language model answered")
+"""How lines are known that no model and no person said; the second one is of earlier versions."""
 MOST_LINES = 6
 """So many of the best facts; the prompt has the others."""
 _FILE_LINES = 3
+_PASSAGES = 2
 _PASSAGE_CHARS = 300
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 
@@ -45,29 +51,42 @@ def extract_of(
 ) -> str:
     """Return the cited extract of a prompt, "" if it holds nothing to say.
 
-    The paragraphs of injected files that have the question's words, then the best facts, at most
-    `MOST_LINES`; if nothing was condensed, the first passage. Of memory the lines that have
-    the question's words, without markers. If none of the files, or of memory, has them, the
-    refusal.
+    First whether the documents answer. Then the paragraphs of injected files that have the
+    question's words and the best facts, at most `MOST_LINES`; if nothing was condensed, the first
+    passages. Of memory the lines that have the question's words, without markers. If none of the
+    files, or of memory, has them, the refusal.
 
     Args:
         prompt: After the prompt builder.
         issued: Citation id → what the prompt shows under it; nothing else is cited.
-        why: Why no model answered, one sentence.
+        why: Why no model answered, and after a full stop what to do about it: as of `why_none`.
         memory: Texts to answer from in place of documents, if there are none; may be empty.
     """
     question = " ".join(prompt.body.get(key, "") for key in ("task", "text"))
     files = [issued[source.id] for source, _ in file_texts(prompt) if source.id in issued]
     told = any(text.strip() for text in memory)
     lines = _of_memory(question, memory) if told else _of_documents(prompt, issued, question, files)
-    said = f"{UNANSWERED} ({why.rstrip('.')})."
+    reason, _, remedy = why.partition(". ")
     if not lines:
-        return f"{said}\n\n{REFUSAL}" if files or told else ""
-    whose = "your memory says" if told else "the documents say"
-    return (
-        f"{said} This is what {whose}, word for word; "
-        f"`{HINT}` says which models are there.\n\n" + "\n".join(lines)
-    )
+        return f"{reason}. {remedy}.\n\n{REFUSAL}" if files or told else ""
+    doubt = "" if told else doubt_of(prompt)
+    said = f"{reason}, {CLOSEST} {'memory' if told else 'documents'}. {remedy}."
+    return "\n".join([*filter(None, [doubt, said]), "", *lines])
+
+
+def why_none(error: ChatFailed, model: ChatModel) -> str:
+    """Return why no model answered, and what to do about it, as two sentences without a last stop.
+
+    Args:
+        error: Nothing answers at the model's address, or no model is there.
+        model: Who was asked.
+    """
+    if not isinstance(error, ChatUnreachable):
+        return f"There is no model at {model.host}. To get a written answer: {HINT}"
+    if not model.is_local:
+        return f"{error.message[:1].upper()}{error.message[1:]}. To get a written answer: {HINT}"
+    starts = "`ollama serve`" if model.host.endswith(f":{OLLAMA}") else f"start it; {HINT}"
+    return f"No model is running at {model.host}. To get a written answer: {starts}"
 
 
 def _of_documents(
@@ -77,7 +96,7 @@ def _of_documents(
     told = (*s_ctx.facts, *s_ctx.constraints)
     facts = [line for fact in told if (line := _fact(fact, issued))]
     lines = [*_of_files(question, files), *facts][:MOST_LINES]
-    return lines or [_passage(issued[i]) for i in _first_passage(prompt, issued)]
+    return lines or [_passage(issued[i]) for i in _first_passages(prompt, issued)]
 
 
 def _of_memory(question: str, memory: Sequence[str]) -> list[str]:
@@ -86,7 +105,9 @@ def _of_memory(question: str, memory: Sequence[str]) -> list[str]:
     said = [
         line
         for line in lines
-        if not line.startswith("#") and not line.endswith(("?", REFUSAL)) and UNANSWERED not in line
+        if not line.startswith("#")
+        and not line.endswith(("?", *REFUSALS))
+        and not any(mark in line for mark in _EXTRACT_MARKS)
     ]
     best = dict.fromkeys(f"- {_cut(said[n])}" for n in _best(question, said))
     return list(best)[:MOST_LINES]
@@ -120,9 +141,9 @@ def _best(question: str, texts: Sequence[str]) -> list[int]:
     return [n for score, n in ranked if score]
 
 
-def _first_passage(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> list[str]:
+def _first_passages(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> list[str]:
     found = [source.id for source, _ in selected_texts(prompt, history=False)]
-    return [i for i in found if i in issued][:1]
+    return [i for i in found if i in issued][:_PASSAGES]
 
 
 def _passage(shown: Issued) -> str:
@@ -191,7 +212,8 @@ class ExtractiveFallback(WrappedChat):
                 begun = True
                 yield delta
         except ChatFailed as error:
-            text = "" if begun or not self._unreachable(error) else self._extract(error.message)
+            told = not begun and self._unreachable(error)
+            text = self._extract(why_none(error, self._model)) if told else ""
             if not text:
                 raise
             self._begun(True)

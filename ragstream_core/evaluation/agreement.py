@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import readable
-from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.answers.answer import REFUSALS
 from ragstream_core.answers.citations import Citation, Issued, citations_of
 from ragstream_core.answers.stream_buffer import FoundMarker, markers
 from ragstream_core.text.sentences import Block, blocks, is_filler, sentences_in
@@ -87,7 +87,7 @@ def sentences_of(answer: str, issued: Mapping[str, Issued]) -> list[Sentence]:
 
 def is_refusal(answer: str) -> bool:
     """Return whether an answer is the one sentence that says that the documents do not answer."""
-    return " ".join(answer.split()) == REFUSAL
+    return " ".join(answer.split()) in REFUSALS
 
 
 def _without(answer: str, found: Sequence[FoundMarker]) -> tuple[str, list[int]]:

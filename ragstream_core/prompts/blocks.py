@@ -306,7 +306,10 @@ def _voice(prompt: SuperPrompt) -> dict[str, str]:
 
 
 def _s_ctx(prompt: SuperPrompt, nonce: str) -> render.Block:
-    warning = render.NOTHING_RELEVANT if prompt.extras.nothing_relevant else ""
+    warning = ""
+    if prompt.extras.nothing_relevant:
+        shown = selected_texts(prompt, history=False)
+        warning = render.NEAREST_ONLY if shown else render.NOTHING_ATTACHED
     return render.s_ctx_block(prompt.extras.s_ctx, nonce=nonce, warning=warning)
 
 

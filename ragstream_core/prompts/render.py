@@ -130,9 +130,12 @@ HARD_RULES, PROJECT_MEMORY, SYSTEM = "HARD RULES", "PROJECT MEMORY", "SYSTEM"
 FILES, S_CTX, ATTACHMENTS = "❖ FILES", "S_CTX", "ATTACHMENTS"
 RECENT_HISTORY = "RECENT HISTORY (non-authoritative)"
 TASK = "TASK"
-NOTHING_RELEVANT = (
-    "⚠ Nothing relevant to this task was found in the project's documents. "
-    "Answer from general knowledge only if you say so."
+NEAREST_ONLY = (
+    "⚠ The attached passages are the nearest that were found; they may not answer the task. "
+    "If they do not, say so."
+)
+NOTHING_ATTACHED = (
+    "⚠ No passage of the documents is attached: say that they do not answer the task."
 )
 SAME_TEXT = "The same stands in:"
 _GROUPS = (("Facts", "F"), ("Constraints", "C"), ("Open Issues", "O"))

@@ -29,9 +29,9 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a1_file_injector": 2,
     "retrieval": 8,
     "reranker": 4,
-    "a3_nli_gate": 5,
-    "a4_condenser": 15,
-    "a2_audit": 3,
+    "a3_nli_gate": 6,
+    "a4_condenser": 16,
+    "a2_audit": 4,
     "a5_format_enforcer": 4,
     "prompt_builder": 1,
 }

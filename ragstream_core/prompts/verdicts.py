@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ragstream_core.retrieval.list_ranks import ListRank
 
 SCORE, COSINE, SHARE, TOKENS = "score", "cosine", "share of the best candidate", "tokens"
-EVIDENCE = "share of the evidence"
+EVIDENCE, PLACES = "share of the evidence", "places"
 
 
 class Lack(NamedTuple):
@@ -21,12 +21,14 @@ class Lack(NamedTuple):
 
     Attributes:
         distance: How much, above 0.
-        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, `EVIDENCE`, ``entailment`` or
-            ``relevance``.
+        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, `EVIDENCE`, `PLACES`, ``entailment``
+            or ``relevance``.
+        setting: ``key=value`` with which the stage lets it through; empty: no single one does.
     """
 
     distance: float
     measure: str
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Verdict:
             "reason": self.reason,
             "distance": self.lack.distance if self.lack else None,
             "measure": self.lack.measure if self.lack else "",
+            "setting": self.lack.setting if self.lack else "",
             "places": [{**json_of(place), "distance": place.distance} for place in self.places],
         }
 

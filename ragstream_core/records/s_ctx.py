@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+ANSWERED, PERHAPS, NOT_FOUND = "answered", "perhaps", "not found"
+"""What is said of a query piece: `PieceAnswer.word`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cited:
@@ -41,7 +44,7 @@ class PieceAnswer:
     Attributes:
         piece_id: Its id.
         text: What is asked, in the person's own words.
-        word: ``answered``, ``perhaps`` or ``not found``.
+        word: `ANSWERED`, `PERHAPS` or `NOT_FOUND`.
         chance: How likely they do, in [0, 1]; None if it was not estimated.
         nearest: The passage with the nearest sentence; None: none was looked at.
     """

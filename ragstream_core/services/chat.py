@@ -308,7 +308,9 @@ class _Asking:
         self._mark += self._ms["model"] / 1e3
         steps = ["model"] if answer.origin == "model" else []
         self._step("persist", *steps, *(["persist"] if answer.session else []))
-        return self._turn(answer, made.prompt, made.run_id, tuple(made.warnings))
+        said = answer.doubt if answer.origin == "extract" else ""  # the extract begins with it
+        warnings = tuple(warning for warning in made.warnings if warning != said)
+        return self._turn(answer, made.prompt, made.run_id, warnings)
 
     def _step(self, name: str, *taken: str) -> None:
         now = time.perf_counter()

@@ -8,12 +8,13 @@ Why a file has no chunk in the generations that a prompt was made from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ragstream_core.agents.context.condensed_rows import EVIDENCE_ENDS
+from ragstream_core.agents.context.condensed_rows import EVIDENCE_ENDS, NOTHING_RELEVANT
 from ragstream_core.agents.context.evidence_end import ENOUGH
 from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.agents.history_conflicts import is_past
@@ -27,6 +28,7 @@ from ragstream_core.prompts.trail import latest_view, pieces_of
 from ragstream_core.prompts.verdicts import (
     COSINE,
     EVIDENCE,
+    PLACES,
     SCORE,
     SHARE,
     TOKENS,
@@ -77,16 +79,20 @@ def missing(settings: ChainSettings, step: Decision, ways: Iterable[Way]) -> Lac
         short = min(kept, default=0.0) - step.score
         return _lack(short, SCORE) if short >= 0 else None  # a later pass has another scale
     if rule == "min_score":
-        return _lack(settings.retrieval.min_score - scores["cosine"], COSINE)
+        least = settings.retrieval.min_score
+        return _below(scores["cosine"], least, COSINE, "retrieval.min_score")
     if rule == "similarity_gate":
-        return _lack(settings.gate.theta - step.score, COSINE)
+        return _below(step.score, settings.gate.theta, COSINE, "gate.theta")
     if rule == "relative_score" and "both" in scores:
-        return _lack(settings.gate.relative - scores["both"], SHARE)
+        return _below(scores["both"], settings.gate.relative, SHARE, "gate.relative")
     if rule == EVIDENCE_ENDS and "before" in scores:
-        return _lack(scores["before"] - ENOUGH, EVIDENCE)
+        return _lack(scores["before"] - ENOUGH, EVIDENCE, "retrieval.evidence=full")
+    if rule == NOTHING_RELEVANT and "place" in scores:
+        place = int(scores["place"])
+        return Lack(place - settings.gate.always_shown, PLACES, f"gate.always_shown={place}")
     if rule in ("nli_gate", "llm_gate"):
         measure = "entailment" if rule == "nli_gate" else "relevance"
-        return _lack(settings.gate.nli_theta - step.score, measure)
+        return _below(step.score, settings.gate.nli_theta, measure, "gate.nli_theta")
     return None
 
 
@@ -112,8 +118,13 @@ def tokens_short(prompt: SuperPrompt, chunk_id: str, counter: TokenCounter) -> L
     return Lack(sum(need), TOKENS)
 
 
-def _lack(distance: float, measure: str) -> Lack:
-    return Lack(round(float(distance), _DIGITS), measure)
+def _lack(distance: float, measure: str, setting: str = "") -> Lack:
+    return Lack(round(float(distance), _DIGITS), measure, setting)
+
+
+def _below(number: float, least: float, measure: str, key: str) -> Lack:
+    """Return what a number lacks to a threshold, and the threshold of two digits it would pass."""
+    return _lack(least - number, measure, f"{key}={math.floor(100 * number) / 100:g}")
 
 
 INGESTION = "ingestion"

@@ -184,7 +184,7 @@ def _issued(prompt: SuperPrompt) -> dict[str, Issued]:
 
 
 def _extract(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> str:
-    return _facts_alone(extract_of(prompt, issued, "")) or REFUSAL
+    return _facts_alone(extract_of(prompt, issued, "no model is asked. ")) or REFUSAL
 
 
 def _facts_alone(extract: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.answers.answer import (
     REFUSAL,
+    REFUSALS,
     Answer,
     Grounding,
     Origin,
@@ -39,6 +40,7 @@ from ragstream_core.errors import (
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.doubt import doubt_of
 from ragstream_core.prompts.edited_prompt import is_edited
 from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.prompts.inputs import inputs_of, persists, settings_at
@@ -98,7 +100,7 @@ class Keeper:
         if self._asked and self._is_cleared():
             return ("the answer is not kept: its question was cleared in the meantime",)
         holds = any(c.verified for c in citations) or not citations
-        may_serve = holds and not is_extract and text != REFUSAL
+        may_serve = holds and not is_extract and text not in REFUSALS
         turn = Turn(
             "", self.session, "", self._inputs.text, text,
             projects=self._projects, active_dbs=self._projects,
@@ -294,6 +296,7 @@ def _answer(
         warnings,
         usage_of(prepared.prompt),
         origin,
+        doubt=doubt_of(prepared.prompt),
     )
 
 
@@ -351,6 +354,6 @@ def _checked(prepared: Prepared, raw: str, clean: str) -> tuple[str, tuple[Citat
     """Return the text that is kept and its citations; none where no document was shown."""
     if prepared.grounding != "documents":
         return clean, ()
-    if clean.strip() == REFUSAL:
-        return REFUSAL, ()
+    if clean.strip() in REFUSALS:
+        return clean.strip(), ()
     return raw, tuple(citations_of(raw, prepared.issued))

@@ -31,6 +31,7 @@ from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, settings_at
 from ragstream_core.prompts.stage_versions import Clock
 from ragstream_core.records import Hit
 from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
+from ragstream_core.text.plurals import counted
 from ragstream_core.wiring.history_pin import BACKFILL
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.token_budget import counter_of
@@ -150,7 +151,7 @@ class ConversationMemory:
             )
         behind = self._behind()
         if behind:
-            notes.append(f"{behind} are not searched yet: {BACKFILL}, or `ragstream up`")
+            notes.append(f"{behind} not searchable yet: run `{BACKFILL}` or `ragstream up`")
         digest = {"digest": self.digest} if self.digest else {}
         if not shown:
             empty = {"body": "", "pairs_count": 0, "range": (0, 0), **digest}
@@ -194,14 +195,17 @@ class ConversationMemory:
             before = journal(self.workspace).entries(1, self.pin.seq + 1)
             first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
             older = any(isinstance(e.record, Turn) and e.seq not in seqs for e in first)
-            return "older turns" if older else ""
+            return "Earlier conversations are" if older else ""
         turns = visible_turns(*self._newer)
         out = {*self.settings.exclude_tags, INACTIVE}
         count = sum(
             turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
             for e, turn, tags in turns
         )
-        return f"{count} turns" if count else ""
+        told = counted(
+            count, "turn of earlier conversations is", "turns of earlier conversations are"
+        )
+        return told if count else ""
 
     @functools.cached_property
     def view(self) -> HistoryView | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field
 
-from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.answers.answer import REFUSALS
 from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.conversations.digest import DigestLine, extract, one_line, rendered, shortened
 from ragstream_core.conversations.edits import Backwards
@@ -117,7 +117,7 @@ def _visible(workspace: Workspace) -> Iterator[tuple[int, Turn]]:
 def _tells(turn: Turn) -> bool:
     """Whether a turn says something: it is whole, and answers."""
     answer = turn.assistant_text.strip()
-    is_said = bool(answer) and not answer.endswith(REFUSAL)
+    is_said = bool(answer) and not answer.endswith(REFUSALS)
     return turn.status == "complete" and bool(turn.user_text.strip()) and is_said
 
 

@@ -34,6 +34,7 @@ from ragstream_core.conversations.facts.records import (
 from ragstream_core.conversations.facts.rules import candidates
 from ragstream_core.conversations.journal.records import HIDDEN, Cleared, Entry, Fact, TagEdit, Turn
 from ragstream_core.errors import ChatFailed, RagstreamError, UsageError
+from ragstream_core.text.plurals import counted
 from ragstream_core.wiring import models, remembered_facts_files
 from ragstream_core.wiring.journal import completed, journal, require_persist
 from ragstream_core.wiring.llm_stages import Guarded
@@ -229,7 +230,9 @@ def _learnt(workspace: Workspace) -> tuple[str, ...]:
         return (f"no facts were taken from this turn: {error}",)
     ask = workspace.config.settings.facts.accept == "ask"
     waiting = sum(bool(row.fact) for row in found) if ask else 0
-    told = [f"{waiting} facts wait for you: ragstream memory candidates"] if waiting else []
+    told = (
+        [f"{counted(waiting, 'fact')} to look at: ragstream memory candidates"] if waiting else []
+    )
     changed = [f"{row.why}; if that changed: {row.advice}" for row in found if row.advice]
     return (*analysis.notes, *told, *changed)
 

@@ -107,9 +107,9 @@ class PlainScreen:
         """Print the citations, and on stderr what else is known."""
         if self.markers:
             typer.echo(printable(said.text(markers=True)), nl=False)
+        print_citations(said.turn.answer)  # which ends the answer's last line
         for warning in said.turn.warnings:
             note(f"warning: {printable(warning)}")
-        print_citations(said.turn.answer)
         if line := origin_line(said.turn):
             typer.echo(line)
         typer.echo("")

@@ -59,6 +59,7 @@ def ask(
         Exit: The answer broke off.
     """
     from ragstream_assets.recorder.recorder import record_prompt
+    from ragstream_core.prompts.doubt import doubt_of
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring import answering
 
@@ -82,11 +83,23 @@ def ask(
     workspace = _with_model(workspace)
     recorded = is_recorded(workspace, wanted=not no_record)
     made = outcome_of(record_prompt(workspace, request, record=recorded, fresh=fresh))
+    doubt = doubt_of(made.prompt)
+
+    def begun(is_extract: bool) -> None:
+        if doubt and not is_extract:  # an extract says it itself
+            _note(doubt)
+
     prepared = answering.prepare(
-        workspace, made.prompt, prompt_key=made.prompt_key, session=session, or_extract=True
+        workspace,
+        made.prompt,
+        prompt_key=made.prompt_key,
+        session=session,
+        or_extract=True,
+        begun=begun,
     )
     for warning in [*changed, *made.warnings]:
-        _note(f"warning: {warning}")
+        if warning != doubt:
+            _note(f"warning: {warning}")
     _announce(prepared)
     try:
         answer = answering.answer(

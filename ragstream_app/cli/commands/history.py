@@ -12,6 +12,7 @@ from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.sessions import HistoryTurn
@@ -240,7 +241,7 @@ def adopt(
     for row in rows:
         _print_turn(row)
     what = "would change" if dry_run else "no longer belong to" if undo else "belong to"
-    typer.echo(f"{len(rows)} turns {what} {project}")
+    typer.echo(f"{counted(len(rows), 'turn')} {what} {project}")
 
 
 def export(

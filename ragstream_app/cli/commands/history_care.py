@@ -11,6 +11,7 @@ from ragstream_app.cli import options
 from ragstream_app.output.history_ways import Way, confirm, what
 from ragstream_app.session import Session, emit_json, note, session_of
 from ragstream_core.errors import UsageError
+from ragstream_core.text.plurals import counted
 
 REFUSED = 3
 BACKFILL_EPILOG = """**Examples**
@@ -100,7 +101,7 @@ def check(
             typer.echo(f"{finding.check}: {finding.message}")
         typer.echo(
             f"{status.records:,} records, embedded up to {status.seq:,}, "
-            f"{status.pending:,} turns pending; "
+            f"{counted(status.pending, 'turn')} pending; "
             f"{len(findings)} findings" + ("" if findings else ", all is sound")
         )
     if findings:
@@ -228,6 +229,7 @@ def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: b
         emit_json(done.to_json())
         return
     typer.echo(
-        f"{done.turns:,} turns read, {done.embedded:,} texts embedded, {done.reused:,} reused; "
+        f"{counted(done.turns, 'turn')} read, {counted(done.embedded, 'text')} embedded, "
+        f"{done.reused:,} reused; "
         f"generation {done.generation}, up to record {done.seq:,}; {done.seconds:.1f} s"
     )

@@ -10,6 +10,7 @@ from ragstream_app.cli import options
 from ragstream_app.cli.commands.history import OneSession
 from ragstream_app.output.words import one_line
 from ragstream_app.session import emit_json, note, session_of
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.facts.records import FactState
@@ -205,7 +206,8 @@ def scan(
         _print_found(row)
     new = sum(not row.why for row in found)
     verb = "would be proposed" if dry_run else "proposed"
-    typer.echo(f"{analysis.turns} turns read, {new} facts {verb}, {len(found) - new} skipped")
+    read = counted(analysis.turns, "turn")
+    typer.echo(f"{read} read, {counted(new, 'fact')} {verb}, {len(found) - new} skipped")
 
 
 def _memory(ctx: typer.Context) -> FactMemory:

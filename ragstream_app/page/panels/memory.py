@@ -16,6 +16,7 @@ from ragstream_app.page.panels import notices
 from ragstream_app.page.panels.history.choice import home, persisting
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import workspace
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -217,7 +218,10 @@ def _scan() -> Notice:
         "If that changed, edit or forget the old line."
         for row in changed
     ]
-    return Notice([f"{analysis.turns:,} turns read, {new:,} new facts"], (*analysis.notes, *told))
+    return Notice(
+        [f"{counted(analysis.turns, 'turn')} read, {counted(new, 'new fact')}"],
+        (*analysis.notes, *told),
+    )
 
 
 def _step(name: str, fact: str) -> Notice:

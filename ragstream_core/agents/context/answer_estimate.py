@@ -1,7 +1,8 @@
 """Whether the kept passages answer a question: a chance, and *answered*, *perhaps*, *not found*.
 
 chance = σ(subject) · σ(answer), each a sum of `answer_signs` with the weights of
-``answer_weights.yaml``: one tells questions about something else apart, the other near misses. The
+``answer_weights.yaml``: one tells questions about something else apart, the other near misses.
+*Not found* is what the first one says alone: a passage that is about the subject may answer. The
 table has weights for signs by token vectors of the model that it names, and for signs by words.
 """
 
@@ -16,28 +17,36 @@ from typing import NamedTuple
 
 from ragstream_core.agents.context.answer_signs import DIGITS, Signs
 from ragstream_core.records.identity import digest_of
+from ragstream_core.records.s_ctx import ANSWERED, NOT_FOUND, PERHAPS
 
-ANSWERED, PERHAPS, NOT_FOUND = "answered", "perhaps", "not found"
 TABLE = "answer_weights.yaml"
+SPREAD = 0.06
+"""How far the cosines of unrelated texts lie apart, measured over seven collections: the best of N
+is about √(2 ln N) times that above their mean."""
+USUAL = 738
+"""Passages of the collection that the weights were fitted on most."""
 MOST_REASONS = 3
 LEAST_PART = 0.05
 _TOLD = {
-    "sentence": "its words near one sentence",
-    "sentence_words": "its words in one sentence",
-    "weakest_word": "its least near word",
-    "product": "all of its words near one sentence",
-    "missing_most": "weight of its least near word",
-    "passage": "its words near one passage",
-    "anywhere": "its words in any passage",
-    "fitting_sentence": "a sentence with an answer of that kind",
-    "margin": "lead over other passages",
-    "missing_name": "names not found",
-    "missing_number": "numbers not found",
-    "negation": "denied by the question alone",
-    "question_negates": "denial in the question",
-    "cosine": "nearness of meaning",
+    "sentence": ("one sentence is near to its words", "no sentence is near to its words"),
+    "sentence_words": ("most of its words in one sentence", "few of its words in one sentence"),
+    "weakest_word": ("each of its words is near", "one of its words is far"),
+    "product": ("one sentence is near to all its words", "no sentence is near to all its words"),
+    "missing_most": ("no weighty word is far", "a weighty word is far"),
+    "passage": ("one passage is near to its words", "no passage is near to its words"),
+    "anywhere": ("most of its words occur", "few of its words occur"),
+    "fitting_sentence": (
+        "a near sentence holds an answer of that kind",
+        "no near sentence holds an answer of that kind",
+    ),
+    "margin": ("one passage stands out", "no passage stands out"),
+    "missing_name": ("", "a name does not occur"),
+    "missing_number": ("", "a number does not occur"),
+    "negation": ("", "only the question denies"),
+    "question_negates": ("", "it denies something"),
+    "cosine": ("near in meaning", "far in meaning"),
 }
-"""Name of a sign → what it says to a person."""
+"""Name of a sign → what it says to a person, for an answer and against it; empty: nothing."""
 
 
 class Weight(NamedTuple):
@@ -53,8 +62,8 @@ class Scale:
 
     Attributes:
         sums: Each a constant and the weights by the name of the sign.
-        not_found: A chance below it is *not found*, in [0, 1].
-        perhaps: A chance below it is *perhaps*, in [``not_found``, 1].
+        not_found: If σ(subject) is below it, nothing was found, in [0, 1].
+        perhaps: A chance below it is *perhaps*, in [0, 1].
     """
 
     sums: tuple[tuple[float, Mapping[str, Weight]], ...]
@@ -72,11 +81,17 @@ class Scale:
         """Return the product of the sums' logistic values, in [0, 1], rounded to 6 digits."""
         return round(math.prod(_logistic(x) for x in self.logits(values)), DIGITS)
 
-    def word(self, chance: float) -> str:
-        """Return the word for a chance; a larger one never has a worse word."""
-        if chance < self.not_found:
-            return NOT_FOUND
-        return PERHAPS if chance < self.perhaps else ANSWERED
+    def subject(self, values: Mapping[str, float], searched: int = USUAL) -> float:
+        """Return how likely the passages are about the question, in [0, 1], rounded likewise.
+
+        Args:
+            values: The signs.
+            searched: How many passages they are the best of: among more, the best one comes nearer
+                even to a question about something else.
+        """
+        best, usual = (math.sqrt(2 * math.log(max(2, n))) for n in (searched, USUAL))
+        slope = self.sums[0][1].get("cosine", Weight(0.0, 0.0)).weight
+        return round(_logistic(self.logits(values)[0] - slope * SPREAD * (best - usual)), DIGITS)
 
     def parts(self, values: Mapping[str, float]) -> dict[str, float]:
         """Return how much each sign moves the logarithm of the chance, against its mean."""
@@ -111,27 +126,32 @@ class Estimate(NamedTuple):
 
     Attributes:
         word: `ANSWERED`, `PERHAPS` or `NOT_FOUND`.
-        chance: In [0, 1].
+        chance: That they answer, in [0, 1].
+        subject: That they are about it, in [0, 1], by how many were searched.
         signs: What it was estimated from.
         parts: Name of a sign → what it adds to the logarithm of the chance.
+        limit: Where ``subject`` is below it, nothing was found.
     """
 
     word: str
     chance: float
+    subject: float
     signs: Signs
     parts: Mapping[str, float]
+    limit: float
 
     @property
     def reason(self) -> str:
-        """The signs that speak most for an answer, and those that speak most against it."""
+        """The chance, and the signs that speak most for an answer and most against it."""
         ranked = sorted(self.parts.items(), key=lambda row: (-abs(row[1]), row[0]))
-        told = []
-        for label, sign in (("for it", 1.0), ("against it", -1.0)):
-            rows = [name for name, value in ranked if value * sign >= LEAST_PART]
-            rows = rows[:MOST_REASONS]
-            said = ", ".join(f"{_TOLD[n]} {self.signs.values[n]:.2f}" for n in rows)
-            told += [f"{label}: {said}"] if said else []
-        return f"chance {self.chance:.2f}; {'; '.join(told)}"
+        told = [f"chance {self.chance:.0%}"]
+        if self.word == NOT_FOUND:
+            told = [f"about this: {self.subject:.0%} (limit {self.limit:.0%})"]
+        for at, (label, sign) in enumerate((("for", 1.0), ("against", -1.0))):
+            rows = [_TOLD[name][at] for name, value in ranked if value * sign >= LEAST_PART]
+            said = ", ".join([row for row in rows if row][:MOST_REASONS])
+            told += [f"{label} it: {said}"] if said else []
+        return "; ".join(told)
 
 
 def _logistic(x: float) -> float:
@@ -160,12 +180,17 @@ def scale_of(data: Mapping[str, Mapping[str, Sequence[float]]]) -> Scale:
     return Scale(tuple(sums), limits["not found"][0], limits["perhaps"][0])
 
 
-def estimate(signs: Signs, scale: Scale) -> Estimate:
+def estimate(signs: Signs, scale: Scale, *, searched: int = USUAL) -> Estimate:
     """Estimate by some signs whether a question is answered.
+
+    What is more likely never has a worse word.
 
     Args:
         signs: As of `signs_of`.
         scale: Of `weights_table`: for signs by token vectors, or for signs by words alone.
+        searched: As of `Scale.subject`.
     """
-    chance = scale.chance(signs.values)
-    return Estimate(scale.word(chance), chance, signs, scale.parts(signs.values))
+    chance, subject = scale.chance(signs.values), scale.subject(signs.values, searched)
+    word = PERHAPS if chance < scale.perhaps else ANSWERED
+    word = NOT_FOUND if subject < scale.not_found else word
+    return Estimate(word, chance, subject, signs, scale.parts(signs.values), scale.not_found)

@@ -54,7 +54,7 @@ _ASKS_NAME = re.compile(
     r"|\b(?:what|which) (?:country|city|place|state|region|town|area)\b",
     re.IGNORECASE,
 )
-_SMALL_WORDS = (
+_SMALL_TEXT = (
     "a an the of to in on at by for from with as is are was were be been being do does did done has"
     " have had having will would can could may might shall should must and or but if than then that"
     " this these those it its their his her he she they them him we you i my your our who whom"
@@ -64,7 +64,8 @@ _SMALL_WORDS = (
     " den dem des zu im von mit le la les des un une et est sont que qui quel quelle du de el los"
     " las es son en por para"
 )
-_SMALL = frozenset(_SMALL_WORDS.split())
+SMALL_WORDS = frozenset(_SMALL_TEXT.split())
+"""Words that say nothing by themselves in a question."""
 
 
 class Word(NamedTuple):
@@ -133,7 +134,7 @@ def words_of(question: str, terms: Terms) -> list[Word]:
     for match in _WORD.finditer(question):
         text = match.group()
         stems = tuple(terms(text))
-        if stems and text in asked and text.lower() not in _SMALL and not is_saying(text):
+        if stems and text in asked and text.lower() not in SMALL_WORDS and not is_saying(text):
             first = not question[: match.start()].strip(" \"'`*([“¿¡")
             inner = any(c.isdigit() or c == "_" for c in text) or any(map(str.isupper, text[1:]))
             found.append(
@@ -211,8 +212,8 @@ class Signs(NamedTuple):
         values: Name of a sign → number.
         passage: Position of the passage with the nearest sentence.
         span: That sentence in it.
-        farthest: The word of the question that this sentence is farthest from, by weight; one that
-            says little in the question's language only if there is no other.
+        farthest: The word of the question that this sentence lacks and is farthest from, by weight;
+            empty if it lacks none but words that say little in the question's language.
     """
 
     values: Mapping[str, float]
@@ -308,7 +309,8 @@ class _Read(NamedTuple):
             "cosine": cosine,
         }
         small = small_words(self.question)
-        said_little = [word.text.lower() in small for word in self.words]
-        worst = max(words, key=lambda i: (not said_little[i], missing[i], -i))
+        lacking = [i for i in words if not said[i] and self.words[i].text.lower() not in small]
+        worst = max(lacking, key=lambda i: (missing[i], -i), default=None)
         rounded = {name: round(value, DIGITS) for name, value in found.items()}
-        return Signs(rounded, at, nearest.span, self.words[worst].text)
+        farthest = "" if worst is None else self.words[worst].text
+        return Signs(rounded, at, nearest.span, farthest)

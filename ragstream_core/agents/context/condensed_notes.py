@@ -9,7 +9,7 @@ from ragstream_core.agents.context.condensed_rows import EVIDENCE_ENDS, STAGE, W
 from ragstream_core.agents.context.llm_form import SAF_A1
 from ragstream_core.agents.context.passage_selection import Selection, framed_tokens
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.render import NOTHING_RELEVANT
+from ragstream_core.prompts.doubt import doubt_of
 from ragstream_core.prompts.trail import pass_number
 from ragstream_core.records import Chunk, SuperPrompt
 
@@ -31,13 +31,24 @@ class Saving(NamedTuple):
 
     def __str__(self) -> str:
         """Return it as a sentence."""
-        return _SENTENCES[self.rule].format(n=self.passages, tokens=self.tokens)
+        one, several = _SENTENCES[self.rule]
+        said = one if self.passages == 1 else several
+        return said.format(n=self.passages, tokens=self.tokens)
 
 
 _SENTENCES = {
-    EVIDENCE_ENDS: "the evidence ends: {n} passages with {tokens:,} tokens left out",
-    SHOWN_ONCE: "shown once: {n} repeated passages with {tokens:,} tokens are only named",
-    WINDOW: "windows: {n} passages are shown in part, {tokens:,} tokens left out",
+    EVIDENCE_ENDS: (
+        "the evidence ends: 1 passage with {tokens:,} tokens is left out",
+        "the evidence ends: {n} passages with {tokens:,} tokens are left out",
+    ),
+    SHOWN_ONCE: (
+        "shown once: 1 repeated passage with {tokens:,} tokens is only named",
+        "shown once: {n} repeated passages with {tokens:,} tokens are only named",
+    ),
+    WINDOW: (
+        "1 passage is shortened: {tokens:,} tokens left out",
+        "{n} passages are shortened: {tokens:,} tokens left out",
+    ),
 }
 
 
@@ -97,16 +108,19 @@ def repeated_chunks(prompt: SuperPrompt) -> dict[str, list[Chunk]]:
     return found
 
 
-def warnings_of(bare: bool, usable: Sequence[Chunk], picked: Selection, missed: str) -> list[str]:
+def warnings_of(
+    prompt: SuperPrompt, usable: Sequence[Chunk], picked: Selection, missed: str
+) -> list[str]:
     """Return what the person should look at.
 
     Args:
-        bare: No document is relevant, and no file is injected.
+        prompt: With its selection, and what is said of each piece.
         usable: The passages that might be shown.
         picked: What is shown of them.
         missed: Why the answer of a language model was not taken.
     """
-    found = [NOTHING_RELEVANT] if bare else []
+    doubt = doubt_of(prompt)
+    found = [doubt] if doubt else []
     if usable and not picked.tokens:
         why = "no passage fits into the budgets, so that none is attached"
         found.append(f"{why}: raise prompt.budget_tokens or retrieval.max_context_tokens")

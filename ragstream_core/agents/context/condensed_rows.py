@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragstream_core.agents.context.answer_estimate import NOT_FOUND
 from ragstream_core.agents.context.evidence_end import ENOUGH, Beyond
 from ragstream_core.agents.context.open_issues import Judged
 from ragstream_core.agents.context.passage_selection import Selection
+from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.prompts.trail import pass_number
 from ragstream_core.records import Chunk, Decision, SuperPrompt
+from ragstream_core.records.s_ctx import NOT_FOUND
 from ragstream_core.records.stage_results import Scores
 from ragstream_core.records.super_prompt import ANSWERS
 
 STAGE = "a4"
 EVIDENCE_ENDS, WINDOW = "evidence_ends", "window"
+NEAREST, NOTHING_RELEVANT = "nearest", "nothing_relevant"
+"""The documents probably do not answer: among the best passages, and behind them."""
 
 
 def passage_rows(
@@ -22,6 +25,7 @@ def passage_rows(
     kept: Sequence[Chunk],
     picked: Selection,
     ended: Mapping[str, Beyond],
+    doubt: str = "",
 ) -> list[Decision]:
     """Return one row a kept passage, in rank order.
 
@@ -30,11 +34,14 @@ def passage_rows(
         kept: The candidates.
         picked: What is shown of them.
         ended: What lies behind the end of the evidence.
+        doubt: Why only the best passages are shown; empty: they are not the only ones.
     """
     rows = []
+    places = [chunk.id for chunk in kept if not is_past(chunk)]
     for rank, chunk in enumerate(kept, start=1):
         parts = ended[chunk.id]._asdict() if chunk.id in ended else {}
-        rule, reason = _rule(chunk, picked, parts)
+        rule, reason = _rule(chunk, picked, parts, doubt)
+        parts = {"place": places.index(chunk.id) + 1} if rule == NOTHING_RELEVANT else parts
         score = prompt.extras.scores.get(chunk.id, Scores()).score
         rows.append(
             Decision(STAGE, chunk.id, rank, score, chunk.id in picked.tokens, rule,
@@ -44,10 +51,12 @@ def passage_rows(
     return rows
 
 
-def _rule(chunk: Chunk, picked: Selection, ended: Mapping[str, float]) -> tuple[str, str]:
+def _rule(
+    chunk: Chunk, picked: Selection, ended: Mapping[str, float], doubt: str
+) -> tuple[str, str]:
     if ended:
-        before = f"{ended['before']:.1%} of the evidence ≥ {ENOUGH:.1%}"
-        return EVIDENCE_ENDS, f"those before it are {before}"
+        held = f"the passages above already hold {ended['before']:.1%} of the evidence"
+        return EVIDENCE_ENDS, f"left out: {held} (limit {ENOUGH:.1%}, retrieval.evidence)"
     if chunk.id in picked.cuts:
         return "cut_at_budget", "cut at a sentence end: the budget ends here"
     if chunk.id in picked.windows:
@@ -55,26 +64,38 @@ def _rule(chunk: Chunk, picked: Selection, ended: Mapping[str, float]) -> tuple[
         what = f"{shown:,} of {len(chunk.snippet):,} characters"
         return WINDOW, f"only the sentences around what is asked: {what}"
     if chunk.id in picked.tokens:
-        return "within_budget", "fits the budget in rank order"
+        fits = "fits the budget in rank order"
+        return (NEAREST, doubt) if doubt and not is_past(chunk) else ("within_budget", fits)
     if chunk.id in picked.left:
         whole = ", measured whole: windows were cut afterwards" if picked.windows else ""
         return "over_budget", f"the token budget is used up by better ranked chunks{whole}"
-    return "nothing_relevant", "no candidate is relevant to the task"
+    return NOTHING_RELEVANT, doubt
+
+
+def nearest_only(judged: Sequence[Judged], most: int) -> str:
+    """Say why only the best passages are shown: the best chance, and what is missing to it.
+
+    Args:
+        judged: What the passages say of each piece; none of them is found.
+        most: So many passages are shown.
+    """
+    held = [row.held for row in judged if row.held is not None]
+    best = max(held, key=lambda found: found.subject, default=None)
+    chance = f" (about this: {best.subject:.0%}, limit {best.limit:.0%})" if best else ""
+    which = f"only the best {most} are shown" if most != 1 else "only the best one is shown"
+    return f"probably not answered{chance}: {which} (gate.always_shown)"
 
 
 def piece_rows(judged: Sequence[Judged], pass_no: int) -> list[Decision]:
     """Return the rows about query pieces: the word, the chance and what speaks for and against.
-
-    A word without a chance was not estimated: a model, a file, or words alone decided.
 
     Args:
         judged: What is said of each piece.
         pass_no: 1, or 2 after the audit's re-run.
     """
     rows = []
-    for number, (answer, held) in enumerate(judged, start=1):
+    for number, (answer, held, reason) in enumerate(judged, start=1):
         scores = dict(held.signs.values) if held else {}
-        reason = held.reason if held else "not estimated: judged by a model, by files or by words"
         kept = answer.word != NOT_FOUND
         chance = answer.chance or 0.0
         rows.append(

@@ -2,9 +2,10 @@
 
 Each kept passage is given a share of one: softmax of 4 times its reranked score plus 12 times how
 near it comes to the best candidate (`a3_nli_gate.Near.both`). Passages are shown in rank order
-until those before one have 98.5 % of it; the first two always. One clear winner leaves little for
-the rest and ends the evidence early, many of equal strength end it late. The numbers were chosen on
-one half of SQuAD 2.0 and of the sets labelled by hand, and judged on the other: decision 102.
+until those before one have 98.5 % of it; the first two always, more if it is not sure that
+they answer. One clear winner leaves little for the rest and ends the evidence early, many of equal
+strength end it late. The numbers were chosen on one half of SQuAD 2.0 and of the sets labelled by
+hand, and judged on the other: decision 102.
 
 Scores of several pieces are joined over the pieces and say nothing of each, and what tells or
 orders something has no answer that could be complete: only a single question ends early. Nor does
@@ -67,7 +68,11 @@ def can_end(pieces: Sequence[str], best: str) -> bool:
 
 
 def beyond_evidence(
-    ranked: Sequence[str], reranked: Mapping[str, float], near: Mapping[str, float]
+    ranked: Sequence[str],
+    reranked: Mapping[str, float],
+    near: Mapping[str, float],
+    *,
+    least: int = ALWAYS,
 ) -> dict[str, Beyond]:
     """Return the passages that lie behind the end of the evidence, in rank order.
 
@@ -75,12 +80,13 @@ def beyond_evidence(
         ranked: Ids of the kept passages of documents, best first.
         reranked: Their reranked scores; 0 for one without.
         near: How near each comes to the best candidate, at most 1; 1 for one without.
+        least: So many are not behind it in any case.
     """
     found = shares([RERANKED * reranked.get(i, 0.0) + NEAR * near.get(i, 1.0) for i in ranked])
     ended: dict[str, Beyond] = {}
     for at, (chunk_id, own) in enumerate(zip(ranked, found, strict=True)):
         before = round(math.fsum(found[:at]), _DIGITS)
-        if ended or (at >= ALWAYS and before >= ENOUGH):
+        if ended or (at >= least and before >= ENOUGH):
             ended[chunk_id] = Beyond(before, round(own, _DIGITS))
     return ended
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import NamedTuple
 
 from ragstream_core.agents.context.answer_estimate import (
-    ANSWERED,
-    NOT_FOUND,
-    PERHAPS,
+    USUAL,
     Estimate,
     Scale,
     estimate,
@@ -19,6 +18,7 @@ from ragstream_core.agents.context.answer_estimate import (
 )
 from ragstream_core.agents.context.answer_signs import (
     MOST_PASSAGES,
+    SMALL_WORDS,
     Nearness,
     Passage,
     sentences_of,
@@ -28,7 +28,14 @@ from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, covera
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.records import Chunk
-from ragstream_core.records.s_ctx import Cited, OpenIssue, PieceAnswer
+from ragstream_core.records.s_ctx import (
+    ANSWERED,
+    NOT_FOUND,
+    PERHAPS,
+    Cited,
+    OpenIssue,
+    PieceAnswer,
+)
 from ragstream_core.text.task_words import is_saying, only_tells, small_words, what_is_asked
 
 CHUNK_SUPPORT = 0.6
@@ -97,7 +104,7 @@ def missing_words(piece: Piece, known: frozenset[str], terms: Terms) -> list[str
     small = small_words(piece.text)
     words = (m.group().rstrip(".-") for m in _WORD.finditer(what_is_asked(piece.text)))
     words = (w for w in words if not is_saying(w) and not NO_BLANKS.search(w))
-    words = (w for w in words if w.lower() not in small)
+    words = (w for w in words if is_name(w, piece) or w.lower() not in small | SMALL_WORDS)
     stems = ((word, next(iter(terms(word)), "")) for word in words)
     found = {w.lower(): w for w, stem in stems if stem and stem not in known | VAGUE}
     return list(found.values())[:MAX_TERMS]
@@ -114,8 +121,65 @@ def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] 
     return OpenIssue(kind, text, piece_id, tuple(Cited(q.chunk_id, q.source) for q in quotes))
 
 
-Judged = tuple[PieceAnswer, Estimate | None]
-"""Whether a piece is answered, and the estimate behind it, if there is one."""
+class Judged(NamedTuple):
+    """Whether a piece is answered, and why that is said.
+
+    Attributes:
+        answer: What is said.
+        held: The estimate behind it; None: it was not estimated.
+        reason: One sentence for people.
+    """
+
+    answer: PieceAnswer
+    held: Estimate | None
+    reason: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing answers it."""
+        return self.answer.word == NOT_FOUND
+
+
+def all_not_found(judged: Sequence[Judged]) -> bool:
+    """Return whether something is asked and no piece of it is answered, or perhaps."""
+    return bool(judged) and all(row.is_open for row in judged)
+
+
+def not_worse(judged: Sequence[Judged], before: Sequence[Judged]) -> list[Judged]:
+    """Return verdicts that more passages beside the same ones do not turn into *not found*.
+
+    Args:
+        judged: As of `Answers.of`.
+        before: Of fewer passages.
+    """
+    found = {row.answer.piece_id: row for row in before if not row.is_open}
+    return [found.get(row.answer.piece_id, row) if row.is_open else row for row in judged]
+
+
+def with_facts(
+    judged: Sequence[Judged], chosen: Sequence[tuple[Quote, Sequence[str], float]]
+) -> list[Judged]:
+    """Return verdicts that no fact contradicts: a piece that has one is *perhaps* at least.
+
+    Args:
+        judged: As of `Answers.of`.
+        chosen: Each fact, the ids of the pieces that it speaks to, its score.
+    """
+    found: dict[str, Quote] = {}
+    for quote, ids, _ in sorted(chosen, key=lambda row: -row[2]):
+        found.update((i, quote) for i in ids if i not in found)
+    return [
+        _lifted(row, found[row.answer.piece_id])
+        if row.is_open and row.answer.piece_id in found
+        else row
+        for row in judged
+    ]
+
+
+def _lifted(row: Judged, fact: Quote) -> Judged:
+    nearest = Cited(fact.chunk_id, fact.source)
+    answer = replace(row.answer, word=PERHAPS, nearest=nearest)
+    return Judged(answer, row.held, f"{row.reason}; a fact speaks to it")
 
 
 @dataclass(frozen=True)
@@ -131,6 +195,7 @@ class Answers:
         terms: Stems a text.
         nearness: By token vectors; None: by words.
         kept: All kept passages: what is not shown is compared with what is.
+        searched: How many passages they are the best of.
     """
 
     pieces: Sequence[Piece]
@@ -141,6 +206,7 @@ class Answers:
     terms: Terms
     nearness: Nearness | None = None
     kept: Sequence[Evidence] = ()
+    searched: int = USUAL
     _known: dict[tuple[object, ...], Estimate | None] = field(default_factory=dict, repr=False)
 
     def of(
@@ -166,7 +232,8 @@ class Answers:
             if open_pieces is not None:
                 is_open = piece.id in open_pieces and not self._supported(at, self.files)
                 word = NOT_FOUND if is_open else ANSWERED
-                found.append((PieceAnswer(piece.id, piece.text, word), None))
+                answer = PieceAnswer(piece.id, piece.text, word)
+                found.append(Judged(answer, None, "the language model that condensed says so"))
                 continue
             nearest = _nearest(evidence, at, MOST_PASSAGES)
             known = {passage.chunk_id for passage in evidence}
@@ -175,13 +242,26 @@ class Answers:
             held = self._estimate(piece, nearest, rest, at, cuts)
             if held is None or self._supported(at, self.files):
                 word = ANSWERED if self._supported(at, shown) else NOT_FOUND
-                found.append((PieceAnswer(piece.id, piece.text, word), None))
+                answer = PieceAnswer(piece.id, piece.text, word)
+                found.append(Judged(answer, None, self._unestimated(at, shown)))
                 continue
             passage = nearest[held.signs.passage].chunk_id
             cited = Cited(passage, self.chunks[passage].source)
             answer = PieceAnswer(piece.id, piece.text, held.word, held.chance, cited)
-            found.append((answer, held))
+            found.append(Judged(answer, held, held.reason))
         return found
+
+    def of_passages(self, evidence: Sequence[Evidence], cuts: Mapping[str, int]) -> list[Judged]:
+        """As `of`, by the passages alone: no injected file and no model is heard."""
+        return replace(self, files=()).of(evidence, cuts)
+
+    def _unestimated(self, at: int, shown: Sequence[Evidence]) -> str:
+        """Say why there is no estimate for piece ``at``."""
+        if not shown:
+            return "not estimated: no passage was found"
+        if self._supported(at, self.files):
+            return "not estimated: an injected file holds its words"
+        return "not estimated: judged by the words and the meaning of whole passages"
 
     def _supported(self, at: int, shown: Sequence[Evidence]) -> bool:
         return supported(at, self.pieces, shown, weight=self.weight, cosine=self.cosine)
@@ -200,7 +280,9 @@ class Answers:
         read = [Passage(t, sentences_of(t, self.terms), cosine, end) for t, cosine, end in texts]
         shown, others = read[: len(nearest)], read[len(nearest) :]
         signs = signs_of(piece.text, shown, self.terms, self.nearness, beside=others)
-        self._known[key] = None if signs is None else estimate(signs, self._scale())
+        self._known[key] = None
+        if signs is not None:
+            self._known[key] = estimate(signs, self._scale(), searched=self.searched)
         return self._known[key]
 
     def _scale(self) -> Scale:
@@ -232,28 +314,33 @@ def unanswered(
         terms: Stems a text.
     """
     known = frozenset[str]().union(*(shown.terms for shown in (*evidence, *files)))
-    told = {answer.piece_id: (answer, held) for answer, held in answers}
+    told = {row.answer.piece_id: row for row in answers}
     issues, names = [], []
     for piece in pieces:
         missing = missing_words(piece, known, terms)
-        answer, held = told.get(piece.id, (None, None))
+        judged = told.get(piece.id)
+        word = judged.answer.word if judged else ""
         asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
-        words = f" (found nowhere: {', '.join(missing)})" if missing and known else ""
-        if answer is not None and answer.word == NOT_FOUND:
+        words = f" (in no passage here: {', '.join(missing)})" if missing and known else ""
+        if word == NOT_FOUND:
             text = f"Not found: no passage clearly answers “{asked}”{words}"
             issues.append(_issue("unsupported", text, piece_id=piece.id))
-            continue
-        if answer is not None and answer.word == PERHAPS and held is not None:
-            far = f" (its nearest sentence is far from “{held.signs.farthest}”)"
-            text = f"Perhaps answered: “{asked}”{words or far}"
-            cited = (answer.nearest,) if answer.nearest else ()
+        elif judged is not None and word == PERHAPS:
+            text = f"Possibly answered: “{asked}”{words or _far(judged.held)}"
+            cited = (judged.answer.nearest,) if judged.answer.nearest else ()
             issues.append(OpenIssue("perhaps", text, piece.id, cited))
-            continue
-        names += [word for word in missing if is_name(word, piece)]
+        else:
+            names += [word for word in missing if is_name(word, piece)]
     if names and known:
         shown = ", ".join(dict.fromkeys(names))
         issues.append(_issue("missing_term", f"No passage mentions: {shown}"))
     return issues
+
+
+def _far(held: Estimate | None) -> str:
+    """Say which word of a question the closest sentence lacks; nothing if it has them all."""
+    farthest = held.signs.farthest if held else ""
+    return f" (the closest sentence does not mention “{farthest}”)" if farthest else ""
 
 
 @functools.lru_cache(maxsize=20_000)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 
 from ragstream_core.agents.context.coverage import Piece, Weights
-from ragstream_core.agents.context.open_issues import Evidence, supported
+from ragstream_core.agents.context.open_issues import Evidence
 from ragstream_core.agents.context.quotable import Quote, Terms, quotes_of
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.ports import TokenCounter
@@ -219,9 +219,11 @@ class Reading:
         wanted = frozenset(term for piece in (*pieces, *asked) for term in piece.terms)
         return cls(pieces, asked, quotes, evidence, files, Weights.of(quotes, wanted))
 
-    def holds(self, at: int, cosine: float) -> bool:
-        """Return whether a kept chunk speaks to piece ``at``; as `supported`."""
-        return supported(at, self.asked, self.evidence, weight=self.weight, cosine=cosine)
+    def speaking_to(self, left_out: Collection[str]) -> Reading:
+        """Leave out what is searched for by some pieces, so that no fact is chosen for them."""
+        stay = [at for at, piece in enumerate(self.pieces) if piece.id not in left_out]
+        strengths = {i: tuple(row[at] for at in stay) for i, row in self.strengths.items()}
+        return replace(self, pieces=[self.pieces[at] for at in stay], strengths=strengths)
 
     def within(self, picked: Selection) -> Reading:
         """Keep what stands in the selection; a cut chunk keeps the part that is shown."""

@@ -17,6 +17,7 @@ from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Cleared, Entry, Fact
 from ragstream_core.errors import RunCommand, UsageError
+from ragstream_core.text.plurals import counted
 
 NAMES = {"user": "USER_MEMORY.md", "company": "COMPANY_MEMORY.md"}
 BULLET = "- "
@@ -136,7 +137,7 @@ def find_fact(facts: Iterable[FactState], which: str) -> FactState:
     """
     found = [f for f in facts if which == f.id or (len(which) >= _LEAST and f.id.endswith(which))]
     if len(found) != 1:
-        what = "no fact" if not found else f"{len(found)} facts end with"
+        what = "no fact" if not found else f"{counted(len(found), 'fact')} end with"
         raise UsageError(
             f"{what} {which!r}", hint=(RunCommand("memory candidates", "--all"), " lists them")
         )

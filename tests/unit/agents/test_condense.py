@@ -1,5 +1,6 @@
 """A4, A5 and the builder: facts worth reading, cited, within the budget."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from ragstream_core.agents.context.quotable import Quote, is_quotable, quotes_of
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import BudgetExceeded, FenceBroken
 from ragstream_core.prompts.blocks import Layout, compose
-from ragstream_core.prompts.render import NOTHING_RELEVANT
+from ragstream_core.prompts.render import NEAREST_ONLY, NOTHING_ATTACHED
 from ragstream_core.records import Chunk, Extras, SuperPrompt, to_json
 from ragstream_core.records.s_ctx import Fact, SCtx
 from ragstream_core.records.stage_results import Scores
@@ -203,13 +204,25 @@ def test_sentences_disagree_by_their_numbers_alone_and_in_two_files(left, right,
     assert bool(found) is (disagree and files[0] != files[1])
 
 
-def test_nothing_relevant_selects_nothing_and_says_so():
-    prompt = Condenser(COUNTER)(kept(GATE, INDEX, question="Bake sourdough bread", cosine=0.1))
-    assert prompt.final_selection_ids == []
+@pytest.mark.parametrize("most", [0, 1, 2, 5])
+def test_the_best_passages_are_shown_even_if_they_probably_answer_nothing(most):
+    asked = kept(GATE, INDEX, OTHER, question="Bake sourdough bread", cosine=0.1)
+    prompt = Condenser(COUNTER, always_shown=most)(asked)
+    view = asked.views_by_stage["a3"]
+    assert prompt.final_selection_ids == view[:most]
     assert prompt.extras.nothing_relevant is True
-    assert {d.rule for d in prompt.extras.decisions} == {"nothing_relevant", "not found"}
-    built = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt))
-    assert NOTHING_RELEVANT in built.extras.super_prompt
+    assert prompt.extras.s_ctx.facts == prompt.extras.s_ctx.constraints == ()
+    rules = {d.chunk_id: d.rule for d in prompt.extras.decisions if d.stage == "a4"}
+    left = dict.fromkeys(view[most:], "nothing_relevant")
+    assert rules == {**dict.fromkeys(view[:most], "nearest"), **left}
+    why = [d.reason for d in prompt.extras.decisions if d.stage == "a4"]
+    assert all(re.search(r"about this: \d+%, limit \d+%.*gate\.always_shown", s) for s in why)
+    built = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt)).extras
+    assert (NEAREST_ONLY if most else NOTHING_ATTACHED) in built.super_prompt
+    (warning,) = built.warnings
+    assert warning.message.startswith("Your documents probably do not answer this.")
+    assert all(f"d{n}.md" in warning.message for n in range(min(most, 3)))
+    assert warning.message not in built.super_prompt  # words for people are none for the model
 
 
 def test_history_is_never_a_source_of_facts():

@@ -11,7 +11,7 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.context.open_issues import MAX_CONFLICTS, conflicts
 from ragstream_core.agents.context.quotable import quotes_of
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.prompts.render import NOTHING_RELEVANT
+from ragstream_core.prompts.render import NEAREST_ONLY
 from ragstream_core.records import Chunk
 from ragstream_core.records.extras import entry_from
 from ragstream_core.text.terms import terms
@@ -46,18 +46,29 @@ def test_a_file_does_not_disagree_with_itself_and_the_list_is_short(numbers):
     assert len(conflicts(there, there)) == min(MAX_CONFLICTS, pairs)
 
 
-def test_where_nothing_is_relevant_only_words_that_nobody_read_are_missing():
-    question = "Bake sourdough on a mapped file"
+def test_only_words_that_no_shown_passage_has_are_missing():
+    question = "Bake sourdough bread for the index"
     prompt = Condenser(COUNTER)(kept(GATE, INDEX, question=question, cosine=0.1))
-    assert prompt.extras.nothing_relevant
     (issue,) = texts_of(prompt, "open_issues")
-    assert "(found nowhere: Bake, sourdough)" in issue
+    assert "(in no passage here: Bake, sourdough, bread)" in issue
+
+
+@pytest.mark.parametrize("word", ["may", "can", "would", "could", "should", "there", "some"])
+def test_a_word_that_says_nothing_by_itself_is_never_missing(word):
+    question = f"How loud {word} the neighbour's heat pump be at night?"
+    prompt = Condenser(COUNTER)(kept(GATE, INDEX, question=question, cosine=0.1))
+    (issue,) = texts_of(prompt, "open_issues")
+    missing = issue.rpartition("(in no passage here: ")[2]
+    assert "loud" in missing and word not in missing.strip(")").split(", ")
 
 
 def test_without_a_passage_nothing_is_said_about_words():
     for prompt in (kept(), kept(GATE)):  # none found, or none that fits
         (issue,) = texts_of(Condenser(COUNTER, budget_tokens=0)(prompt), "open_issues")
-        assert issue.startswith("Not found: no passage clearly answers") and "nowhere" not in issue
+        assert (
+            issue.startswith("Not found: no passage clearly answers")
+            and "no passage here" not in issue
+        )
 
 
 def with_file(prompt, text, path="conf/pump.yml"):
@@ -74,10 +85,11 @@ def test_an_injected_file_is_evidence(passages):
     assert alone.extras.nothing_relevant
     prompt = with_file(kept(*passages, question=question, cosine=0.1), "seal:\n  pressure: 3\n")
     done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(Condenser(COUNTER)(prompt)))
-    assert NOTHING_RELEVANT not in done.extras.super_prompt
-    assert not any(NOTHING_RELEVANT in w.message for w in done.extras.warnings)
+    assert NEAREST_ONLY not in done.extras.super_prompt
+    (warning,) = done.extras.warnings
+    assert warning.message.startswith("Your documents probably do not answer “Which valve has")
     (issue,) = texts_of(done, "open_issues")
-    assert "“Which valve has a leak?” (found nowhere: valve, leak)" in issue
+    assert "“Which valve has a leak?” (in no passage here: valve, leak)" in issue
 
 
 def test_a_model_that_sees_no_file_cannot_call_open_what_a_file_answers():
@@ -123,7 +135,7 @@ def audited_again(text, *, cosine):
 @pytest.mark.parametrize("cosine", [0.4, 0.9])
 def test_a_word_that_the_audit_added_answers_nothing(cosine):
     (issue,) = texts_of(audited_again("Which broker logs errors?", cosine=cosine), "open_issues")
-    assert "“Which broker logs errors?” (found nowhere: broker, logs, errors)" in issue
+    assert "“Which broker logs errors?” (in no passage here: broker, logs, errors)" in issue
     assert texts_of(audited_again("the similarity theta", cosine=cosine), "open_issues") == []
 
 

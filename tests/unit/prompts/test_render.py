@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.line_owners import verify
 from ragstream_core.prompts.render import (
-    NOTHING_RELEVANT,
+    NEAREST_ONLY,
     join,
     number_lines,
     pack,
@@ -44,9 +44,9 @@ def test_a_plain_prompt_is_its_own_prompt_md():
 
 
 def test_the_three_headings_always_stand():
-    text = s_ctx_block(SCtx(), nonce="0" * 12, warning=NOTHING_RELEVANT).text
+    text = s_ctx_block(SCtx(), nonce="0" * 12, warning=NEAREST_ONLY).text
     assert re.findall("^### (.*)$", text, re.MULTILINE) == ["Facts", "Constraints", "Open Issues"]
-    assert NOTHING_RELEVANT in text
+    assert NEAREST_ONLY in text
 
 
 def _prompt(**extras):

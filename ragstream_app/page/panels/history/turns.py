@@ -14,6 +14,7 @@ from ragstream_app.page.panels.history import choice, clearing, external_reply, 
 from ragstream_app.page.panels.history.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, pick_row, workspace
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.sessions import HistoryTurn
@@ -61,7 +62,7 @@ def _adopt(dry_run: bool, undo: bool) -> Notice:
     )  # fmt: skip
     what = "would be brought into" if dry_run else "no longer belong to" if undo else "belong to"
     numbers = ", ".join(f"#{row.seq}" for row in rows[:20])
-    return Notice([f"{len(rows):,} turns {what} {project}{': ' * bool(rows)}{numbers}"])
+    return Notice([f"{counted(len(rows), 'turn')} {what} {project}{': ' * bool(rows)}{numbers}"])
 
 
 PLACE = "turns"
