@@ -10,7 +10,8 @@ injected file is evidence, and what it answers is no open issue. A piece that is
 fact, and one with a fact is *perhaps* at least. A language model may choose the sentences; if its
 answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``. If the
 evidence is to be tight, passages behind its end (`context.evidence_end`) are not selected, and of
-long ones behind the best a window is shown (`context.windows`).
+long ones behind the best a window is shown (`context.windows`), unless it is not sure that they
+answer.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Condenser:
         history_first: Older turns take their tokens before the documents, not a quarter at most.
         past_facts: Whether facts may be quoted from the conversation.
         max_facts: Most facts and constraints together.
-        always_shown: So many of the best passages are shown if it is not sure that they answer.
+        keep_top: So many of the best passages are shown if it is not sure that they answer.
         searched: How many passages of documents were searched.
         tight: Attachments end where the evidence ends, not where the budget does.
         support_cosine: Least best cosine at which a chunk counts as an answer, if nothing can be
@@ -152,7 +153,7 @@ class Condenser:
     history_first: bool = False
     past_facts: bool = False
     max_facts: int = 12
-    always_shown: int = 5
+    keep_top: int = 5
     searched: int = USUAL
     tight: bool = False
     support_cosine: float = 0.5
@@ -191,7 +192,7 @@ class Condenser:
             return self._s_ctx(within, found, short, judged), judged
 
         picked, (told, verdicts) = self._filled(prompt, usable, free, (picked, s_ctx))
-        if ends:
+        if ends and all(row.answer.word == ANSWERED for row in seen):
             picked = self._in_windows(picked, usable, reader, (found, told), same)
         put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended, doubt))
         put_decisions(result, ANSWERS, piece_rows(verdicts, pass_number(prompt)))
@@ -261,10 +262,10 @@ class Condenser:
         picked, seen = look(usable)
         if all_not_found(seen) and not is_locked(prompt):
             nearest = self._nearest(kept)
-            doubt = nearest_only(seen, self.always_shown)
+            doubt = nearest_only(seen, self.keep_top)
             return FirstLook(nearest, {}, *look(nearest), doubt)
         if measures and ended and any(row.answer.word != ANSWERED for row in seen):
-            ended = _ended(kept, measures, max(ALWAYS, self.always_shown))
+            ended = _ended(kept, measures, max(ALWAYS, self.keep_top))
             usable = [c for c in kept if is_past(c) or c.id not in ended]
             picked, now = look(usable)
             seen = not_worse(now, seen)
@@ -272,7 +273,7 @@ class Condenser:
 
     def _nearest(self, kept: Sequence[Chunk]) -> list[Chunk]:
         """Return what is shown of documents that probably answer nothing; turns stay."""
-        nearest = [chunk.id for chunk in kept if not is_past(chunk)][: self.always_shown]
+        nearest = [chunk.id for chunk in kept if not is_past(chunk)][: self.keep_top]
         return [chunk for chunk in kept if is_past(chunk) or chunk.id in nearest]
 
     def _free(self, prompt: SuperPrompt, s_ctx: SCtx) -> int:

@@ -89,7 +89,7 @@ def missing(settings: ChainSettings, step: Decision, ways: Iterable[Way]) -> Lac
         return _lack(scores["before"] - ENOUGH, EVIDENCE, "retrieval.evidence=full")
     if rule == NOTHING_RELEVANT and "place" in scores:
         place = int(scores["place"])
-        return Lack(place - settings.gate.always_shown, PLACES, f"gate.always_shown={place}")
+        return Lack(place - settings.gate.keep_top, PLACES, f"gate.keep_top={place}")
     if rule in ("nli_gate", "llm_gate"):
         measure = "entailment" if rule == "nli_gate" else "relevance"
         return _below(step.score, settings.gate.nli_theta, measure, "gate.nli_theta")

@@ -130,7 +130,6 @@ _CAME_LATER = (
     ("retrieval", "approximate_at", 1_000_000),
     ("retrieval", "nprobe", 256),
     ("retrieval", "ef_search", 400),
-    ("gate", "always_shown", 0),
 )
 
 

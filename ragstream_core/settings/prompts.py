@@ -132,9 +132,11 @@ class GateConfig(Section):
     relative: float = Field(
         0.42, ge=0, le=1, description="Minimum mean share of the best cosine and the best BM25."
     )
-    keep_top: int = Field(3, ge=0, description="How many best-ranked candidates are always kept.")
-    always_shown: int = Field(
-        5, ge=0, description="How many best passages are shown if it is not sure that they answer."
+    keep_top: int = Field(
+        5,
+        ge=0,
+        description="How many best-ranked candidates are always kept, and shown if it is not sure "
+        "that they answer.",
     )
 
 

@@ -187,25 +187,29 @@ class ConversationMemory:
         return fitted(text, count=framed, budget_tokens=settings.max_tokens)
 
     def _behind(self) -> str:
-        """Say which turns are newer than the selection and not wholly shown either, "" for none."""
+        """Say which turns are newer than the selection and not wholly shown either.
+
+        "" for none, and where it was said before: to whoever asked one of them but the first.
+        """
         if not (self.shown and self.settings.enabled) or self.pin.note:
             return ""
         seqs = {seq for seq, pair in self._turns_shown.items() if pair.is_whole}
         if not self.pin.snapshot:
             before = journal(self.workspace).entries(1, self.pin.seq + 1)
             first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
-            older = any(isinstance(e.record, Turn) and e.seq not in seqs for e in first)
-            return "Earlier conversations are" if older else ""
+            older = [e.record for e in first if isinstance(e.record, Turn) and e.seq not in seqs]
+            return "Earlier conversations are" if older and not _said_before(older) else ""
         turns = visible_turns(*self._newer)
         out = {*self.settings.exclude_tags, INACTIVE}
-        count = sum(
-            turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
+        waiting = [
+            turn
             for e, turn, tags in turns
-        )
-        told = counted(
-            count, "turn of earlier conversations is", "turns of earlier conversations are"
-        )
-        return told if count else ""
+            if turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
+        ]
+        if not waiting or _said_before(waiting):
+            return ""
+        one, several = (f"{noun} of earlier conversations" for noun in ("turn", "turns"))
+        return counted(len(waiting), f"{one} is", f"{several} are")
 
     @functools.cached_property
     def view(self) -> HistoryView | None:
@@ -329,3 +333,8 @@ def _with_terms(hit: Hit, terms: dict[str, float]) -> Hit:
         return hit
     score = round(hit.score + sum(terms.values()), 6)
     return hit._replace(score=score, scores={**hit.scores, **terms})
+
+
+def _said_before(waiting: Sequence[Turn]) -> bool:
+    """Whether somebody asked while the first of some turns was not searchable yet."""
+    return any(turn.prompt_key for turn in waiting[1:])

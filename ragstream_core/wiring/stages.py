@@ -245,7 +245,7 @@ def _gate(
     gate = settings.gate
     stage = NliGate(
         gate.theta,
-        max(gate.keep_top, gate.always_shown),
+        gate.keep_top,
         gate.relative,
         gate.words,
         enabled=settings.agents.a3,
@@ -285,7 +285,7 @@ def _condenser(
         **_older_turns(workspace, inputs, settings, counter),
         past_facts=settings.history.allow_in_s_ctx,
         max_facts=settings.prompt.max_facts,
-        always_shown=settings.gate.always_shown,
+        keep_top=settings.gate.keep_top,
         searched=sum(len(view.chunk_ids) for view in _views(workspace, inputs)),
         tight=settings.retrieval.evidence == "tight",
         nearness=_nearness(workspace, inputs),

@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.context import answer_estimate
 from ragstream_core.agents.context.answer_estimate import weights_table
+from ragstream_core.agents.context.answer_signs import Signs
 from ragstream_core.evaluation.retrieval import read_jsonl
 from ragstream_core.evaluation.separation import auc, recall_at
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.records.s_ctx import ANSWERED, NOT_FOUND
 from ragstream_core.records.super_prompt import ANSWERS
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import ALONE, pin_inputs
@@ -38,27 +40,37 @@ SPEAKS_AGAINST = (
 DOMAINS = ("handbook", "manual", "source_code", "haystack-docs")
 ALARMS = {"not found": 0.02, "perhaps": 0.15}
 """Share of the answerable questions of SQuAD that may be called so, or worse."""
+EVEN = 0.5
+"""What is more likely about the question than not is never *not found*."""
 MADE = """Made by tests/benchmarks/fit_answers.py of SQuAD 2.0 (CC BY-SA 4.0; even articles), the
 Haystack documentation (Apache-2.0), Cranfield and the sets by hand of tests/benchmarks/gold: their
 choosing halves. A sign is [mean, weight]. On the very questions that fitted it:"""
-Signs = Mapping[str, float]
+Values = Mapping[str, float]
 
 
 class Row(NamedTuple):
     """A question, whether the documents are about it and answer it, and its signs.
 
-    Without signs nothing was estimated, and ``kept`` says whether it was called answered.
+    Without signs nothing was estimated, and ``word`` is what was said.
     """
 
     name: str
     about: bool
     answerable: bool
-    signs: Signs
-    kept: bool = True
+    signs: Values
+    word: str = ANSWERED
+    searched: int = answer_estimate.USUAL
 
     def chance(self, scale: answer_estimate.Scale) -> float:
         """Return its chance by a scale; 1 or 0 if nothing was estimated."""
-        return scale.chance(self.signs) if self.signs else float(self.kept)
+        return scale.chance(self.signs) if self.signs else float(self.word != NOT_FOUND)
+
+    def said(self, scale: answer_estimate.Scale) -> str:
+        """Return the word for it by a scale."""
+        if not self.signs:
+            return self.word
+        signs = Signs(self.signs, 0, (0, 1), "")
+        return answer_estimate.estimate(signs, scale, searched=self.searched).word
 
 
 def asked(folder: Path, half: int) -> Iterator[tuple[str, str, str, bool, bool]]:
@@ -91,10 +103,11 @@ def collected(workspace: Workspace, folder: Path, half: int) -> dict[str, list[R
         prompt = run_prompt(workspace, pin_inputs(workspace, request), through="a3_nli_gate")
         stage = make_stage(workspace, "a4_condenser", prompt)
         assert isinstance(stage, Condenser)
-        stage = replace(stage, relevant_cosine=-2.0)  # judge by signs even if nothing is relevant
         for kind, judge in (("meaning", stage), ("words", replace(stage, nearness=None))):
             ledger = [d for d in judge(prompt).extras.decisions if d.stage == ANSWERS]
-            rows[kind] += [Row(name, about, answerable, dict(d.scores), d.kept) for d in ledger]
+            rows[kind] += [
+                Row(name, about, answerable, dict(d.scores), d.rule, stage.searched) for d in ledger
+            ]
     return rows
 
 
@@ -145,10 +158,14 @@ def scale(rows: Sequence[Row], *, without: Collection[str] = ()) -> dict[str, An
         "limits": {name: [0.0] for name in ALARMS},
     }
     made = answer_estimate.scale_of(sums)
-    mine = [row for row in rows if row.name == "squad2" and row.answerable]
-    right = sorted(row.chance(made) for row in mine)
+    mine = [row for row in rows if row.name == "squad2" and row.answerable and row.signs]
+    right = {
+        "not found": sorted(made.subject(row.signs, row.searched) for row in mine),
+        "perhaps": sorted(row.chance(made) for row in mine),
+    }
     for name, share in ALARMS.items():
-        sums["limits"][name] = [round(right[int(share * len(right))], 4)]
+        limit = right[name][int(share * len(mine))]
+        sums["limits"][name] = [round(min(limit, EVEN), 4)]
     return sums
 
 
@@ -161,8 +178,8 @@ def figures(rows: Sequence[Row], made: answer_estimate.Scale) -> dict[str, Any]:
     words: dict[str, dict[str, float]] = {}
     for name in sorted({row.name for row in rows}):
         for label, want in (("answerable", True), ("unanswerable", False)):
-            those = [c for row, c in chances if (row.name, row.answerable) == (name, want)]
-            mine = [made.word(c) for c in those]
+            those = [row for row in rows if (row.name, row.answerable) == (name, want)]
+            mine = [row.said(made) for row in those]
             if mine:
                 shares = {w: round(mine.count(w) / len(mine), 3) for w in sorted(set(mine))}
                 words[f"{name}, {label} ({len(mine)})"] = shares

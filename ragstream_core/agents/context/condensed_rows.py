@@ -83,7 +83,7 @@ def nearest_only(judged: Sequence[Judged], most: int) -> str:
     best = max(held, key=lambda found: found.subject, default=None)
     chance = f" (about this: {best.subject:.0%}, limit {best.limit:.0%})" if best else ""
     which = f"only the best {most} are shown" if most != 1 else "only the best one is shown"
-    return f"probably not answered{chance}: {which} (gate.always_shown)"
+    return f"probably not answered{chance}: {which} (gate.keep_top)"
 
 
 def piece_rows(judged: Sequence[Judged], pass_no: int) -> list[Decision]:

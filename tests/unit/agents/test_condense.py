@@ -207,7 +207,7 @@ def test_sentences_disagree_by_their_numbers_alone_and_in_two_files(left, right,
 @pytest.mark.parametrize("most", [0, 1, 2, 5])
 def test_the_best_passages_are_shown_even_if_they_probably_answer_nothing(most):
     asked = kept(GATE, INDEX, OTHER, question="Bake sourdough bread", cosine=0.1)
-    prompt = Condenser(COUNTER, always_shown=most)(asked)
+    prompt = Condenser(COUNTER, keep_top=most)(asked)
     view = asked.views_by_stage["a3"]
     assert prompt.final_selection_ids == view[:most]
     assert prompt.extras.nothing_relevant is True
@@ -216,7 +216,7 @@ def test_the_best_passages_are_shown_even_if_they_probably_answer_nothing(most):
     left = dict.fromkeys(view[most:], "nothing_relevant")
     assert rules == {**dict.fromkeys(view[:most], "nearest"), **left}
     why = [d.reason for d in prompt.extras.decisions if d.stage == "a4"]
-    assert all(re.search(r"about this: \d+%, limit \d+%.*gate\.always_shown", s) for s in why)
+    assert all(re.search(r"about this: \d+%, limit \d+%.*gate\.keep_top", s) for s in why)
     built = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt)).extras
     assert (NEAREST_ONLY if most else NOTHING_ATTACHED) in built.super_prompt
     (warning,) = built.warnings

@@ -105,4 +105,4 @@ def test_turns_of_the_journal_are_found_beside_it(space, tmp_path):
     memory = ConversationMemory(other, pin_inputs(other, request))
     assert memory._turns_shown == {}
     assert [pair.entry.record.user_text for pair in memory.recent_shown] == [p[0] for p in PAIRS]
-    assert "not searched yet" in memory.rendered()[1][0], "the turn is one of the others"
+    assert "not searchable yet" in memory.rendered()[1][0], "the turn is one of the others"

@@ -113,7 +113,7 @@ def test_an_answer_is_streamed_clean_checked_and_kept_with_its_markers(space):
     assert [c["known"] for c in turn.citations] == [True, False]
     assert set(found.to_json()) == {
         "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status",
-        "model", "session", "warnings", "origin", "source_turn",
+        "model", "session", "warnings", "origin", "source_turn", "doubt",
     }  # fmt: skip
     json.dumps(found.to_json())
 
@@ -183,9 +183,7 @@ def test_without_chunks_and_memory_the_sentence_comes_and_no_model_is_asked(spac
         space, model, prompt=without_documents(made(space)), show=shown.append, prompt_key="k"
     )
     assert found.text == "".join(shown) == REFUSAL
-    assert REFUSAL == (
-        "I don't have enough information in the uploaded documents to answer this question."
-    )
+    assert REFUSAL == ("I don't have enough information in your documents to answer this question.")
     assert (found.citations, found.status, model.asked) == ((), "refused", [])
     assert found.to_json()["cost"] == 0.0
     (turn,) = records(space)

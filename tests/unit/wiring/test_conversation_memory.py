@@ -334,7 +334,8 @@ def test_a_prompt_goes_on_without_older_turns_and_says_so(root, fault):
     forget_snapshots()
     assert past_ids(prompt) == []
     assert "Small talk number 7" in prompt.recentConversation["body"]
-    assert any("older turns" in m and "backfill" in m for m in messages(prompt, "warnings"))
+    said = [m for m in messages(prompt, "warnings") if "backfill" in m]
+    assert any("older turns" in m or "Earlier conversations" in m for m in said)
 
 
 def test_turns_that_are_not_embedded_yet_are_counted_not_waited_for(root):
@@ -344,7 +345,8 @@ def test_turns_that_are_not_embedded_yet_are_counted_not_waited_for(root):
     for n in range(6):
         say(space, "new", f"Fresh {n}", "Yes")
     prompt = ask(space, session="new")
-    assert any(m.startswith("2 turns are not searched yet") for m in messages(prompt, "warnings"))
+    told = "2 turns of earlier conversations are not searchable yet"
+    assert any(m.startswith(told) for m in messages(prompt, "warnings"))
 
 
 def test_a_locked_prompt_has_nothing_of_the_conversation(root):
@@ -374,7 +376,25 @@ def test_long_pairs_are_cut_and_the_person_is_told(root):
     assert "Question 3" in prompt.recentConversation["body"]
     assert any("shows 3 of 4 pairs" in m for m in messages(prompt, "warnings"))
     assert any("3 pairs, 3 of them in part" in m for m in messages(prompt, "events"))
-    assert any("older turns are not searched yet" in m for m in messages(prompt, "warnings"))
+    told = "Earlier conversations are not searchable yet"
+    assert any(told in m for m in messages(prompt, "warnings"))
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_that_turns_are_not_searchable_is_said_once_and_again_after_the_next_embedding(
+    root, embedded
+):
+    space = open_root(root, recency_k=1)
+    if embedded:
+        fill(space)
+        embed(space)
+    said = []
+    for n in range(8):
+        prompt = ask(space, session=f"s{n}")
+        said.append(sum("not searchable yet" in m for m in messages(prompt, "warnings")))
+        turn = Turn("", f"s{n}", "", f"Question {n}", "Yes", prompt_key=f"{n:064x}")
+        append_turn(space, turn)
+    assert sum(said) == 1
 
 
 def test_what_recent_history_does_not_show_is_searched(root):

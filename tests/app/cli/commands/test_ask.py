@@ -16,7 +16,7 @@ from tests.workspaces import ROOT
 
 SHAPE = {
     "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status", "model",
-    "session", "warnings", "origin", "source_turn",
+    "session", "warnings", "origin", "source_turn", "doubt",
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_without_a_model_the_answer_is_the_cited_extract_and_says_so(
     monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", model)
     code, out, err = run("ask", QUESTION, "-p", "manual")
     assert (code, "error" in err) == (0, False), err
-    assert out.startswith("No language model answered (") and "127.0.0.1:9" in out
+    assert "No model is running at 127.0.0.1:9, so here are the closest sentences" in out
     assert "ragstream models list" in out and "restricts a prompt to the files you inject" in out
     assert "  guide/locks.md [" in out and "[source" not in out and "unverified" not in out
     assert "no model answered · prompt " in err
@@ -118,8 +118,30 @@ def test_without_a_model_and_a_passage_memory_answers_word_for_word(run, nobody,
     words = ("ask", "What colour has the lock?", "-p", "manual", *NOTHING_FITS, "--json")
     found = json.loads(run(*words)[1])
     assert found["origin"] == "extract" and found["citations"] == []
-    assert "This is what your memory says" in found["answer"]
+    assert "so here are the closest sentences from your memory." in found["answer"]
     assert found["answer"].endswith("\n\n- The lock was painted green.")
+
+
+ELSEWHERE = "Which wine goes with the sourdough bread?"
+DOUBT = "Your documents probably do not answer this. Nearest: "
+
+
+def test_without_a_model_it_is_said_first_that_the_documents_do_not_answer(run, nobody):
+    code, out, err = run("ask", ELSEWHERE, "-p", "manual")
+    assert code == 0 and out.startswith(DOUBT)
+    assert out.count(DOUBT) == 1 and DOUBT not in err
+    assert out.index(DOUBT) < out.index("No model is running at") < out.index("\n- ")
+    assert run("ask", QUESTION, "-p", "manual")[1].startswith("No model is running at")
+
+
+def test_with_a_model_it_is_said_on_stderr_before_the_answer_and_once(run, script, indexed):
+    script({"say": "I do not know."})
+    code, out, err = run("ask", ELSEWHERE, "-p", "manual")
+    assert code == 0 and DOUBT not in out
+    assert err.count(DOUBT) == 1 and f"warning: {DOUBT}" not in err
+    found = json.loads(run("ask", ELSEWHERE, "-p", "manual", "--json")[1])
+    assert found["doubt"].startswith(DOUBT)
+    assert json.loads(run("ask", QUESTION, "-p", "manual", "--json")[1])["doubt"] == ""
 
 
 def test_a_model_that_nobody_set_is_chosen_as_a_chat_chooses_it(run, server, marker, monkeypatch):

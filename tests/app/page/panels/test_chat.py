@@ -147,7 +147,7 @@ def test_without_a_model_the_answer_is_an_extract(indexed, monkeypatch):
     page = open_chat()
     assert "Answers are extracts of the documents." in said(page)
     finished(asks(page))
-    assert "No language model answered" in drawn(page) and cited(page)
+    assert "No model is running at" in drawn(page) and cited(page)
     assert "Origin: extract" in said(page)
 
 
