@@ -188,7 +188,9 @@ class Condenser:
                 return SCtx(), []
             within = reader.within(selected)
             judged = answers.of(within.evidence, selected.cuts, found.open_pieces)
-            judged = with_facts(not_worse(judged, seen), found.chosen)
+            if found.open_pieces is None:
+                judged = not_worse(judged, seen)
+            judged = with_facts(judged, found.chosen)
             return self._s_ctx(within, found, short, judged), judged
 
         picked, (told, verdicts) = self._filled(prompt, usable, free, (picked, s_ctx))

@@ -52,8 +52,8 @@ def test_evidence_has_its_words_and_its_place(built):
         chunk = chunks[identifier]
         assert (found.text, found.source, found.span) == (chunk.snippet, chunk.source, chunk.span)
         assert found.heading == (chunk.meta["heading"] or "") and found.tokens > 0
-        assert found.score == [d.score for d in built.extras.decisions
-                               if d.chunk_id == identifier and d.score][-1]  # fmt: skip
+        assert found.score == [0.0, *(d.score for d in built.extras.decisions
+                               if d.chunk_id == identifier and d.score)][-1]  # fmt: skip
 
 
 def test_statements_are_those_of_s_ctx(built):

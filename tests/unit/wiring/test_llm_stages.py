@@ -474,7 +474,7 @@ def test_a_secret_does_not_leave(tmp_path, meet):
 def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     model = Thinking(
         Shaped=lambda v: {**v, "domain": "undetermined"},
-        Condensed=lambda v: {**v, "open_pieces": ["q1"]},
+        Condensed=lambda v: {**v, "facts": [], "constraints": [], "open_pieces": ["q1"]},
         Audited=lambda v: {**v, "topic": "limits"},
     )
     meet(model)
