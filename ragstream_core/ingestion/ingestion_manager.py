@@ -8,7 +8,7 @@ old goes before the new is committed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
 from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder
+from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.ingestion.staging import Stager, chunked, throttled
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
@@ -85,7 +86,7 @@ class Ingest:
         warnings = list(self.store.notes)
         warnings += [f"{path}: damaged texts were read again" for path in sorted(again)]
         warnings += [f"{repaired} damaged vectors were made again"] if repaired else []
-        warnings += [f"{path}: possible secret: {place}" for path, place in seen.secrets]
+        warnings += _secrets_told(seen.secrets)
         warnings += [
             f"{entry.path}: {missing}, so nothing on it is found"
             for entry in seen.change.opened
@@ -402,3 +403,15 @@ class IngestionManager:
             progress=self._progress,
             gate=self._gate,
         )
+
+
+def _secrets_told(places: Iterable[tuple[str, str]]) -> list[str]:
+    """Return one sentence a file about its places that seem to hold secrets."""
+    of: dict[str, list[str]] = {}
+    for path, place in places:
+        of.setdefault(path, []).append(place)
+    return [
+        f"{path}: {'possible secret' if len(found) == 1 else f'{len(found)} possible secrets'}: "
+        f"{phrase(found)}"
+        for path, found in of.items()
+    ]

@@ -17,7 +17,7 @@ from ragstream_core.agents.context.quotable import MAX_WORDS, quotes_of, readabl
 from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.render import s_ctx_block
 from ragstream_core.records import Chunk, SuperPrompt, evolve
-from ragstream_core.records.s_ctx import SCtx
+from ragstream_core.records.s_ctx import NOT_FOUND, SCtx
 from ragstream_core.records.stage_results import QueryPiece
 from ragstream_core.text.terms import terms
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
@@ -249,3 +249,51 @@ def test_older_turns_take_their_share_and_no_more(budget, turns, most, first):
     share = min(most, free if first else free // 4)
     assert taken <= share
     assert taken or share < framed_tokens(past[0], COUNTER)
+
+
+ASKED = st.lists(
+    st.sampled_from(
+        [
+            "How does the similarity gate use theta?",
+            "Who decides about conflicts?",
+            "Which wine goes with fish?",
+            "gate theta conflicts",
+            "Where is theta set and who may lift it?",
+            "水泵的最大压力是多少？",
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+HELD = st.lists(
+    st.sampled_from(
+        [
+            GATE,
+            "Conflicts are shown to the shift lead, who decides about each of them.",
+            "Theta is set in the settings. Nobody but the owner may lift theta above one.",
+            "Fish is delivered on Fridays. The wine is kept in the cellar of the house.",
+            "水泵的最大压力为3巴。操作人员每天检查一次。",
+        ]
+    ),
+    max_size=5,
+    unique=True,
+)
+
+
+@given(ASKED, HELD, st.floats(-0.2, 0.9), st.integers(0, 5))
+def test_no_part_that_has_a_fact_is_not_found_and_the_nearest_are_always_there(
+    asked, held, cosine, most
+):
+    prompt = kept(*held, question="|".join(asked), cosine=cosine)
+    done = Condenser(COUNTER, keep_top=most)(prompt)
+    word = {answer.piece_id: answer.word for answer in done.extras.answers}
+    s_ctx = done.extras.s_ctx
+    spoken = {i for fact in (*s_ctx.facts, *s_ctx.constraints) for i in fact.piece_ids}
+    missing = {i for i, said in word.items() if said == NOT_FOUND}
+    assert not spoken & missing
+    assert missing == {issue.piece_id for issue in s_ctx.open_issues if issue.kind == "unsupported"}
+    best = prompt.views_by_stage["a3"][:most]
+    assert done.final_selection_ids[: len(best)] == best
+    if done.extras.nothing_relevant:
+        assert missing == set(word) and s_ctx.facts == ()

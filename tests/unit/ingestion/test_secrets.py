@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import string
 
 import pytest
@@ -168,6 +169,14 @@ class TestIngest:
         rows = json.loads((bench.index / "file_manifest.json").read_text())["files"]
         assert "may hold secrets: github-token (line 3)" in rows[0]["reason"]
         assert self.FAKE not in json.dumps(stats.to_json()) + json.dumps(rows)
+
+    def test_the_secrets_of_a_file_are_summed_up_in_one_sentence(self, bench):
+        bench.write("a.md", self.TEXT)
+        bench.write("many.md", "".join(f"Clone with {self.FAKE} now.\n\n" for _ in range(50)))
+        one, many = bench.run().warnings
+        assert one == "a.md: possible secret: github-token (line 3)"
+        assert many.startswith("many.md: 50 possible secrets: github-token (line 1), ")
+        assert re.search(r" and \d+ more$", many)
 
     def test_skip_leaves_the_file_out(self, bench):
         bench.write("a.md", self.TEXT)
