@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 4,
+    "a0_preprocessing": 5,
     "a2_prompt_shaper": 6,
     "a1_file_injector": 2,
     "retrieval": 8,
@@ -33,7 +33,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a4_condenser": 16,
     "a2_audit": 4,
     "a5_format_enforcer": 4,
-    "prompt_builder": 1,
+    "prompt_builder": 2,
 }
 """Op of the chain → its version."""
 
