@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.a1_file_injector import candidates
 from ragstream_core.agents.a2_prompt_shaper import Audited, asked_of, audited
+from ragstream_core.agents.context.condensed_rows import NEAREST, STAGE
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import Terms
 from ragstream_core.agents.history_conflicts import is_past
@@ -141,7 +142,7 @@ def _settled(prompt: SuperPrompt, texts: Mapping[str, str]) -> dict[str, str]:
 def _is_code(prompt: SuperPrompt) -> bool:
     """Return whether most of the evidence is code: selected passages and injected files."""
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    kept = (chunks[i] for i in prompt.final_selection_ids)
+    kept = (chunks[i] for i in _shown(prompt))
     names = [
         *(chunk.source for chunk in kept if not is_past(chunk)),
         *(file.path for file in prompt.extras.files),
@@ -231,12 +232,12 @@ class Audit:
 
     def _said(self, prompt: SuperPrompt, notes: Notes) -> Audited | None:
         """Return a language model's answer, None if the rules decide."""
-        if self.ask is None or not prompt.final_selection_ids:
+        if self.ask is None or not _shown(prompt):
             return None
         words = sorted({w.lower() for title in _titles(prompt) for w in _WORD.findall(title)})
         ask = "\n".join(pieces_of(prompt))
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-        kept = [chunks[i] for i in prompt.final_selection_ids]
+        kept = [chunks[i] for i in _shown(prompt)]
         said, missed = audited(self.ask, ask, kept, words=words, eligible=self.eligible)
         if missed:
             notes["warnings"].append(f"the language model did not audit ({missed}): by rules")
@@ -281,7 +282,7 @@ class Audit:
         if shape.deliverable not in _BUILDS:
             return shape, []
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-        kept = [chunks[i] for i in prompt.final_selection_ids]
+        kept = [chunks[i] for i in _shown(prompt)]
         in_scope = {c.source for c in kept} | {f"{c.meta.get('project')}/{c.source}" for c in kept}
         in_scope |= {file.path for file in prompt.extras.files}
         off = set(prompt.extras.pool.off)
@@ -352,10 +353,18 @@ def _unsupported(prompt: SuperPrompt) -> list[str]:
     return [issue.piece_id for issue in issues if issue.kind == "unsupported"]
 
 
+def _shown(prompt: SuperPrompt) -> list[str]:
+    """Return the selected passages; what is only the nearest says nothing of the scope."""
+    now = (STAGE, NEAREST, pass_number(prompt))
+    rows = prompt.extras.decisions
+    nearest = {row.chunk_id for row in rows if (row.stage, row.rule, row.pass_no) == now}
+    return [i for i in prompt.final_selection_ids if i not in nearest]
+
+
 def _kept(prompt: SuperPrompt, *, past: bool = False) -> list[Chunk]:
     """Return the selected chunks of documents, or those of older turns."""
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    found = [chunks[i] for i in prompt.final_selection_ids]
+    found = [chunks[i] for i in _shown(prompt)]
     return [chunk for chunk in found if is_past(chunk) is past]
 
 

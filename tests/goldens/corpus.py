@@ -90,7 +90,7 @@ SCENARIOS: dict[str, dict] = {
 """Name → fields of its request."""
 NARROWING = {
     "Shaped": lambda value: {**value, "domain": "undetermined"},
-    "Condensed": lambda value: {**value, "open_pieces": ["q1"]},
+    "Condensed": lambda value: {"facts": [], "constraints": [], "open_pieces": ["q1"]},
     "Audited": lambda value: {**value, "topic": "limits"},
 }
 """What the language model of `rescoped` says otherwise, so that the audit repeats retrieval."""

@@ -17,8 +17,8 @@ from ragstream_core.prompts.classification import (
     propose_headers,
     role_is_sure,
 )
-from ragstream_core.prompts.trail import notes_of, pass_number, put_notes
-from ragstream_core.records import Chunk, Extras, SuperPrompt, to_json
+from ragstream_core.prompts.trail import notes_of, pass_number, put_decisions, put_notes
+from ragstream_core.records import Chunk, Decision, Extras, SuperPrompt, to_json
 from ragstream_core.records.json_form import json_of
 from ragstream_core.records.stage_results import Edit, Pool, Shape
 from tests.unit.agents.labelled_prompts import PROMPTS
@@ -281,6 +281,14 @@ def test_a_dominant_topic_settles_the_domain_and_asks_again_once():
     again = Audit()(after)
     assert not needs_rerun(after, again)
     assert to_json(again) == to_json(after)
+
+
+def test_passages_that_are_only_the_nearest_settle_no_domain():
+    before, _ = audited(VAGUE)
+    row = Decision("a4", "", 1, 0.5, kept=True, rule="nearest", reason="probably not answered")
+    put_decisions(before, "a4", [row._replace(chunk_id=i) for i in before.final_selection_ids])
+    after = Audit()(before)
+    assert not needs_rerun(before, after) and after.extras.shape.domain == VAGUE.domain
 
 
 @pytest.mark.parametrize(
