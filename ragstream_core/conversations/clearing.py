@@ -106,6 +106,7 @@ def anonymous(turn: Turn, words: Sequence[str] = (), redact: Redact = str) -> Tu
         source=turn.source,
         importance=turn.importance,
         status=turn.status,
+        origin=turn.origin,
     )
 
 

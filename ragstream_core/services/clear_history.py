@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from ragstream_core.conversations.journal.records import (
     Entry,
     Fact,
     Position,
+    Record,
     TagEdit,
     Turn,
     uuid7,
@@ -107,7 +108,7 @@ def clear(
     choice: Choice,
     *,
     archive: bool = False,
-    instead: Sequence[Written] = (),
+    instead: Callable[[Sequence[Entry]], Sequence[Written]] = lambda found: (),
     dry_run: bool = False,
     progress: PhaseProgress | None = None,
 ) -> ClearReport:
@@ -117,7 +118,8 @@ def clear(
         workspace: The data root.
         choice: What is cleared; `choice_of` reads it from words.
         archive: First put a copy aside that only its owner may read and nothing retrieves.
-        instead: Complete turns that are written with the notice, in the place of the chosen ones.
+        instead: Returns what is written with the notice in the place of chosen records; asked for
+            all that go, those that came meanwhile among them.
         dry_run: Only show what would be removed.
         progress: Called with (phase, done, total); the phases are `erasure.PHASES`.
 
@@ -147,12 +149,14 @@ def clear(
         return report
     archived = _archive(workspace, found) if archive and found else ""
     if found or lost:
-        log.append_made(
-            lambda: [
-                *instead,
-                *_notice(log, seen, found=found, lost=lost, choice=choice, archived=archive),
-            ]
-        )
+        copies = instead(found)  # before the writers are kept out: it may take long
+
+        def made() -> list[Record]:
+            late = _made_since(log, seen, found)
+            notice = _notice([*found, *late], lost=lost, choice=choice, archived=archive)
+            return [*copies, *(instead(late) if late else ()), notice]
+
+        log.append_made(made)
     done = finish(workspace, choice, progress)
     return replace(
         report,
@@ -167,35 +171,31 @@ def clear(
     )
 
 
-def _notice(
-    log: Journal,
-    seen: Position,
-    *,
-    found: Sequence[Entry],
-    lost: Sequence[int],
-    choice: Choice,
-    archived: bool,
-) -> list[Cleared]:
-    """Return the notice; what was made of these turns after they were looked at is named, too."""
+def _made_since(log: Journal, seen: Position, found: Sequence[Entry]) -> list[Entry]:
+    """Return what was made of some turns after they were looked at: facts, answers given again."""
     ids = {e.record.id for e in found if isinstance(e.record, Turn | Asked)}
-    late = [
+    return [
         entry
         for entry in log.entries(seen.seq + 1, hint=seen)
         if (isinstance(entry.record, Fact) and entry.record.turn in ids)
         or (isinstance(entry.record, Turn) and entry.record.origin_turn in ids)
     ]
-    ranges = merged([*clearing.ranges_of([*found, *late]), *((number, number) for number in lost)])
+
+
+def _notice(
+    gone: Sequence[Entry], *, lost: Sequence[int], choice: Choice, archived: bool
+) -> Cleared:
+    """Return the notice that hides some records and damaged lines."""
+    ranges = merged([*clearing.ranges_of(gone), *((number, number) for number in lost)])
     now = dt.datetime.now().astimezone()
-    return [
-        Cleared(
-            id=uuid7(int(now.timestamp() * 1000), os.urandom(10)),
-            timestamp=now.isoformat(timespec="milliseconds"),
-            seqs=((1, ranges[-1][1]),) if choice.everything else ranges,
-            reason=choice.reason,
-            archived=archived,
-            turns=sum(isinstance(entry.record, Turn) for entry in found),
-        )
-    ]
+    return Cleared(
+        id=uuid7(int(now.timestamp() * 1000), os.urandom(10)),
+        timestamp=now.isoformat(timespec="milliseconds"),
+        seqs=((1, ranges[-1][1]),) if choice.everything else ranges,
+        reason=choice.reason,
+        archived=archived,
+        turns=sum(isinstance(entry.record, Turn) for entry in gone),
+    )
 
 
 def _archive(workspace: Workspace, found: Sequence[Entry]) -> str:
@@ -289,14 +289,20 @@ def anonymise(
     def secrets(text: str) -> str:
         return redact(text, find_secrets(text))
 
-    found = _chosen(workspace, choice)
     counts: Counter[str] = Counter()
-    for _, turn, _ in found:
-        for text in (turn.user_text, turn.assistant_text):
-            counts += masked(text, mask, secrets)[1]
-    copies = [anonymous(turn, mask, secrets) for _, turn, _ in found]
-    instead = completed(copies)
-    done = clear(workspace, choice, instead=instead, dry_run=dry_run, progress=progress)
+    log = journal(workspace)
+
+    def copies(found: Sequence[Entry]) -> list[Written]:
+        edits = apply_edits(log.entries())
+        turns = [replace(turn, tags=tags) for _, turn, tags in visible_turns(found, edits)]
+        for turn in turns:
+            for text in (turn.user_text, turn.assistant_text):
+                counts.update(masked(text, mask, secrets)[1])
+        return completed([anonymous(turn, mask, secrets) for turn in turns])
+
+    if dry_run:
+        copies(clearing.chosen(clearing.visible(log), choice))
+    done = clear(workspace, choice, instead=copies, dry_run=dry_run, progress=progress)
     return replace(done, masked=dict(sorted(counts.items())))
 
 

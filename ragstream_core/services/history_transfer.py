@@ -23,8 +23,10 @@ from ragstream_core.conversations.transfer import (
 )
 from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.wiring.journal import (
+    Written,
     append_records,
     completed,
+    importing,
     journal,
     new_session,
     require_persist,
@@ -76,17 +78,23 @@ def adopt(
         require_persist(workspace)
     label = project_tag(project)
     since = (now or dt.datetime.now().astimezone()) - dt.timedelta(days=days) if days else None
-    rows = [
-        row
-        for row in turn_rows(journal(workspace), session, tags=tags)
-        if row.turn.status != "unanswered"
-        and (label in row.tags or project in row.turn.projects) is undo
-        and (label in row.tags or not undo)
-        and (since is None or dt.datetime.fromisoformat(row.turn.timestamp) >= since)
-    ]
-    if rows and not dry_run:
-        change: dict[str, tuple[str, ...]] = {"remove" if undo else "add": (label,)}
-        append_records(workspace, [TagEdit("", row.id, "", **change) for row in rows])
+    log = journal(workspace)
+    change: dict[str, tuple[str, ...]] = {"remove" if undo else "add": (label,)}
+    rows: list[HistoryTurn] = []
+
+    def look() -> list[Written]:
+        rows[:] = [
+            row
+            for row in turn_rows(log, session, tags=tags)
+            if row.turn.status != "unanswered"
+            and (label in row.tags or project in row.turn.projects) is undo
+            and (label in row.tags or not undo)
+            and (since is None or dt.datetime.fromisoformat(row.turn.timestamp) >= since)
+        ]
+        return completed([TagEdit("", row.id, "", **change) for row in rows])
+
+    if look() and not dry_run:
+        log.append_made(look)  # again: what was cleared meanwhile must not be named any more
     return rows
 
 
@@ -142,19 +150,21 @@ def import_jsonl(workspace: Workspace, lines: Iterable[str], *, session: str = "
         UsageError: A line cannot be read; nothing was written.
         IntegrityError: A row is not what was exported; nothing was written.
         Refused: `history.persist` is off: nothing is written.
+        ProjectLocked: Another import is under way.
         OperationFailed: Disk full or failing; what was written before stays.
     """
     require_persist(workspace)
     now = dt.datetime.now().astimezone()
     records = imported(lines, now=now, session=session or new_session(workspace, now))
-    known = {entry.record.id for entry in journal(workspace).entries()}
-    fresh: dict[str, Imported] = {}
-    for record in records:
-        if record.id not in known:
-            fresh.setdefault(record.id, record)
-    new = completed(list(fresh.values()))
-    for at in range(0, len(new), _BATCH):
-        append_records(workspace, new[at : at + _BATCH])
+    with importing(workspace):
+        known = {entry.record.id for entry in journal(workspace).entries()}
+        fresh: dict[str, Imported] = {}
+        for record in records:
+            if record.id not in known:
+                fresh.setdefault(record.id, record)
+        new = completed(list(fresh.values()))
+        for at in range(0, len(new), _BATCH):
+            append_records(workspace, new[at : at + _BATCH])
     names = {record.session_id for record in new if hasattr(record, "session_id")}
     return ImportReport(len(new), len(records) - len(new), tuple(sorted(names)))
 

@@ -12,7 +12,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING
@@ -36,10 +35,10 @@ from ragstream_core.conversations.importers.reader import FORMATS, Problem
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
 from ragstream_core.ingestion.secrets import find_secrets, redact
-from ragstream_core.platform.locks import FolderLock
 from ragstream_core.wiring.journal import (
     append_records,
     history_dir,
+    importing,
     journal,
     require_persist,
 )
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 
 BATCH = 500
 """Turns made durable with one sync."""
-LOCK_WAIT_S = 10.0
 MOST_FIRST = 16 << 20
 """Characters of a first line that is looked at."""
 
@@ -181,7 +179,7 @@ def import_conversations(
     if dry_run:
         return _imported(_Import(workspace, moment, project, dry_run=True), files, form, progress)
     require_persist(workspace)
-    with _importing(workspace):
+    with importing(workspace):
         known, newest = FollowedLogs.load(_followed(workspace)), journal(workspace).newest().seq
         run = _Import(workspace, moment, project)
         done = _imported(run, files, form, progress)
@@ -207,7 +205,7 @@ def follow_logs(workspace: Workspace, *, now: dt.datetime | None = None) -> Conv
     """
     require_persist(workspace)
     moment = now or dt.datetime.now().astimezone()
-    with _importing(workspace):
+    with importing(workspace):
         known = FollowedLogs.load(_followed(workspace))
         states = log_states(log_folders(workspace), moment)
         newest = journal(workspace).newest().seq
@@ -243,14 +241,6 @@ def log_folders(workspace: Workspace) -> list[Path]:
 
 def _followed(workspace: Workspace) -> Path:
     return history_dir(workspace) / "followed_logs.json"
-
-
-@contextmanager
-def _importing(workspace: Workspace) -> Iterator[None]:
-    """Keep two imports from adding the same turn twice."""
-    folder = history_dir(workspace) / "importing"
-    with FolderLock(folder, "an import of conversations").held(wait_s=LOCK_WAIT_S):
-        yield
 
 
 def _imported(

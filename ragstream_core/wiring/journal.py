@@ -8,7 +8,8 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ from ragstream_core.errors import (
     UsageError,
     quoted,
 )
+from ragstream_core.platform.locks import FolderLock
 
 if TYPE_CHECKING:
     from ragstream_core.records.prompt_inputs import PromptInputs
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 Written = Turn | TagEdit | Asked | Fact
 """What the journal is given; notices of clearing come from the clearing alone."""
+IMPORT_WAIT_S = 10.0
 _TAG_LETTERS = 64
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _named: deque[tuple[str, str]] = deque(maxlen=1_000)
@@ -150,6 +153,18 @@ def append_records(workspace: Workspace, records: Sequence[Written]) -> list[Ent
     """
     require_persist(workspace)
     return journal(workspace).append(completed(records))
+
+
+@contextmanager
+def importing(workspace: Workspace) -> Iterator[None]:
+    """Keep two imports from adding the same turn twice: what is there is asked for within it.
+
+    Raises:
+        ProjectLocked: Another import is under way.
+    """
+    folder = history_dir(workspace) / "importing"
+    with FolderLock(folder, "an import of conversations").held(wait_s=IMPORT_WAIT_S):
+        yield
 
 
 def completed(records: Sequence[Written]) -> list[Written]:

@@ -9,6 +9,7 @@ from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import clear_history
 from ragstream_core.services.clear_history import anonymise, bring_back, clear, put_aside
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import MemoryConfig
@@ -20,6 +21,7 @@ from ragstream_core.wiring.journal import (
     journal,
     show,
     snapshot_path,
+    tag,
 )
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
@@ -172,3 +174,30 @@ def test_anonymous_copies_take_the_place_of_the_turns(space):
         assert not any(word.encode() in said(p).lower() for p in space.data_dir.rglob("*.log"))
     embed(space)
     assert sound(space)
+
+
+def test_what_is_said_while_turns_are_masked_is_not_lost(space, monkeypatch):
+    """Selected twice, a turn that came in between went without a copy."""
+    append_turn(space, Turn("", "mine", "2026-10-03T10:00:00+00:00", "Again?", "Pegasus, again."))
+    tag(space, "1", add=["BLUE"])
+    (source,) = [row.id for row in show(space, "mine") if row.assistant == SECRET]
+    late = [
+        Turn("", "mine", "2026-10-04T10:00:00+00:00", "Who asks late?", "The night watch."),
+        Turn("", "other", "2026-10-04T11:00:00+00:00", "Which robot is it?", SECRET,
+             origin="cached", origin_turn=source),
+    ]  # fmt: skip
+    masked = clear_history.masked
+
+    def slowly(*args):
+        while late:
+            append_turn(space, late.pop(0))
+        return masked(*args)
+
+    monkeypatch.setattr(clear_history, "masked", slowly)
+    anonymise(space, MINE)
+    copies = [row for row in show(space) if row.session.startswith("anonymous-")]
+    assert [row.user for row in copies] == ["Which robot is it?", "Again?", "Which robot is it?"]
+    assert [row.turn.origin for row in copies] == ["", "", "cached"]
+    assert copies[0].tags == ("BLUE",)
+    assert [row.user for row in show(space, "mine")] == ["Who asks late?"]
+    assert [row.user for row in show(space, "other")] == ["Lunch?"]

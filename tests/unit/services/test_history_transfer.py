@@ -1,16 +1,22 @@
 """All GOLD turns of the last month into this project: one command, undone by one."""
 
 import datetime as dt
+import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
-from ragstream_core.conversations.journal.records import Asked, Turn
+from ragstream_core.conversations.clearing import choice_of
+from ragstream_core.conversations.journal.records import Asked, TagEdit, Turn
 from ragstream_core.errors import UnknownProject, UsageError
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import history_transfer
+from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_transfer import adopt, import_jsonl, read_lines
 from ragstream_core.services.import_conversations import is_of_rows
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import append_records, show
+from ragstream_core.wiring.journal import append_records, journal, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 from tests.workspaces import ingested_workspace
@@ -77,3 +83,35 @@ def test_rows_with_a_byte_order_mark_are_read(space, tmp_path):
     assert is_of_rows(path)
     assert import_jsonl(space, read_lines(path), session="old").added == 1
     assert [row.user for row in show(space, "old")] == ["Who waits?"]
+
+
+def test_two_imports_of_rows_at_once_add_every_row_once(space):
+    before = len(show(space))
+    lines = [json.dumps({"user": f"Which port has server {n}?", "assistant": str(n)})
+             for n in range(40)]  # fmt: skip
+    both = Barrier(4)
+
+    def bring(_):
+        both.wait()
+        return import_jsonl(space, lines, session="servers").added
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(bring, range(4))) == [0, 0, 0, 40]
+    assert len(show(space)) == before + 40
+
+
+def test_a_turn_that_is_cleared_while_it_is_adopted_is_not_named_again(space, monkeypatch):
+    looked = history_transfer.turn_rows
+    gone = []
+
+    def then_cleared(*args, **more):
+        rows = looked(*args, **more)
+        if not gone:
+            gone.append(clear(space, choice_of(session="s1")))
+        return rows
+
+    monkeypatch.setattr(history_transfer, "turn_rows", then_cleared)
+    adopt(space, "demo", tags=["GOLD"])
+    cleared = [e.record for e in journal(space).entries() if isinstance(e.record, TagEdit)]
+    known = {row.id for row in show(space)}
+    assert cleared and {edit.turn for edit in cleared} <= known
