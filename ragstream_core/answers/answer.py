@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from ragstream_core.answers.citations import Citation, Issued
 from ragstream_core.errors import FenceBroken
 from ragstream_core.ingestion.secrets import find_secrets
-from ragstream_core.prompts.blocks import file_texts, history_texts, selected_texts
+from ragstream_core.prompts.blocks import RECENT, file_texts, history_texts, selected_texts
 from ragstream_core.prompts.edited_prompt import is_edited, split_system, still_shown
 from ragstream_core.prompts.line_owners import owners
 from ragstream_core.records import SuperPrompt
@@ -91,7 +91,15 @@ def grounding_of(
         return "documents"
     if is_edited(prompt):
         return "memory"
-    return "memory" if project_memory.strip() or (history and history_texts(prompt)) else "nothing"
+    told = project_memory.strip() or (history and _is_said(prompt))
+    return "memory" if told else "nothing"
+
+
+def _is_said(prompt: SuperPrompt) -> bool:
+    """Return whether the conversation in a prompt says anything: questions alone do not."""
+    recent = prompt.recentConversation
+    asked_only = recent.get("unanswered_pairs", 0) == recent.get("pairs_count", 0)
+    return any(source.id != RECENT or not asked_only for source, _ in history_texts(prompt))
 
 
 _RULES: dict[Grounding, str] = {

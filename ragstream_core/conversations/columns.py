@@ -186,6 +186,7 @@ class SelectedRow(NamedTuple):
         prompt_key: The prompt that it answers, or "".
         sha256: Digest of the turn's texts, 64 hex digits.
         seq_last: The last turn of a summary of several; 0 for a chunk of one turn.
+        is_non_answer: Whether it shows that its turn is no answer.
     """
 
     chunk_id: str
@@ -208,6 +209,7 @@ class SelectedRow(NamedTuple):
     prompt_key: str = ""
     sha256: str = ""
     seq_last: int = 0
+    is_non_answer: bool = False
 
 
 def value_of(tags: Collection[str], importance: float) -> float:

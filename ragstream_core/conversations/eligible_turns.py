@@ -38,6 +38,7 @@ RULES = {
     "": "eligible",
     "cleared": "cleared by its owner",
     "recent": "shown in RECENT HISTORY already",
+    "non_answers": "an extract, a refusal or an answer given again",
     "exclude_tags": "has an excluded tag",
     "days": "older than the time window",
     "since": "older than the time that was asked for",
@@ -133,6 +134,7 @@ def eligible(
     *,
     hidden: Collection[tuple[int, int]] = (),
     shown: Mapping[int, Sequence[tuple[int, int]]] = MappingProxyType({}),
+    non_answers: Collection[int] = (),
 ) -> Eligible:
     """Return which rows a prompt may find, and why not the others.
 
@@ -142,6 +144,7 @@ def eligible(
         hidden: Ranges ``(first, last)`` of ``seq`` that were cleared after the snapshot.
         shown: ``seq`` of the turns that the prompt shows verbatim, with the parts of their units
             that stand there; a chunk is out only if all of it does.
+        non_answers: ``seq`` of the turns that are no answers.
     """
     cleared = np.zeros(len(columns), dtype=bool)
     for first, last in hidden:
@@ -150,6 +153,8 @@ def eligible(
     since = filters.now_ns - int(filters.days * _DAY_NS) if filters.days else None
     outside: dict[str, Mask] = {"cleared": cleared}
     outside["recent"] = _is_shown(columns, shown)
+    outside["non_answers"] = np.isin(columns.seq, sorted(non_answers))
+    outside["non_answers"] &= columns.seq == columns.seq_last
     outside["exclude_tags"] = columns.tags.where(_any_of(filters.exclude_tags))
     if since is not None:
         outside["days"] = columns.timestamp_ns < since

@@ -17,6 +17,7 @@ from typing import Literal, TypeGuard
 from ragstream_core.conversations.edits import Backwards
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Entry, Record, Turn, project_tag
+from ragstream_core.conversations.non_answers import is_non_answer
 from ragstream_core.conversations.units import Line, heading, unit
 from ragstream_core.text.sentences import sentence_spans
 
@@ -135,7 +136,8 @@ def layer_g(journal: Journal, scope: Scope, *, upto: int | None = None) -> Recen
     """Return the last ``k`` complete pairs of a session; without a session, none (C-40).
 
     Cleared turns are left out, whenever they were cleared; broken-off answers, unanswered
-    questions and turns with an excluded tag as well. Not more than `MAX_SCAN_BYTES` of the journal
+    questions and turns with an excluded tag as well. Of what is no answer (`non_answers`) the
+    question stays. Not more than `MAX_SCAN_BYTES` of the journal
     are read.
 
     Args:
@@ -247,12 +249,22 @@ def _is_pair(record: Record) -> TypeGuard[Turn]:
     return (
         isinstance(record, Turn)
         and record.status == "complete"
-        and bool(record.user_text or record.assistant_text)
+        and bool(record.user_text or _answer(record))
     )
 
 
+def _answer(turn: Turn) -> str:
+    """Return what was answered; what is no answer is nobody's words."""
+    return "" if is_non_answer(turn) else turn.assistant_text
+
+
+def is_question_alone(entry: Entry) -> bool:
+    """Return whether of a pair only the question is shown: it was not answered."""
+    return isinstance(entry.record, Turn) and not _answer(entry.record).strip()
+
+
 def _sides(entry: Entry) -> list[Side]:
-    """Return what each speaker of a turn said.
+    """Return what each speaker of a turn said; what is no answer is left out.
 
     Raises:
         ValueError: The entry is no turn.
@@ -261,7 +273,7 @@ def _sides(entry: Entry) -> list[Side]:
     if not isinstance(turn, Turn):
         raise ValueError(f"record {entry.seq} is no turn")
     lines = iter(unit(turn)[1])
-    sides = zip(turn.speakers, (turn.user_text, turn.assistant_text), strict=True)
+    sides = zip(turn.speakers, (turn.user_text, _answer(turn)), strict=True)
     return [
         Side(heading(turn, speaker), words, next(lines) if words.strip() else None)
         for speaker, words in sides

@@ -62,7 +62,8 @@ def rolled_up(
     gone: set[int] = set()
     made: list[SelectedRow] = []
     middles: list[F32] = []
-    for span in _spans(rows, [i for i in old if HIDDEN.isdisjoint(rows[i].tags)]):
+    told_of = [i for i in old if HIDDEN.isdisjoint(rows[i].tags) and not rows[i].is_non_answer]
+    for span in _spans(rows, told_of):
         row, quoted = _summary([rows[i] for i in span], vectors[span])
         made.append(row._replace(tags=tags.get(row.chunk_id, ())))
         middle = vectors[[span[i] for i in quoted]].mean(axis=0)

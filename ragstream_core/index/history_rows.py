@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.columns import SelectedRow
+from ragstream_core.conversations.non_answers import is_non_answer, is_non_answer_text
 from ragstream_core.conversations.units import parse_history_chunk_id
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index import catalog_read, history_turns
@@ -110,6 +111,7 @@ def _row(
         versions=canonical_json(list(turn.versions)),
         prompt_key=turn.prompt_key,
         sha256=of.sha256,
+        is_non_answer=is_non_answer(turn) or is_non_answer_text(text),
     )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ NUMBERS = {
 TEXTS = ("chunk_id", "text", "text_hash", "turn_id", "sha256", "prompt_key")
 LABELS = ("session", "source", "tags", "projects", "active_dbs", "versions")
 """Columns with few distinct values; of the last four each value is a list, as JSON."""
+NON_ANSWERS = "non_answers"
+"""What a file says of turns that were embedded before it was known that they are no answers."""
 _TEXT = {"offsets": "<i8", "data": "|u1"}
 ARRAYS = {
     **NUMBERS,
@@ -58,6 +60,7 @@ class HistoryView:
         embed_fp: Fingerprint of the model that made `vectors`.
         chunk_ids: Ids of the rows, sorted.
         vectors: Shape (rows, dimension), float32 unit rows, mapped from the file.
+        non_answers: Numbers of turns in it that no prompt may find; None: the file says nothing.
     """
 
     def __init__(self, arrays: Arrays, meta: Mapping[str, Any], where: str) -> None:
@@ -71,6 +74,8 @@ class HistoryView:
         self.chunk_ids: Sequence[str] = self.text("chunk_id")
         self.vectors: F32 = arrays["vector"].reshape(len(arrays["seq"]), meta["dimension"])
         self._verified = False
+        told = meta.get(NON_ANSWERS)
+        self.non_answers: frozenset[int] | None = None if told is None else frozenset(told)
 
     @property
     def mark(self) -> Mark:

@@ -29,6 +29,7 @@ from ragstream_core.index.history_turns import Mark
 from ragstream_core.index.history_view import (
     ARRAYS,
     LABELS,
+    NON_ANSWERS,
     NUMBERS,
     TEXTS,
     VERSION,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
     from ragstream_core.records.identity import Json
 
+RULES = 2
+"""Raised where a selection says more of its rows than before: it is published again."""
 STAMP = {"version": VERSION, "lexical": LEXICAL_VERSION}
 _ROOM = 6_000
 """Bytes kept for the description: it names where the arrays lie, and they move with its length."""
@@ -100,6 +103,7 @@ def build(
         summarise_after: Days after which old spans are rolled up (R-240); 0: never.
         summary_tags: Tags of the summaries, by id.
     """
+    non_answers = {row.seq for row in rows if row.is_non_answer}
     if summarise_after:
         rows, vectors = rolled_up(rows, vectors, after_days=summarise_after, tags=summary_tags)
     kept = sorted(capped(rows, cap), key=lambda i: rows[i].chunk_id)
@@ -114,6 +118,7 @@ def build(
         "dimension": max(1, vectors.shape[1]),
         "turns": len({rows[i].seq for i in kept}),
         "evicted": len(rows) - len(kept),
+        NON_ANSWERS: sorted(non_answers),
     }
     return HistoryView(arrays, meta | {"digest": rows_digest(arrays, meta)}, "snapshot")
 
@@ -134,6 +139,7 @@ def source(mark: Mark, *, cap: int, summarise_after: float) -> dict[str, Json]:
         "generation": mark.generation,
         "catalog": mark.digest,
         "position": asdict(mark.position),
+        "rules": RULES,
     }
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.edits import Folded, fold_tail
 from ragstream_core.conversations.journal.records import NO_VECTORS, Entry, Position, Turn
+from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.conversations.units import (
     Piece,
     TurnChunker,
@@ -273,7 +274,7 @@ class HistoryIngestionWorker:
             if not (mine or whole):
                 continue
             left_out = NO_VECTORS in folded.tags(turn.id, turn.tags)
-            if turn.status != "complete" or left_out or folded.is_hidden(entry.seq):
+            if not is_evidence(turn) or left_out or folded.is_hidden(entry.seq):
                 run.passed_over.add(entry.seq)
                 continue
             pieces = self._chunker.pieces(turn)

@@ -27,7 +27,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 5,
     "a2_prompt_shaper": 6,
     "a1_file_injector": 2,
-    "retrieval": 8,
+    "retrieval": 9,
     "reranker": 4,
     "a3_nli_gate": 6,
     "a4_condenser": 16,

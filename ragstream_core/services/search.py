@@ -184,8 +184,9 @@ def search_turns(
 ) -> tuple[HistoryTurn, ...]:
     """Return the turns that share most words with a text, the best first, by BM25.
 
-    The journal is read, so that a turn is found as soon as it is kept, and no model is needed; what
-    prompts take of older turns is searched by meaning as well, in the published history.
+    What is no answer is not found. The journal is read, so that a turn is found as soon as it is
+    kept, and no model is needed; what prompts take of older turns is searched by meaning as well,
+    in the published history.
 
     Args:
         workspace: The data root.
@@ -197,11 +198,12 @@ def search_turns(
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
+    from ragstream_core.conversations.non_answers import is_evidence
     from ragstream_core.text.bm25 import Bm25, build_lexical
     from ragstream_core.text.terms import term_blob, terms
     from ragstream_core.wiring import journal
 
-    rows = journal.show(workspace, session, tags=tags)
+    rows = [row for row in journal.show(workspace, session, tags=tags) if is_evidence(row.turn)]
     blobs = [(term_blob(row.user), term_blob(row.assistant)) for row in rows]
     scores = Bm25([build_lexical(blobs)]).scores(terms(text)).tolist()
     found = [replace(row, score=s) for row, s in zip(rows, scores, strict=True) if s > 0]

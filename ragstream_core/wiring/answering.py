@@ -28,6 +28,7 @@ from ragstream_core.answers.citations import Citation, citations_of, issued_by, 
 from ragstream_core.answers.extract import EXTRACT, ExtractiveFallback, extract_of
 from ragstream_core.answers.stream_buffer import CitationBuffer
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
+from ragstream_core.conversations.non_answers import REFUSED
 from ragstream_core.errors import (
     AllowSecrets,
     ChatBroken,
@@ -106,7 +107,7 @@ class Keeper:
             projects=self._projects, active_dbs=self._projects,
             versions=tuple({"path": file.path, "sha256": file.sha256} for file in self._files),
             prompt_key=self._key, asked=self._asked, status=status,
-            citations=journal_rows(citations), origin="extract" if is_extract else "",
+            citations=journal_rows(citations), origin=_origin(text, is_extract=is_extract),
             scope=self._scope if may_serve else "",
         )  # fmt: skip
         try:
@@ -129,6 +130,13 @@ class Keeper:
     @property
     def _projects(self) -> tuple[str, ...]:
         return tuple(pin.project for pin in self._inputs.pins)
+
+
+def _origin(text: str, *, is_extract: bool) -> str:
+    """Return what the journal says of an answer; empty for a model's own words."""
+    if is_extract:
+        return EXTRACT
+    return REFUSED if text.strip() == REFUSAL else ""
 
 
 Begun = Callable[[bool], object]

@@ -18,10 +18,12 @@ from ragstream_core.conversations.edits import Folded, apply_edits, visible_turn
 from ragstream_core.conversations.given import entries_in
 from ragstream_core.conversations.journal.records import INACTIVE, Entry, Turn
 from ragstream_core.conversations.lexicon import default_lexicon_text, lexicon_of
+from ragstream_core.conversations.non_answers import is_evidence, non_answers_in
 from ragstream_core.conversations.recent_history import (
     Recent,
     Scope,
     Shown,
+    is_question_alone,
     layer_g,
     render_recent,
     text_of,
@@ -166,10 +168,11 @@ class ConversationMemory:
         return {**found, **digest}, tuple(notes)
 
     def _apart(self, shown: Sequence[Shown]) -> dict[str, int]:
-        """Return how many pairs are cut, and where the prompt's own conversation begins."""
+        """Return how many pairs are cut or unanswered, and where the own conversation begins."""
         others = [pair for pair in shown if pair.entry in self.recent.others]
         own = len(text_of(shown)) - len(text_of(shown[len(others) :]))
         parts = {"cut_pairs": sum(not pair.is_whole for pair in shown), "own_start": own}
+        parts["unanswered_pairs"] = sum(is_question_alone(pair.entry) for pair in shown)
         return {name: n for name, n in parts.items() if n}
 
     @functools.cached_property
@@ -197,14 +200,18 @@ class ConversationMemory:
         if not self.pin.snapshot:
             before = journal(self.workspace).entries(1, self.pin.seq + 1)
             first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
-            older = [e.record for e in first if isinstance(e.record, Turn) and e.seq not in seqs]
+            older = [
+                e.record
+                for e in first
+                if isinstance(e.record, Turn) and is_evidence(e.record) and e.seq not in seqs
+            ]
             return "Earlier conversations are" if older and not _said_before(older) else ""
         turns = visible_turns(*self._newer)
         out = {*self.settings.exclude_tags, INACTIVE}
         waiting = [
             turn
             for e, turn, tags in turns
-            if turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
+            if is_evidence(turn) and e.seq not in seqs and out.isdisjoint(tags)
         ]
         if not waiting or _said_before(waiting):
             return ""
@@ -246,7 +253,21 @@ class ConversationMemory:
         )
         _, edits = self._newer
         shown = {seq: pair.spans for seq, pair in self._turns_shown.items()}
-        return eligible(self._columns, filters, hidden=edits.hidden, shown=shown)
+        return eligible(
+            self._columns,
+            filters,
+            hidden=edits.hidden,
+            shown=shown,
+            non_answers=self._non_answers(),
+        )
+
+    def _non_answers(self) -> frozenset[int]:
+        """Return the turns of `view` that are no answers; the journal knows of an older file's."""
+        view = self.view
+        assert view is not None
+        if view.non_answers is None:
+            view.non_answers = non_answers_in(journal(self.workspace), view.mark.position.seq)
+        return view.non_answers
 
     @functools.cached_property
     def _columns(self) -> Any:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field
 
-from ragstream_core.answers.answer import REFUSALS
 from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.conversations.digest import DigestLine, extract, one_line, rendered, shortened
 from ragstream_core.conversations.edits import Backwards
 from ragstream_core.conversations.journal.records import HIDDEN, Asked, Turn
+from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.errors import ChatFailed, RagstreamError
 from ragstream_core.platform.files import replace_text
 from ragstream_core.prompts.fences import quote_lines
@@ -75,8 +75,8 @@ def newest_turns(
 ) -> list[tuple[int, Turn]]:
     """Return (number, turn) of what the digest tells of, the oldest first; reads the journal's end.
 
-    Cleared turns, hidden ones (BLUE, inactive), broken off answers and refusals are left out; of an
-    answer that was given again, and of the same words said again, only the newest turn stays.
+    Cleared turns, hidden ones (BLUE, inactive), broken off answers and those that are none are left
+    out; of the same words said again only the newest turn stays.
 
     Args:
         workspace: The data root.
@@ -87,12 +87,12 @@ def newest_turns(
         IntegrityError: A newer version of the program wrote the journal.
     """
     found: list[tuple[int, Turn]] = []
-    told: set[object] = set()
+    told: set[tuple[str, str]] = set()
     for seq, turn in _visible(workspace):
-        words: set[object] = {turn.origin_turn or turn.id, (turn.user_text, turn.assistant_text)}
-        if (not upto or seq <= upto) and told.isdisjoint(words):
+        words = turn.user_text, turn.assistant_text
+        if (not upto or seq <= upto) and words not in told:
             found.insert(0, (seq, turn))
-            told |= words
+            told.add(words)
         if len(found) == settings.rolling_window:
             break
     return found
@@ -116,9 +116,7 @@ def _visible(workspace: Workspace) -> Iterator[tuple[int, Turn]]:
 
 def _tells(turn: Turn) -> bool:
     """Whether a turn says something: it is whole, and answers."""
-    answer = turn.assistant_text.strip()
-    is_said = bool(answer) and not answer.endswith(REFUSALS)
-    return turn.status == "complete" and bool(turn.user_text.strip()) and is_said
+    return is_evidence(turn) and bool(turn.user_text.strip() and turn.assistant_text.strip())
 
 
 def extracted(seq: int, turn: Turn) -> DigestLine:

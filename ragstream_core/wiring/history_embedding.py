@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
+from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.errors import IntegrityError, RagstreamError, RunCommand, UsageError
 from ragstream_core.index import history_rows
 from ragstream_core.index.history_turns import CUT, Mark
@@ -154,7 +155,7 @@ def _matters(record: Record) -> bool:
     from ragstream_core.conversations.units import is_summary
 
     if isinstance(record, Turn):
-        return record.status == "complete"
+        return is_evidence(record)
     return isinstance(record, TagEdit) and not is_summary(record.turn)
 
 
@@ -296,13 +297,13 @@ def history_status(workspace: Workspace) -> HistoryStatus:
 
 
 def _pending(log: Journal, mark: Position | None) -> list[str]:
-    """Return the times of the whole turns behind the mark that were not cleared."""
+    """Return the times of the turns to embed behind the mark that were not cleared."""
     from ragstream_core.conversations.edits import apply_edits, visible_turns
 
     start = mark.seq + 1 if mark is not None else 1
     folded = apply_edits(log.entries(start, hint=mark))
     turns = visible_turns(log.entries(start, hint=mark), folded)
-    return [turn.timestamp for _, turn, _ in turns if turn.status == "complete"]
+    return [turn.timestamp for _, turn, _ in turns if is_evidence(turn)]
 
 
 def _snapshot_status(workspace: Workspace, damaged: list[str]) -> SnapshotStatus | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.records import NO_VECTORS, Turn
+from ragstream_core.conversations.non_answers import is_evidence, is_non_answer
 from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import history_rows
@@ -94,6 +95,7 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
     """Compare the turns of the catalog with those of the journal up to the mark."""
     live = {row.seq: row.sha256 for row in history_rows.live_turns(index_dir)}
     wanted: dict[int, str] = {}
+    no_answers: set[int] = set()  # once embedded like any other, and left out of every search now
     edits = apply_edits(log.entries())
     for entry in log.entries():
         record = entry.record
@@ -101,14 +103,16 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
             break
         if (
             isinstance(record, Turn)
-            and record.status == "complete"
+            and is_evidence(record)
             and not edits.is_hidden(entry.seq)
             and NO_VECTORS not in edits.tags(record.id, record.tags)
         ):
             wanted[entry.seq] = turn_sha(record)
+        elif isinstance(record, Turn) and is_non_answer(record):
+            no_answers |= set() if edits.is_hidden(entry.seq) else {entry.seq}
     for seq in sorted(wanted.keys() - live.keys()):
         yield Finding("turns", f"turn {seq} is not embedded")
-    for seq in sorted(live.keys() - wanted.keys()):
+    for seq in sorted(live.keys() - wanted.keys() - no_answers):
         yield Finding("turns", f"turn {seq} is embedded, but not in the journal or cleared")
     for seq in sorted(wanted.keys() & live.keys()):
         if wanted[seq] != live[seq]:

@@ -114,7 +114,8 @@ class Turn:
         citations: Checked markers of the answer: ``{"id", "source", "known"}``.
         scope: Under what its answer may serve a later question; empty: it never does.
         origin: Empty for a model's or a person's words; ``cached`` if an earlier answer was
-            given again, ``extract`` if no model could be reached.
+            given again, ``extract`` if no model could be reached, ``refused`` if the material
+            did not answer; see `non_answers`.
         origin_turn: Id of the turn whose answer was given again.
         imported: What another program's export says of it, as (name, value): ``format``,
             ``conversation``, ``title``, ``message``, ``model``, ``project``, ``branch``.

@@ -180,8 +180,10 @@ def test_without_documents_and_memory_it_is_the_refusal_and_nobody_is_asked(spac
     turn = talk.ask(QUESTION, on_origin=told.append)
     assert (turn.answer.text, turn.origin, told) == (REFUSAL, "refused", ["refused"])
     assert not turn.answer.citations and not model.asked
-    again = talk.ask("And what else?")  # now there is a conversation
-    assert again.origin == "model" and len(model.asked) == 1
+    again = talk.ask("And what else?")  # a refusal is nothing to answer from
+    assert again.origin == "refused" and not model.asked
+    append_turn(space, Turn("", talk.options.session, "", "Who else?", "The night shift."))
+    assert talk.ask("And why?").origin == "model" and len(model.asked) == 1
 
 
 def test_with_memory_alone_its_lines_are_the_extract_without_markers(space):

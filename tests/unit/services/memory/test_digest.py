@@ -119,7 +119,7 @@ def test_an_answer_that_was_given_again_is_told_once(space):
     for text in (QUESTION, QUESTION.upper(), f"{QUESTION} "):
         talk.ask(text)
     assert [turn.origin for turn in turns(space)] == ["", "cached", "cached"]
-    assert turns_of(pinned(space).texts[DIGEST]) == [show(space)[-1].seq]
+    assert turns_of(pinned(space).texts[DIGEST]) == [show(space)[0].seq]
 
 
 def test_lock_and_hidden_history_have_none(space):
