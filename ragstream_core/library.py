@@ -81,7 +81,8 @@ class History:
             assistant: What was answered.
             session: The conversation; default: that of the answered prompt, or a new one.
             tags: GOLD, SILVER, BLUE or your own.
-            projects: Projects that it belongs to.
+            projects: Projects whose prompts may use it; none: those of the answered prompt, else
+                only its own conversation does, until it is adopted.
             answers: Key of the prompt that it answers, if it comes from another program; the turn's
                 ``citations`` say which ones that prompt issued.
             importance: In [0, 1]; raises its rank.
@@ -93,7 +94,7 @@ class History:
             ProjectLocked: Another process kept writing for 5 seconds.
             OperationFailed: Disk full or failing; the turn is not kept.
         """
-        from ragstream_core.conversations.journal.records import Turn
+        from ragstream_core.conversations.journal.records import OWN_PROJECTS, Turn
         from ragstream_core.conversations.sessions import HistoryTurn
         from ragstream_core.services import external_reply
         from ragstream_core.wiring import journal
@@ -103,6 +104,7 @@ class History:
         turn = Turn(
             "", named or journal.new_session(space), "", user, assistant,
             tags=tuple(tags), projects=_names(projects), importance=importance,
+            used_in=OWN_PROJECTS,
         )  # fmt: skip
         if not answers:
             return HistoryTurn.of(journal.append_turn(space, turn))

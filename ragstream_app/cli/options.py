@@ -6,6 +6,7 @@ at the end how a request is read from them.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -174,7 +175,9 @@ TurnTags = Annotated[
 ]
 TurnProjects = Annotated[
     list[str] | None,
-    typer.Option("--project", "-p", metavar="NAME", help="A project that it belongs to."),
+    typer.Option(
+        "--project", "-p", metavar="NAME", help="A project whose prompts may use it; repeatable."
+    ),
 ]
 Importance = Annotated[
     float, typer.Option(metavar="X", min=0.0, max=1.0, help="0 to 1; raises its rank.")
@@ -234,6 +237,15 @@ def read_projects(workspace: Workspace, named: list[str] | None) -> tuple[str, .
         return tuple(dict.fromkeys(named))
     known = workspace.projects()
     return tuple(known) if len(known) == 1 else ()
+
+
+def tell_of_earlier_turns(workspace: Workspace) -> None:
+    """Say, the first time, where turns of earlier versions are used."""
+    from ragstream_core.services.earlier_turns import told_once
+
+    with contextlib.suppress(OSError):
+        if told := told_once(workspace):
+            note(told)
 
 
 def setting_values(assignments: list[str] | None) -> dict[str, str]:

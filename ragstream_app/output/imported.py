@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragstream_app.output.words import printable
+from ragstream_core.conversations.use import EVERYWHERE, NOWHERE
 
 if TYPE_CHECKING:
     from ragstream_core.services.import_conversations import (
@@ -29,6 +30,24 @@ def summed_up(done: ConversationImport) -> str:
     return (
         f"{done.added} turns of {conversations} conversations {would}, "
         f"{done.existing} existed already"
+    )
+
+
+def used(words: Sequence[str]) -> str:
+    """Return where new turns are used, and how that is changed.
+
+    Args:
+        words: As `ConversationImport.used_in`.
+    """
+    projects = [word for word in words if word not in (NOWHERE, EVERYWHERE)]
+    if EVERYWHERE in words:
+        return "used by the prompts of every project"
+    if NOWHERE not in words:
+        return f"used by the prompts of {', '.join(projects)}"
+    some = f"used by the prompts of {', '.join(projects)}; the others " if projects else "used "
+    return (
+        f"{some}in no project's prompts until you bring them into one: "
+        "ragstream history adopt PROJECT --session NAME"
     )
 
 

@@ -107,6 +107,7 @@ def anonymous(turn: Turn, words: Sequence[str] = (), redact: Redact = str) -> Tu
         importance=turn.importance,
         status=turn.status,
         origin=turn.origin,
+        used_in=turn.used_in,
     )
 
 

@@ -24,6 +24,7 @@ from ragstream_core.conversations.journal.records import (
     moment_ns,
     project_tag,
 )
+from ragstream_core.conversations.use import OWN_LABEL
 
 if TYPE_CHECKING:
     from ragstream_core.settings.prompts import HistoryConfig
@@ -40,6 +41,7 @@ RULES = {
     "recent": "shown in RECENT HISTORY already",
     "non_answers": "an extract, a refusal or an answer given again",
     "exclude_tags": "has an excluded tag",
+    "elsewhere": "belongs to no project of this prompt",
     "days": "older than the time window",
     "since": "older than the time that was asked for",
     "sessions": "of another session",
@@ -70,6 +72,9 @@ class Filters:
         exclude_tags: Turns with one of these are never found; nothing overrides this.
         now_ns: The prompt's time, ns since the epoch.
         since_ns: Only turns from this time on, ns since the epoch; None: all.
+        own: The prompt's projects; turns that belong to others alone are not found unless
+            ``sessions``, ``projects`` or ``always_tags`` name them. Empty: all may be found.
+        session: The prompt's own conversation, all of which it may use.
     """
 
     sessions: tuple[str, ...] = ()
@@ -80,6 +85,8 @@ class Filters:
     exclude_tags: tuple[str, ...] = ()
     now_ns: int = 0
     since_ns: int | None = None
+    own: tuple[str, ...] = ()
+    session: str = ""
 
     @classmethod
     def of(
@@ -102,6 +109,8 @@ class Filters:
             (*settings.exclude_tags, INACTIVE),
             now_ns,
             moment_ns(settings.since) if settings.since else None,
+            tuple(projects),
+            session,
         )
 
 
@@ -156,6 +165,8 @@ def eligible(
     outside["non_answers"] = np.isin(columns.seq, sorted(non_answers))
     outside["non_answers"] &= columns.seq == columns.seq_last
     outside["exclude_tags"] = columns.tags.where(_any_of(filters.exclude_tags))
+    if filters.own:
+        outside["elsewhere"] = _is_elsewhere(columns, filters) & ~always
     if since is not None:
         outside["days"] = columns.timestamp_ns < since
     if filters.since_ns is not None:
@@ -163,15 +174,27 @@ def eligible(
     if filters.sessions:
         outside["sessions"] = ~columns.sessions.where(filters.sessions.__contains__) & ~always
     if filters.projects:
-        adopted = columns.tags.where(_any_of(map(project_tag, filters.projects)))
-        own = columns.projects.where(_any_of(filters.projects))
-        outside["projects"] = ~own & ~adopted & ~always
+        outside["projects"] = ~_is_of(columns, filters.projects) & ~always
     if filters.tags:
         outside["tags"] = ~columns.tags.where(_any_of(filters.tags)) & ~always
     rules = np.zeros(len(columns), dtype=np.int8)
     for name, mask in outside.items():
         rules[mask & (rules == 0)] = _CODE[name]
     return Eligible(rules == 0, rules)
+
+
+def _is_of(columns: HistoryColumns, projects: Collection[str]) -> Mask:
+    """Return which rows are labelled with one of some projects, or adopted into it."""
+    adopted = columns.tags.where(_any_of(map(project_tag, projects)))
+    return adopted | columns.projects.where(_any_of(projects))
+
+
+def _is_elsewhere(columns: HistoryColumns, filters: Filters) -> Mask:
+    """Return which rows belong to projects, or to none, that the prompt does not name."""
+    own = columns.projects.where(lambda names: OWN_LABEL in names)
+    mine = {filters.session, *filters.sessions} - {""}
+    named = columns.sessions.where(mine.__contains__)
+    return own & ~named & ~_is_of(columns, (*filters.own, *filters.projects))
 
 
 def is_timed(settings: HistoryConfig) -> bool:

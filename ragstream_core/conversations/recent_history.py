@@ -19,6 +19,7 @@ from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Entry, Record, Turn, project_tag
 from ragstream_core.conversations.non_answers import is_non_answer
 from ragstream_core.conversations.units import Line, heading, unit
+from ragstream_core.conversations.use import is_usable
 from ragstream_core.text.sentences import sentence_spans
 
 Span = tuple[int, int]
@@ -111,7 +112,7 @@ class Scope:
         if self.fill == "projects":
             adopted = {project_tag(name) for name in self.projects}
             return not (adopted.isdisjoint(tags) and set(self.projects).isdisjoint(turn.projects))
-        return self.fill == "all"
+        return self.fill == "all" and is_usable(turn, tags, self.projects)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from ragstream_core.conversations.journal.records import (
     checked_session,
 )
 from ragstream_core.conversations.journal.segments import parse_line
+from ragstream_core.conversations.use import used_in
 from ragstream_core.errors import UsageError
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
 from ragstream_core.records.identity import Json
@@ -102,6 +103,7 @@ class HistoryTurn:
             "versions": [dict(v) for v in turn.versions],
             "origin": turn.origin,
             "origin_turn": turn.origin_turn,
+            "used_in": list(used_in(turn)),
         }
 
     def __str__(self) -> str:

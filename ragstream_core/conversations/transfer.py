@@ -29,6 +29,7 @@ from ragstream_core.conversations.journal.records import (
     uuid7,
 )
 from ragstream_core.conversations.sessions import HistoryTurn
+from ragstream_core.conversations.use import UNSAID, Use
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
@@ -90,7 +91,9 @@ def markdown(rows: Sequence[HistoryTurn]) -> str:
     return "\n".join(parts)
 
 
-def imported(lines: Iterable[str], *, now: dt.datetime, session: str) -> list[Imported]:
+def imported(
+    lines: Iterable[str], *, now: dt.datetime, session: str, use: Use = UNSAID
+) -> list[Imported]:
     """Read records from the lines of an export, or from plain rows.
 
     A plain row gets an id made from its content, so that a second import finds it again.
@@ -99,6 +102,7 @@ def imported(lines: Iterable[str], *, now: dt.datetime, session: str) -> list[Im
         lines: JSONL; empty lines are passed over.
         now: Time of plain rows that have none, with a zone.
         session: Conversation of plain rows that name none.
+        use: Where plain rows may be used; those of an export say it themselves.
 
     Raises:
         UsageError: A line is no such row; the message names it.
@@ -117,7 +121,8 @@ def imported(lines: Iterable[str], *, now: dt.datetime, session: str) -> list[Im
             if "rec" in row:
                 records.append(_exported_record(row, number))
             else:
-                records.append(_plain_turn(row, number, seen, now=now, session=session))
+                turn = _plain_turn(row, number, seen, now=now, session=session)
+                records.append(use.put(turn))
     return records
 
 

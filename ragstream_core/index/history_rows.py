@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.conversations.columns import SelectedRow
 from ragstream_core.conversations.non_answers import is_non_answer, is_non_answer_text
 from ragstream_core.conversations.units import parse_history_chunk_id
+from ragstream_core.conversations.use import labels_of
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index import catalog_read, history_turns
 from ragstream_core.index.generation_rows import damaged, load_rows
@@ -102,7 +103,7 @@ def _row(
         turn_id=turn.id,
         timestamp_ns=of.timestamp_ns,
         tags=of.tags,
-        projects=tuple(sorted(turn.projects)),
+        projects=tuple(sorted(labels_of(turn))),
         active_dbs=turn.active_dbs,
         source=turn.source,
         importance=turn.importance,

@@ -13,6 +13,7 @@ import numpy as np
 from ragstream_core.conversations.around import Order, order_of
 from ragstream_core.conversations.columns import Coded, HistoryColumns, Strings
 from ragstream_core.conversations.journal.records import HISTORY, Position
+from ragstream_core.conversations.use import OWN_LABEL
 from ragstream_core.errors import IntegrityError, RunCommand
 from ragstream_core.index.history_turns import Mark
 from ragstream_core.records import Chunk
@@ -181,7 +182,7 @@ class HistoryView:
             "turn_id_start": int(columns.seq[row]),
             "turn_id_end": int(columns.seq_last[row]),
             "tags": list(columns.tags[row]),
-            "projects": list(columns.projects[row]),
+            "projects": [name for name in columns.projects[row] if name != OWN_LABEL],
             "active_dbs": list(self._lists("active_dbs")[row]),
             "versions": list(self._lists("versions")[row]),
             "importance": float(columns.importance[row]),

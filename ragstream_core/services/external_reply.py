@@ -56,7 +56,7 @@ def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> Che
     Args:
         workspace: The data root.
         turn: With the reply; without a question the text of the prompt is taken, without
-            versions those of the files that it injected.
+            versions those of the files that it injected, without projects those that it read.
         answers: Key of the prompt that it answers, or its first 6 digits; "": none.
 
     Raises:
@@ -83,7 +83,10 @@ def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> Che
         )
     citations = checked_citations(workspace, key, turn.assistant_text)
     versions = turn.versions or (prompt_versions(workspace, key) if key else ())
-    whole = replace(turn, user_text=question, source="external", versions=versions)
+    projects = turn.projects or (prompt_projects(workspace, key) if key else ())
+    whole = replace(
+        turn, user_text=question, source="external", versions=versions, projects=projects
+    )
     unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
     return CheckedReply(replace(whole, prompt_key=key, citations=citations), unknown)
 
@@ -124,6 +127,17 @@ def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Json], ..
     receipts = PromptInputs.from_json(workspace.store.record(key).inputs).receipts
     rows = ((name.partition("/")[2], sha256) for name, sha256 in sorted(receipts.items()))
     return tuple({"path": path, "sha256": sha256} for path, sha256 in rows)
+
+
+def prompt_projects(workspace: Workspace, key: str) -> tuple[str, ...]:
+    """Return the projects that a recorded prompt read.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+    """
+    pins = PromptInputs.from_json(workspace.store.record(key).inputs).pins
+    return tuple(pin.project for pin in pins)
 
 
 def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict[str, Json], ...]:

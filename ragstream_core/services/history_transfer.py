@@ -21,6 +21,7 @@ from ragstream_core.conversations.transfer import (
     jsonl_lines,
     markdown,
 )
+from ragstream_core.conversations.use import Use
 from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.wiring.journal import (
     Written,
@@ -135,7 +136,13 @@ def export_markdown(workspace: Workspace, session: str = "") -> tuple[str, int]:
     return markdown(turns), len(turns)
 
 
-def import_jsonl(workspace: Workspace, lines: Iterable[str], *, session: str = "") -> ImportReport:
+def import_jsonl(
+    workspace: Workspace,
+    lines: Iterable[str],
+    *,
+    session: str = "",
+    use_in: Sequence[str] = (),
+) -> ImportReport:
     """Append the records of an export or of plain rows; those that are there are passed over.
 
     Everything is read and checked before the first is written; a kill leaves a first part, and
@@ -145,8 +152,10 @@ def import_jsonl(workspace: Workspace, lines: Iterable[str], *, session: str = "
         workspace: The data root.
         lines: JSONL.
         session: Conversation of plain rows that name none; "": a new one.
+        use_in: Where plain rows may be used, as for `Use.of`; rows of an export say it themselves.
 
     Raises:
+        UnknownProject: There is no such project.
         UsageError: A line cannot be read; nothing was written.
         IntegrityError: A row is not what was exported; nothing was written.
         Refused: `history.persist` is off: nothing is written.
@@ -155,7 +164,11 @@ def import_jsonl(workspace: Workspace, lines: Iterable[str], *, session: str = "
     """
     require_persist(workspace)
     now = dt.datetime.now().astimezone()
-    records = imported(lines, now=now, session=session or new_session(workspace, now))
+    use = Use.of(use_in)
+    for project in use.projects:
+        workspace.require_project(project)
+    session = session or new_session(workspace, now)
+    records = imported(lines, now=now, session=session, use=use)
     with importing(workspace):
         known = {entry.record.id for entry in journal(workspace).entries()}
         fresh: dict[str, Imported] = {}

@@ -33,6 +33,7 @@ from ragstream_core.conversations.importers.followed import (
 )
 from ragstream_core.conversations.importers.reader import FORMATS, Problem
 from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.use import UNSAID, Use, used_in
 from ragstream_core.errors import UsageError
 from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.wiring.journal import (
@@ -85,12 +86,14 @@ class ConversationImport:
         problems: What could not be read; nothing of it was kept.
         secrets: Session → kinds of secrets that its new turns seem to hold.
         dry_run: Whether nothing was written.
+        used_in: Where the new turns may be used: projects, ``nowhere``, ``everywhere``.
     """
 
     conversations: tuple[ImportedConversation, ...]
     problems: tuple[Problem, ...]
     secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     dry_run: bool = False
+    used_in: tuple[str, ...] = ()
 
     @property
     def added(self) -> int:
@@ -115,6 +118,7 @@ class ConversationImport:
             "existing": self.existing,
             "unfinished": self.unfinished,
             "dry_run": self.dry_run,
+            "used_in": list(self.used_in),
             "conversations": [{n: getattr(row, n) for n in names} for row in self.conversations],
             "problems": [{"where": p.where, "what": p.what} for p in self.problems],
             "secrets": {name: list(kinds) for name, kinds in self.secrets.items()},
@@ -145,7 +149,7 @@ def import_conversations(
     path: reader.Source,
     *,
     form: str = "",
-    project: str = "",
+    use_in: Sequence[str] = (),
     dry_run: bool = False,
     progress: PhaseProgress | None = None,
     now: dt.datetime | None = None,
@@ -158,8 +162,8 @@ def import_conversations(
         workspace: The data root.
         path: A file, a folder or a ZIP, or the bytes of a file or ZIP.
         form: One of `reader.FORMATS`; "": as the content tells.
-        project: Project that the turns are labelled with; "": the one that is named like the
-            folder a coding agent worked in, if there is one.
+        use_in: Projects whose prompts may use the turns, or ``nowhere`` or ``everywhere``; none:
+            the project that is named like the folder a coding agent worked in, else nowhere.
         dry_run: Only say what would come.
         progress: Told how far it is.
         now: The present moment, with a zone.
@@ -172,16 +176,17 @@ def import_conversations(
     """
     if form and form not in FORMATS:
         raise UsageError(f"no format {form!r}", hint=f"one of {', '.join(FORMATS)}")
-    if project:
+    use = Use.of(use_in)
+    for project in use.projects:
         workspace.require_project(project)
     files = reader.export_files(path, form)
     moment = now or dt.datetime.now().astimezone()
     if dry_run:
-        return _imported(_Import(workspace, moment, project, dry_run=True), files, form, progress)
+        return _imported(_Import(workspace, moment, use, dry_run=True), files, form, progress)
     require_persist(workspace)
     with importing(workspace):
         known, newest = FollowedLogs.load(_followed(workspace)), journal(workspace).newest().seq
-        run = _Import(workspace, moment, project)
+        run = _Import(workspace, moment, use)
         done = _imported(run, files, form, progress)
         ids = known.ids.union(run.known)  # what is cleared later does not come back by following
         FollowedLogs(newest, ids, known.files).save(_followed(workspace))
@@ -267,7 +272,9 @@ def _imported(
     run.write()
     rows = (replace(row, added=row.added - run.refused.pop(row.session, 0)) for row in run.rows)
     secrets = {name: tuple(sorted(kinds)) for name, kinds in run.secrets.items()}
-    return ConversationImport(tuple(rows), tuple(run.problems), secrets, run.dry_run)
+    return ConversationImport(
+        tuple(rows), tuple(run.problems), secrets, run.dry_run, tuple(sorted(run.used_in))
+    )
 
 
 class _Import:
@@ -277,12 +284,12 @@ class _Import:
         self,
         workspace: Workspace,
         now: dt.datetime,
-        project: str = "",
+        use: Use = UNSAID,
         *,
         dry_run: bool = False,
         known: tuple[int, frozenset[str]] = (0, frozenset()),
     ) -> None:
-        self.workspace, self.project, self.dry_run, self.now = workspace, project, dry_run, now
+        self.workspace, self.use, self.dry_run, self.now = workspace, use, dry_run, now
         seq, ids = known
         later = journal(workspace).entries(seq + 1)
         self.known = set(ids) | {
@@ -294,6 +301,7 @@ class _Import:
         self.problems: list[Problem] = []
         self.secrets: dict[str, Counter[str]] = {}
         self.refused: Counter[str] = Counter()
+        self.used_in: set[str] = set()
 
     def take(self, where: str, found: Conversation) -> None:
         """Take the new turns of a conversation; a title that holds a secret is not told."""
@@ -344,9 +352,10 @@ class _Import:
             elif id_digest(turn.id) in self.known:
                 yield "existing", turn
             else:
-                label = self.project or PurePath(found.project).name
-                is_label = bool(self.project) or label in self.projects
-                yield "added", replace(turn, projects=(label,) if is_label else ())
+                folder = PurePath(found.project).name
+                put = self.use.put(turn, folder if folder in self.projects else "")
+                self.used_in.update(used_in(put))
+                yield "added", put
 
     def _may_grow(self, found: Conversation) -> bool:
         times = [message.timestamp for message in found.messages if message.timestamp]

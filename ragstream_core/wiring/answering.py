@@ -27,7 +27,7 @@ from ragstream_core.answers.answer import (
 from ragstream_core.answers.citations import Citation, citations_of, issued_by, journal_rows
 from ragstream_core.answers.extract import EXTRACT, ExtractiveFallback, extract_of
 from ragstream_core.answers.stream_buffer import CitationBuffer
-from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
+from ragstream_core.conversations.journal.records import OWN_PROJECTS, Asked, Cleared, Turn
 from ragstream_core.conversations.non_answers import REFUSED
 from ragstream_core.errors import (
     AllowSecrets,
@@ -108,7 +108,7 @@ class Keeper:
             versions=tuple({"path": file.path, "sha256": file.sha256} for file in self._files),
             prompt_key=self._key, asked=self._asked, status=status,
             citations=journal_rows(citations), origin=_origin(text, is_extract=is_extract),
-            scope=self._scope if may_serve else "",
+            scope=self._scope if may_serve else "", used_in=OWN_PROJECTS,
         )  # fmt: skip
         try:
             journal.append_turn(self._workspace, turn)

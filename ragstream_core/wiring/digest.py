@@ -6,7 +6,7 @@ Of each turn its own words, or a sentence that a language model made of them and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,7 @@ from ragstream_core.conversations.digest import DigestLine, extract, one_line, r
 from ragstream_core.conversations.edits import Backwards
 from ragstream_core.conversations.journal.records import HIDDEN, Asked, Turn
 from ragstream_core.conversations.non_answers import is_evidence
+from ragstream_core.conversations.use import is_usable
 from ragstream_core.errors import ChatFailed, RagstreamError
 from ragstream_core.platform.files import replace_text
 from ragstream_core.prompts.fences import quote_lines
@@ -46,7 +47,12 @@ def summary_path(workspace: Workspace, name: str) -> Path:
 
 
 def digest_text(
-    workspace: Workspace, settings: MemoryConfig, *, upto: int, count: Callable[[str], int]
+    workspace: Workspace,
+    settings: MemoryConfig,
+    *,
+    upto: int,
+    count: Callable[[str], int],
+    projects: Collection[str] = (),
 ) -> str:
     """Return the digest for a prompt, at most `summary_tokens` long; writes nothing.
 
@@ -58,20 +64,21 @@ def digest_text(
         settings: Section ``memory``.
         upto: Number of the newest record that the prompt sees; 0: none, so there is no digest.
         count: Counts tokens.
+        projects: Of the prompt; what belongs to others alone is not told. None: all is.
 
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
     if not (settings.enabled and settings.summary_tokens and upto):
         return ""
-    told = _kept(workspace, settings, upto)
-    if told is None:
-        told = [extracted(*pair) for pair in newest_turns(workspace, settings, upto=upto)]
+    turns = newest_turns(workspace, settings, upto=upto, projects=projects)
+    kept = {line.seq: line for line in _kept(workspace, settings, upto) or ()}
+    told = [kept.get(seq) or extracted(seq, turn) for seq, turn in turns]
     return rendered(told, count=count, budget_tokens=settings.summary_tokens)
 
 
 def newest_turns(
-    workspace: Workspace, settings: MemoryConfig, *, upto: int = 0
+    workspace: Workspace, settings: MemoryConfig, *, upto: int = 0, projects: Collection[str] = ()
 ) -> list[tuple[int, Turn]]:
     """Return (number, turn) of what the digest tells of, the oldest first; reads the journal's end.
 
@@ -82,13 +89,14 @@ def newest_turns(
         workspace: The data root.
         settings: Section ``memory``.
         upto: Number of the newest record that counts; 0: all count.
+        projects: As for `digest_text`.
 
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
     found: list[tuple[int, Turn]] = []
     told: set[tuple[str, str]] = set()
-    for seq, turn in _visible(workspace):
+    for seq, turn in _visible(workspace, projects):
         words = turn.user_text, turn.assistant_text
         if (not upto or seq <= upto) and words not in told:
             found.insert(0, (seq, turn))
@@ -98,7 +106,7 @@ def newest_turns(
     return found
 
 
-def _visible(workspace: Workspace) -> Iterator[tuple[int, Turn]]:
+def _visible(workspace: Workspace, projects: Collection[str]) -> Iterator[tuple[int, Turn]]:
     """Yield the turns that may be told of, newest first; what hides one comes before it."""
     log = journal(workspace)
     edits = Backwards()
@@ -109,7 +117,8 @@ def _visible(workspace: Workspace) -> Iterator[tuple[int, Turn]]:
             isinstance(record, Turn)
             and _tells(record)
             and not edits.is_hidden(entry.seq)
-            and HIDDEN.isdisjoint(edits.tags_of(record))
+            and HIDDEN.isdisjoint(tags := edits.tags_of(record))
+            and is_usable(record, tags, projects)
         ):
             yield entry.seq, record
 

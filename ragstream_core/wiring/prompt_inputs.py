@@ -125,7 +125,13 @@ def _pinned_texts(
     told: dict[str, str] = {}
     if not request.lock:
         told = {
-            DIGEST: digest_text(workspace, settings.memory, upto=history.seq, count=counter.count),
+            DIGEST: digest_text(
+                workspace,
+                settings.memory,
+                upto=history.seq,
+                count=counter.count,
+                projects=projects,
+            ),
             CONVERSATION: pinned_text(request.conversation, settings.history.recency_k),
         }
     return {

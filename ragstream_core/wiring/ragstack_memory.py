@@ -19,7 +19,7 @@ from ragstream_core.answers.answer import Answer
 from ragstream_core.answers.citations import Citation, Issued, citations_of, journal_rows
 from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.conversations.clearing import cleared_since
-from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.journal.records import OWN_PROJECTS, Turn
 from ragstream_core.conversations.question_match import asks_the_same, stands_alone
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError, RunCommand
 from ragstream_core.index.view import open_view
@@ -142,7 +142,7 @@ class RagstackMemory:
             "", found.answer.session, "", found.query, found.answer.raw,
             projects=found.turn.projects, active_dbs=found.turn.active_dbs,
             versions=found.turn.versions, citations=journal_rows(found.answer.citations),
-            origin="cached", origin_turn=found.turn.id,
+            origin="cached", origin_turn=found.turn.id, used_in=OWN_PROJECTS,
         )  # fmt: skip
         log = journal.journal(self._workspace)
 

@@ -79,6 +79,7 @@ def ask(
         as_of=as_of,
         session=session,
     )
+    options.tell_of_earlier_turns(workspace)
     changed = options.stale_documents(workspace, request, stale)
     workspace = _with_model(workspace)
     recorded = is_recorded(workspace, wanted=not no_record)

@@ -129,6 +129,7 @@ def chat(
         settings={**options.setting_values(assignments), **given},
         session=session,
     )
+    options.tell_of_earlier_turns(space)
     changed = _checked(space, chosen)
     watched = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     screen = _screen(console(), watched=watched, as_json=as_json, markers=markers)

@@ -28,7 +28,7 @@ ADOPT_EPILOG = """**Examples**
 
 ragstream history adopt my_project --tag GOLD --days 30
 
-ragstream prompt "What did we decide?" -p my_project --set history.projects=current
+ragstream history adopt my_project --session chatgpt-20240601-a6f7ef47
 
 The turns stay where they are; a tag `project:NAME` is added, and `--undo` takes it away."""
 EXPORT_EPILOG = """**Examples**
@@ -65,7 +65,7 @@ def append(
         ProjectLocked: Another process kept writing for 5 seconds.
         OperationFailed: Disk full or failing; the turn is not kept.
     """
-    from ragstream_core.conversations.journal.records import Turn
+    from ragstream_core.conversations.journal.records import OWN_PROJECTS, Turn
     from ragstream_core.services import external_reply
     from ragstream_core.wiring import journal
 
@@ -85,6 +85,7 @@ def append(
         tags=tuple(tags or ()),
         projects=tuple(projects or ()),
         importance=importance,
+        used_in=OWN_PROJECTS,
     )
     unknown: list[str] = []
     if external:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import FAILED, emit_json, note, session_of
+from ragstream_core.conversations.use import NOWHERE
 from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ IMPORT_EPILOG = """**Examples**
 
 ragstream history import chatgpt-export.zip --dry-run
 
-ragstream history import ~/.claude/projects --project my_project
+ragstream history import ~/.claude/projects --use-in my_project
 
 ragstream history import ~/notes/chats --format markdown
 
@@ -45,14 +47,17 @@ def import_(
             help="chatgpt, claude, gemini, claude-code, codex, markdown or rows; auto: by content.",
         ),
     ] = "auto",
-    project: Annotated[
-        str,
+    use_in: Annotated[
+        list[str] | None,
         typer.Option(
-            metavar="PROJECT",
+            "--use-in",
+            "--project",
+            metavar="WHERE",
             autocompletion=project_names,
-            help="Label the turns with this project.",
+            help="Whose prompts may use the turns: nowhere (none, the default), everywhere (all), "
+            "or a project; repeatable.",
         ),
-    ] = "",
+    ] = None,
     session: Annotated[
         str,
         typer.Option(metavar="NAME", help="The conversation of rows that name none; default: new."),
@@ -78,12 +83,14 @@ def import_(
 
     workspace, path = session_of(ctx).workspace(), expanded(source)
     if source == "-" or form == ROWS or (form == "auto" and path.is_file() and is_of_rows(path)):
-        if dry_run or project:
-            raise UsageError("--dry-run and --project are for exports of other programs")
-        _import_rows(workspace, source, session, as_json=as_json)
+        if dry_run:
+            raise UsageError("--dry-run is for exports of other programs")
+        _import_rows(workspace, source, session, use_in=use_in or (), as_json=as_json)
         return
     if session:
         raise UsageError("--session is for rows; these conversations have names of their own")
+    if not (use_in or dry_run or as_json) and sys.stdin.isatty():
+        use_in = _asked_use(workspace)
     from ragstream_app.output.progress import ingest_progress
     from ragstream_core.services.import_conversations import import_conversations
 
@@ -92,10 +99,11 @@ def import_(
             workspace,
             path,
             form="" if form == "auto" else form,
-            project=project,
+            use_in=use_in or (),
             dry_run=dry_run,
             progress=progress,
         )
+    options.tell_of_earlier_turns(workspace)
     if as_json:
         emit_json(done.to_json())
     else:
@@ -104,12 +112,26 @@ def import_(
         raise typer.Exit(FAILED)
 
 
-def _import_rows(workspace: Workspace, source: str, session: str, *, as_json: bool) -> None:
+def _asked_use(workspace: Workspace) -> list[str]:
+    """Ask where the conversations may be used; nothing said is the default."""
+    known = ", ".join(workspace.projects())
+    said = typer.prompt(
+        f"Use them in: nowhere, everywhere, or projects{f' ({known})' * bool(known)}",
+        default=NOWHERE,
+        err=True,
+    )
+    words = str(said).replace(",", " ").split()
+    return [] if words == [NOWHERE] else words  # a coding agent's folder may still name a project
+
+
+def _import_rows(
+    workspace: Workspace, source: str, session: str, *, use_in: Sequence[str], as_json: bool
+) -> None:
     from ragstream_core.conversations.importers.reader import expanded
     from ragstream_core.services.history_transfer import import_jsonl, read_lines
 
     lines = _stdin_lines() if source == "-" else read_lines(expanded(source))
-    done = import_jsonl(workspace, lines, session=session)
+    done = import_jsonl(workspace, lines, session=session, use_in=use_in)
     if as_json:
         emit_json({"added": done.added, "skipped": done.skipped, "sessions": list(done.sessions)})
         return
@@ -141,6 +163,8 @@ def _print(done: ConversationImport) -> None:
     if len(rows) > SHOWN:
         typer.echo(f"and {len(rows) - SHOWN} more conversations; --json lists all")
     typer.echo(imported.summed_up(done))
+    if done.added:
+        typer.echo(imported.used(done.used_in))
     for line in imported.problems(done, rest="; --json lists all"):
         note(line)
     for name, kinds in done.secrets.items():

@@ -80,6 +80,7 @@ def prompt(
         session=session,
     )
     op = last_op(through)
+    options.tell_of_earlier_turns(workspace)
     changed = options.stale_documents(workspace, request, stale)
     expected = announced(workspace, request)
     recorded = is_recorded(workspace, wanted=not no_record)

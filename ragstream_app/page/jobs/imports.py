@@ -9,7 +9,7 @@ from ragstream_app.output.words import size
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ragstream_core.conversations.importers.reader import Source
     from ragstream_core.services.history_transfer import ImportReport
@@ -34,14 +34,15 @@ class ImportOutcome:
 
 
 def start(
-    workspace: Workspace, source: Source, *, project: str = "", dry_run: bool
+    workspace: Workspace, source: Source, *, use_in: Sequence[str] = (), dry_run: bool
 ) -> BackgroundJob[ImportOutcome]:
     """Begin to look at an export, or to import it; a closed tab does not break it off.
 
     Args:
         workspace: The data root.
         source: A path on this machine, or what was uploaded.
-        project: Label of the turns; "": the project that is named like a coding agent's folder.
+        use_in: Projects whose prompts may use the turns, ``nowhere`` or ``everywhere``; none: the
+            project that is named like a coding agent's folder, else nowhere.
         dry_run: Only look.
     """
 
@@ -49,9 +50,9 @@ def start(
         from ragstream_core.services.import_conversations import import_conversations, is_of_rows
 
         if is_of_rows(source):
-            return _rows(workspace, source, dry_run=dry_run)
+            return _rows(workspace, source, use_in=use_in, dry_run=dry_run)
         found = import_conversations(
-            workspace, source, project=project, dry_run=dry_run, progress=report
+            workspace, source, use_in=use_in, dry_run=dry_run, progress=report
         )
         return ImportOutcome(found)
 
@@ -78,7 +79,9 @@ def _read_line(dry_run: bool) -> Callable[[str, int, int], str]:
     return line
 
 
-def _rows(workspace: Workspace, source: Source, *, dry_run: bool) -> ImportOutcome:
+def _rows(
+    workspace: Workspace, source: Source, *, use_in: Sequence[str], dry_run: bool
+) -> ImportOutcome:
     from ragstream_core.conversations.importers.reader import Upload
     from ragstream_core.errors import UsageError
     from ragstream_core.services.history_transfer import import_jsonl, read_lines
@@ -91,4 +94,5 @@ def _rows(workspace: Workspace, source: Source, *, dry_run: bool) -> ImportOutco
     else:
         lines = list(read_lines(source))
     count = sum(bool(line.strip()) for line in lines)
-    return ImportOutcome(rows=None if dry_run else import_jsonl(workspace, lines), count=count)
+    rows = None if dry_run else import_jsonl(workspace, lines, use_in=use_in)
+    return ImportOutcome(rows=rows, count=count)

@@ -51,6 +51,8 @@ RESERVED = (*LEVELS, INACTIVE, NO_VECTORS)
 """Tags that mean something."""
 HIDDEN = frozenset({BLUE, INACTIVE})
 """A turn with one of these is told of nowhere unless a person looks at it."""
+OWN_PROJECTS = "projects"
+"""Where a turn may be used that belongs to its projects alone."""
 HISTORY = "~history"
 """What stands for the project where rows of the history are listed; no project can be named so."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -119,6 +121,8 @@ class Turn:
         origin_turn: Id of the turn whose answer was given again.
         imported: What another program's export says of it, as (name, value): ``format``,
             ``conversation``, ``title``, ``message``, ``model``, ``project``, ``branch``.
+        used_in: `OWN_PROJECTS`: by prompts of the projects that it is labelled with or adopted
+            into, and in its own conversation; empty: by those of all, as all turns were once.
     """
 
     id: str
@@ -141,6 +145,7 @@ class Turn:
     origin: str = ""
     origin_turn: str = ""
     imported: tuple[tuple[str, str], ...] = ()
+    used_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)

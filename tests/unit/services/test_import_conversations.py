@@ -125,10 +125,10 @@ def test_secrets_are_named_and_broken_records_are_a_line_each(space, tmp_path):
 
 def test_turns_can_be_labelled_with_a_project(space, tmp_path):
     path = chats(tmp_path / "export", 1)
-    import_conversations(space, path, project="pumps", now=NOW)
+    import_conversations(space, path, use_in=["pumps"], now=NOW)
     assert {turn.projects for turn in turns(space)} == {("pumps",)}
     with pytest.raises(UnknownProject):
-        import_conversations(space, path, project="valves", now=NOW)
+        import_conversations(space, path, use_in=["valves"], now=NOW)
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_written(space, tmp_path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import notices
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import (
@@ -55,6 +57,7 @@ def block() -> tuple[str, tuple[str, ...]]:
 PLACE = "conversation choice"
 _NEXT_KEY = "session_next"
 _LISTING_KEY = "conversation_listing"
+_TOLD_KEY = "told_of_earlier_turns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ def show() -> None:
         "Type a name to begin another one.",
     )
     notices.show(PLACE)
+    _tell_of_earlier_turns()
     allowed = workspace().config.settings.history.persist
     st.checkbox(
         "Persist history",
@@ -98,6 +102,19 @@ def show() -> None:
         "What was kept before stays; switching it on later writes nothing of before."
         + ("" if allowed else " It is off in the settings: `history.persist`."),
     )
+
+
+def _tell_of_earlier_turns() -> None:
+    """Say where turns of earlier versions are used: once a data root, while the tab is open."""
+    from ragstream_core.services.earlier_turns import told_once
+
+    state = st.session_state
+    if _TOLD_KEY not in state:
+        state[_TOLD_KEY] = ""
+        with contextlib.suppress(OSError):
+            state[_TOLD_KEY] = told_once(workspace())
+    if state[_TOLD_KEY]:
+        st.info(literal(state[_TOLD_KEY]))
 
 
 def join(session: str) -> None:

@@ -120,12 +120,12 @@ def _send() -> Notice:
 
 def _turn(session: str, tags: list[str]) -> Turn:
     """Return the reply as a turn; what the prompt of this tab knows is filled in."""
-    from ragstream_core.conversations.journal.records import Turn
+    from ragstream_core.conversations.journal.records import OWN_PROJECTS, Turn
 
     state, projects = st.session_state, tuple(st.session_state[PROJECTS_KEY])
     turn = Turn(
         "", session, "", state[QUESTION_KEY] or "", state[REPLY_KEY] or "",
-        tags=tuple(tags), projects=projects, active_dbs=projects,
+        tags=tuple(tags), projects=projects, active_dbs=projects, used_in=OWN_PROJECTS,
     )  # fmt: skip
     step = desk().last
     if turn.user_text.strip() or state[ANSWERS_KEY] or step is None:

@@ -13,6 +13,7 @@ from ragstream_app.page.jobs.background import BackgroundJob
 from ragstream_app.page.panels import notices
 from ragstream_app.page.panels.history.choice import home
 from ragstream_app.page.panels.shared import show_error, workspace
+from ragstream_core.conversations.use import EVERYWHERE, NOWHERE
 
 if TYPE_CHECKING:
     from ragstream_app.page.jobs.imports import ImportOutcome
@@ -87,12 +88,13 @@ def _choose() -> None:
         help="A file, a ZIP, or a folder with its subfolders. It is only read.",
     )
     st.selectbox(
-        "Label the turns with a project",
-        ["", *workspace().projects()],
+        "Use them in",
+        ["", EVERYWHERE, *workspace().projects()],
         key=PROJECT_KEY,
-        format_func=lambda name: name or "no label",
-        help="Without a label, a coding agent's session gets the project that is named like the "
-        "folder it worked in, if there is one.",
+        format_func=lambda name: {"": NOWHERE, EVERYWHERE: "every project"}.get(name, name),
+        help="Whose prompts may use the turns. Nowhere: none until you bring them into a project "
+        "with Adopt; a coding agent's session still belongs to the project that is named like the "
+        "folder it worked in.",
     )
     st.button("See what would come", type="primary", on_click=_on_look, width="stretch")
 
@@ -132,6 +134,8 @@ def _conversations(outcome: ImportOutcome) -> None:
         return
     told = st.success if found.added and not found.dry_run else st.info
     told(f"{imported.summed_up(found)}.")
+    if found.added:
+        st.text(imported.used(found.used_in))
     rows = [
         {
             "began": row.timestamp[:10],
@@ -197,7 +201,7 @@ def _start(source: Source, *, dry_run: bool) -> None:
     state = st.session_state
     state[_SOURCE_KEY], state[_ADDING_KEY] = source, not dry_run
     state.pop(EMBED_KEY, None)
-    job = imports.start(home(), source, project=state.get(_LABEL_KEY, ""), dry_run=dry_run)
+    job = imports.start(home(), source, use_in=[state.get(_LABEL_KEY, "")], dry_run=dry_run)
     state[JOB_KEY] = job
     job.wait(AT_ONCE_S)
 
