@@ -18,6 +18,7 @@ from ragstream_core.prompts.line_owners import owners
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import Span
 
+_TITLE = "### "
 _OPENING = re.compile(
     r'<<DOC \d+ \w+ id="([^"]+)" source="([^"]+)" span="(\d+)-(\d+)" sha256="\w*"'
     r'(?: mode="(\w+)")?'
@@ -126,6 +127,22 @@ def outline(prompt: SuperPrompt) -> tuple[OutlineBlock, ...]:
         name = section.name or BEFORE
         found.append(OutlineBlock(name, counted.tokens if counted else 0, tuple(parts)))
     return tuple(found)
+
+
+def titled(words: str) -> list[tuple[str, str]]:
+    """Return words of our own as (title, words below it); the title may be empty, so may these.
+
+    Args:
+        words: A part of a block; its lines ``### …`` are titles.
+    """
+    found = [("", list[str]())]
+    for line in words.split("\n"):
+        if line.startswith(_TITLE):
+            found.append((line.removeprefix(_TITLE), []))
+        else:
+            found[-1][1].append(line)
+    rows = [(title, "\n".join(lines).strip("\n")) for title, lines in found]
+    return [row for row in rows if any(row)]
 
 
 class _Reader:

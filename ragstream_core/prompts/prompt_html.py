@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ragstream_core.prompts.citations import shown_name
-from ragstream_core.prompts.outline import Part, Quotation, Statement, outline
+from ragstream_core.prompts.outline import Part, Quotation, Statement, outline, titled
 from ragstream_core.records import SuperPrompt
 from ragstream_core.text.markup import fold_html, pre_html, table_html, visible
 
@@ -78,7 +78,12 @@ def _part(part: Part) -> str:
         cited = " ".join(f"<code>{visible(f'{name} {cid}')}</code>" for cid, name in part.cited)
         heading = f"<em>{visible(part.heading)}:</em> " if part.heading else ""
         return f"<p><b>{visible(part.number)}</b> {heading}{visible(part.text)} {cited}</p>"
-    return pre_html(part)
+    return "".join(map(_words, titled(part)))
+
+
+def _words(paragraph: tuple[str, str]) -> str:
+    title, words = paragraph
+    return (f"<p><b>{visible(title)}</b></p>" * bool(title)) + (pre_html(words) * bool(words))
 
 
 def _source(quoted: Quotation) -> str:

@@ -14,9 +14,10 @@ from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import passage
 from ragstream_app.page.panels.shared import desk, super_prompt_key, workspace
 from ragstream_core.answers.citations import Citation, issued_by
+from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import inputs_of, settings_at
-from ragstream_core.prompts.outline import OutlineBlock, Quotation, Statement, outline
+from ragstream_core.prompts.outline import OutlineBlock, Quotation, Statement, outline, titled
 from ragstream_core.prompts.prompt_html import budget_html
 from ragstream_core.text.markup import visible
 
@@ -101,11 +102,15 @@ def _block(block: OutlineBlock, place: int) -> None:
             _statement(part, key)
         elif isinstance(part, Quotation):
             _quotation(part, key)
-        elif part.startswith("### "):
-            title, _, rest = part.removeprefix("### ").partition("\n")
-            st.html(f"<h6>{visible(title)}</h6>" + (f"<p>{visible(rest)}</p>" if rest else ""))
         else:
-            st.html(f"<blockquote>{visible(part)}</blockquote>")
+            st.html("".join(map(_words, titled(part))))
+
+
+def _words(paragraph: tuple[str, str]) -> str:
+    title, words = paragraph
+    if not title:
+        return f"<blockquote>{visible(words)}</blockquote>"
+    return f"<h6>{visible(title)}</h6>" + (f"<p>{visible(words)}</p>" if words else "")
 
 
 def _statement(item: Statement, key: str) -> None:
@@ -151,6 +156,8 @@ def _toggle(*chosen: str) -> None:
 def _facts(quoted: Quotation) -> list[str]:
     """Return what is known of a quotation beside its file."""
     facts = [quoted.heading] if quoted.heading else []
+    if quoted.chunk is not None and quoted.chunk.meta.get("project") == HISTORY:
+        facts.append("said in a conversation")
     if quoted.page:
         facts.append(f"page {quoted.page}")
     elif quoted.chunk is not None and (lines := _lines(quoted.chunk)) != (0, 0):
@@ -166,7 +173,7 @@ def _lines(chunk: Chunk) -> tuple[int, int]:
 
     known: dict[str, tuple[int, int]] = st.session_state.setdefault(_LINES_KEY, {})
     meta = chunk.meta
-    if chunk.id not in known and "path" in meta:
+    if chunk.id not in known and "path" in meta and meta["project"] != HISTORY:
         known[chunk.id] = lines_of(
             workspace(), meta["project"], meta["path"], sha256=meta["sha256"], span=chunk.span
         )

@@ -63,7 +63,7 @@ def test_a_prompt_shows_every_line_and_each_source(prompt):
     frame = re.compile(r"<<(?:END )?DOC |## \[")
     for line in prompt.text.split("\n"):
         if not frame.match(line):
-            assert visible(re.sub(r"^\| ?", "", line)) in visible(text), line
+            assert visible(re.sub(r"^(\| ?|### )", "", line)) in visible(text), line
     assert EVIL_NAME in text and "catalog.md" in text and prompt.key[:12] in text
     assert f"{prompt.tokens:,} of 6,000 tokens" in text
     assert text.count("score ") == len(prompt.selection)

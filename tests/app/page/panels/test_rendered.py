@@ -4,11 +4,14 @@ import pytest
 
 from ragstream_app.output.markup import passage_html
 from ragstream_app.page.panels import preview
-from ragstream_core.prompts.outline import outline
+from ragstream_core.library import RAGstream
+from ragstream_core.prompts.outline import outline, titled
 from ragstream_core.prompts.prompt_html import budget_html
+from ragstream_core.services.history_update import catch_up
 from ragstream_core.services.passages import Line
 from ragstream_core.text.markup import visible
 from tests.app.hostile_answers import HOST, PAYLOADS, Drawn, read
+from tests.app.model_answers import QUESTION
 from tests.app.page_driver import area, ask, click, control, desk, open_page, passage, run, said
 from tests.workspaces import write_docs
 
@@ -141,3 +144,36 @@ def test_a_prompt_over_its_budget_is_said():
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_text_is_shown_as_it_is(payload):
     assert read(f"<div>{visible(payload)}</div>", Drawn).count(HOST) == payload.count(HOST)
+
+
+def test_a_prompt_that_holds_a_conversation_is_rendered_to_its_end(page, environment):
+    """Its place in a file was looked up as if the conversation were a project."""
+    space = RAGstream(environment, settings={"embeddings.backend": "hashed"})
+    space.history.append(QUESTION, "The pump weighs 40 kg, said Ada.", projects="manual")
+    catch_up(space.history.workspace)
+    choose(click(ask(page, QUESTION), "Run all"), preview.RENDERED)
+    blocks = outline(prompt_of(page))
+    (quoted,) = [
+        q for b in blocks if b.name.startswith("RECENT") for q in b.quotations
+    ]  # fmt: skip
+    assert not page.exception and "cannot be a project name" not in said(page)
+    assert any("**Task**" in e.label for e in page.expander)
+    assert "said in a conversation" in said(page) and "said Ada" in html(page)
+    (source,) = [b for b in sources(page) if quoted.source in b.label.replace("\\", "")]
+    source.click()
+    run(page)
+    assert not page.exception and "said Ada" in html(page) + said(page)
+
+
+def test_an_empty_block_stands_below_its_own_title(shown):
+    text = html(shown)
+    assert "###" not in text and "(none)" in text
+    for title in ("Facts", "Constraints", "Open Issues"):
+        assert title in text
+
+
+def test_words_of_our_own_are_read_by_their_titles():
+    part = "⚠ Nothing.\n\n### Facts\n(none)\n### Constraints\n(none)\n### Open Issues"
+    assert titled(part) == [
+        ("", "⚠ Nothing."), ("Facts", "(none)"), ("Constraints", "(none)"), ("Open Issues", ""),
+    ]  # fmt: skip
