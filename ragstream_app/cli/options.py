@@ -15,7 +15,7 @@ import typer
 
 from ragstream_app.cli.completion import project_names, prompt_keys, setting_keys, task_names
 from ragstream_app.session import note
-from ragstream_core.errors import Refused
+from ragstream_core.errors import ChooseProject, Refused, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
@@ -232,11 +232,19 @@ def read_text(text: str) -> str:
 
 
 def read_projects(workspace: Workspace, named: list[str] | None) -> tuple[str, ...]:
-    """Return the projects to read, without doubles: those named, else the only one there is."""
+    """Return the projects to read, without doubles: those named, else the only one there is.
+
+    Where there is none at all, conversations alone are read.
+
+    Raises:
+        UsageError: Several are there, and none is named.
+    """
     if named:
         return tuple(dict.fromkeys(named))
     known = workspace.projects()
-    return tuple(known) if len(known) == 1 else ()
+    if len(known) > 1:
+        raise UsageError(f"no project given; there are {', '.join(known)}", hint=ChooseProject())
+    return tuple(known)
 
 
 def tell_of_earlier_turns(workspace: Workspace) -> None:

@@ -27,7 +27,7 @@ class PromptRequest:
 
     Attributes:
         text: The raw prompt.
-        projects: Names of the projects to search.
+        projects: Names of the projects to search; none: conversations alone.
         files: Paths to inject, ``path`` or ``project/path``; forces any type.
         diffs: Paths whose changes since the last commit are to be shown.
         off: ``project/path`` of files outside the Eligibility Pool.
@@ -57,15 +57,16 @@ class PromptRequest:
 
         Raises:
             EmptyPrompt: The text has no letter and no digit.
-            UsageError: No project, ``as_of`` for several, no name of a session, or bytes that are
-                no text.
+            UsageError: No project for files, ``as_of`` for several, no name of a session, or bytes
+                that are no text.
         """
         given = (self.text, self.session, *self.projects, *self.files, *self.off, *self.diffs)
         for text in (*given, *(text for pair in self.conversation for text in pair)):
             _require_text(text)
         if not any(c.isalnum() for c in self.text):
             raise EmptyPrompt("the prompt is empty", hint=RunCommand("prompt", '"…" -p PROJECT'))
-        if not self.projects:
+        of_projects = (self.files, self.diffs, self.off, self.lock, self.as_of)
+        if not self.projects and any(of_projects):
             raise UsageError("no project given", hint=ChooseProject())
         if self.as_of and len(self.projects) > 1:
             raise UsageError(

@@ -128,6 +128,8 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
         RagstreamError: A collection is behind and cannot be brought up to date.
     """
     require_store(workspace, settings)
+    if not pins:
+        return {}  # conversations alone
     store = settings.retrieval.store
     extra = extras.STORES.get(store, "")
     if extra:

@@ -13,6 +13,7 @@ from ragstream_core.agents.headers import default_alias_text
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.conversations.given import pinned_text
 from ragstream_core.errors import (
+    ChooseProject,
     GenerationGone,
     IntegrityError,
     ModelMismatch,
@@ -41,6 +42,7 @@ from ragstream_core.wiring.file_sources import (
     named_files,
 )
 from ragstream_core.wiring.history_pin import lexicon_text, pin_history, require_history
+from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of_settings, within_window
 
@@ -83,11 +85,12 @@ def pin_inputs(
     settings = within_window(file_sources.narrowed(config.chain(), filters, now))
     for project in request.projects:
         workspace.require_project(project)
+    if not (request.projects or request.conversation or journal(workspace).newest().seq):
+        raise UsageError("no project given", hint=ChooseProject())
     pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]
     projects = [p.project for p in pins]
-    history = (
-        HistoryPin() if request.lock else pin_history(workspace, request.session, pins[0].embed_fp)
-    )
+    embed_fp = pins[0].embed_fp if pins else models.fingerprint(config)
+    history = HistoryPin() if request.lock else pin_history(workspace, request.session, embed_fp)
     return PromptInputs(
         text=request.text,
         pins=tuple(pins),

@@ -195,6 +195,8 @@ class RagstackMemory:
     def _holds(self, inputs: PromptInputs, turn: Turn) -> bool:
         """Whether the files that the answer speaks of are what they were."""
         several = len(inputs.pins) > 1
+        if not inputs.pins:
+            return not turn.versions
         for row in turn.versions:
             path = str(row["path"])
             project, path = path.split("/", 1) if several else (inputs.pins[0].project, path)

@@ -120,6 +120,8 @@ def retrieval_stage(
         closed = [f"{alone}/{path}" for path in off] if alone else off
         found = retriever(workspace, settings, embedder=embedder, inputs=inputs)
         past = memory.past() if memory else None
+        if not (opened or past):
+            return []
         hits = found.search(opened, whole, pieces=pieces, off=closed, past=past)
         return memory.biased(hits, whole) if memory else hits
 

@@ -31,10 +31,13 @@ from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import file_sources, llm_stages, models, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedFiles, diffs_in, ingested_hashes
+from ragstream_core.wiring.journal import history_index_dir
 from ragstream_core.wiring.query_vectors import KeptQueries, NotingStage
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ragstream_core.agents.context.answer_signs import Nearness
     from ragstream_core.ports import Embedder, FileSource, IndexView, TokenCounter
     from ragstream_core.prompts.chain import Observer, Stage, StageFactory
@@ -225,8 +228,7 @@ def _reranker(
     pinned = pinned_settings(inputs).rerank == settings.rerank
     name = inputs.models["reranker"] if pinned else ""
     weights = inputs.models.get("reranker_weights", "") if pinned else ""
-    cache_dir = workspace.index_dir(inputs.pins[0].project)
-    keep = persists(inputs)
+    cache_dir, keep = _token_cache(workspace, inputs)
     memory = ConversationMemory(workspace, inputs, "retrieval")
 
     @functools.cache  # asked for every piece
@@ -237,6 +239,13 @@ def _reranker(
     return search.reranker_stage(
         workspace, settings, cache_dir, searched, name=name, weights=weights, keep=keep
     )
+
+
+def _token_cache(workspace: Workspace, inputs: PromptInputs) -> tuple[Path, bool]:
+    """Return where token vectors are kept, and whether new ones are: never of turns alone."""
+    if not inputs.pins:
+        return history_index_dir(workspace), False
+    return workspace.index_dir(inputs.pins[0].project), persists(inputs)
 
 
 def _gate(
@@ -298,10 +307,11 @@ def _nearness(workspace: Workspace, inputs: PromptInputs) -> Nearness | None:
 
     Otherwise they are judged by words alone: no other model's numbers fit the weights.
     """
-    if not weights_table().embedders.issuperset(pin.embed_fp for pin in inputs.pins):
+    made_by = {pin.embed_fp for pin in inputs.pins} or {models.fingerprint(workspace.config)}
+    if not weights_table().embedders.issuperset(made_by):
         return None
-    cache_dir = workspace.index_dir(inputs.pins[0].project)
-    return search.word_nearness(workspace, cache_dir, keep=persists(inputs))
+    cache_dir, keep = _token_cache(workspace, inputs)
+    return search.word_nearness(workspace, cache_dir, keep=keep)
 
 
 def _older_turns(

@@ -180,7 +180,7 @@ def _greeting(talk: ChatRepl) -> str:
     who = f"{talk.options.model or 'no model set'} at {model.host} ({here})" if model.host else (
         talk.options.model
     )  # fmt: skip
-    return f"{', '.join(talk.options.projects)} · {who} · /help"
+    return f"{', '.join(talk.options.projects) or 'your conversations'} · {who} · /help"
 
 
 def _typed(screen: Screen) -> Iterator[str]:

@@ -251,6 +251,9 @@ def _empty() -> None:
     """Say what to do first."""
     projects = st.session_state[PROJECTS_KEY]
     with st.chat_message("assistant"):
+        if not projects and choice.listing().turns:
+            st.text("Ask what was said in your conversations.")
+            return
         if not projects:
             st.text("Choose a project in the sidebar, then ask what its documents say.")
             return
@@ -313,6 +316,8 @@ def _failure(found: ChatJob, entries: list[Entry]) -> None:
 
 def _placeholder() -> str:
     projects = st.session_state[PROJECTS_KEY]
+    if not projects and choice.listing().turns:
+        return "Ask about your conversations"
     if not projects:
         return "Choose a project in the sidebar first"
     lock = ", lock on" if st.session_state.get("lock") else ""

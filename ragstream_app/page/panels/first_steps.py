@@ -9,6 +9,7 @@ import streamlit as st
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import new_documents, notices, projects
 from ragstream_app.page.panels.history import imports
+from ragstream_app.page.panels.history.choice import listing
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, workspace
 
@@ -23,7 +24,8 @@ def show() -> None:
     if not workspace().projects():
         _offers()
     elif not chosen:
-        st.info("Choose a project in the sidebar; the prompt reads what it holds.")
+        also = " Without one it reads your conversations alone." if listing().turns else ""
+        st.info(f"Choose a project in the sidebar; the prompt reads what it holds.{also}")
     elif raw:
         names = ", ".join(map(literal, raw))
         unfetched = [name for name in raw if projects.addresses(name)]
@@ -42,7 +44,12 @@ def _offers() -> None:
     """Draw the three ways to begin."""
     st.text(
         "RAGstream turns your question into one prompt with the evidence from your documents and "
-        "past conversations: short, cited and explained. There is nothing to ask yet; begin here."
+        "past conversations: short, cited and explained. "
+        + (
+            "Ask about your conversations and press Run all, or add documents here."
+            if listing().turns
+            else "There is nothing to ask yet; begin here."
+        )
     )
     with st.container(key="first_steps"):
         columns = st.columns(3, gap="small", border=True)

@@ -454,7 +454,7 @@ def test_a_server_of_one_project_tells_of_no_conversation_about_another(space):
     for words, projects in (("at nine", ["other"]), ("at ten", []), ("at noon", ["demo"])):
         History(space).append(said, f"The harbour opens {words}.", projects=projects, tags=["GOLD"])
     catch_up(space)
-    known = ask_and_keep(space, said)
+    known = ask_and_keep(space, said, settings={"history.always_tags": "GOLD"})
     quoted = explain_text(space, known)
     assert "at nine" in quoted and "at ten" in quoted
     always = {"history.always_tags": "GOLD", "memory.enabled": "true"}
