@@ -56,6 +56,7 @@ from ragstream_core.agents.context.passage_selection import (
     stemmed_terms,
 )
 from ragstream_core.agents.context.quotable import Quote, Terms
+from ragstream_core.agents.context.said_before import found_in_turns
 from ragstream_core.agents.context.windows import FROM_RANK, window_of
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.agents.llm_call import Ask
@@ -77,7 +78,14 @@ from ragstream_core.prompts.trail import (
 )
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
-from ragstream_core.records.s_ctx import ANSWERED, Cited, Fact, OpenIssue, SCtx
+from ragstream_core.records.s_ctx import (
+    ANSWERED,
+    IN_CONVERSATION,
+    Cited,
+    Fact,
+    OpenIssue,
+    SCtx,
+)
 from ragstream_core.records.stage_results import Span
 from ragstream_core.records.super_prompt import ANSWERS
 
@@ -191,7 +199,13 @@ class Condenser:
             if found.open_pieces is None:
                 judged = not_worse(judged, seen)
             judged = with_facts(judged, found.chosen)
-            return self._s_ctx(within, found, short, judged), judged
+            turns = [chunk for chunk in kept if is_past(chunk) and chunk.id in selected.tokens]
+            judged, said = found_in_turns(
+                judged, reader.asked, turns, terms=self.terms, weight=reader.weight
+            )
+            told = self._s_ctx(within, found, short, judged)
+            issues = [_with_short(issue, short) for issue in said]
+            return replace(told, open_issues=(*issues, *told.open_issues)), judged
 
         picked, (told, verdicts) = self._filled(prompt, usable, free, (picked, s_ctx))
         if ends and all(row.answer.word == ANSWERED for row in seen):
@@ -202,7 +216,8 @@ class Condenser:
         extras = result.extras
         extras.short_ids, extras.s_ctx = short, told
         extras.answers = tuple(row.answer for row in verdicts)
-        open_ = all_not_found(verdicts) if verdicts else bool(doubt)
+        documents = [row for row in verdicts if row.answer.word != IN_CONVERSATION]
+        open_ = all(row.is_open for row in documents) if verdicts else bool(doubt)
         extras.nothing_relevant = open_ and not reader.files
         _put(result, picked, missed)
         off = [] if self.enabled else ["switched off: S_ctx stays empty"]

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.chat import ChatMessage
-    from ragstream_core.records.s_ctx import Fact
+    from ragstream_core.records.s_ctx import Fact, OpenIssue
 
 EXTRACT = "extract"
 """What stands for the model's name if no model answered."""
 HINT = "`ragstream models list` says which models are there"
 OLLAMA = "11434"
 """The port at which Ollama listens if nobody says otherwise."""
+CONVERSATION = "conversation"
+"""The kind of the open issues that name a turn."""
 CLOSEST = "so here are the closest sentences from your"
 """What every extract says before its first line."""
 _EXTRACT_MARKS = (CLOSEST, "No language model answered")
@@ -66,11 +68,15 @@ def extract_of(
     files = [issued[source.id] for source, _ in file_texts(prompt) if source.id in issued]
     told = any(text.strip() for text in memory)
     lines = _of_memory(question, memory) if told else _of_documents(prompt, issued, question, files)
+    answering = [line for issue in said_in(prompt) if (line := _fact(issue, issued))]
+    alone = answering and prompt.extras.nothing_relevant  # the nearest passages say nothing beside
+    lines = answering if alone else [*answering, *lines][:MOST_LINES]
     reason, _, remedy = why.partition(". ")
     if not lines:
         return f"{reason}. {remedy}.\n\n{REFUSAL}" if files or told else ""
+    whose = "memory" if told else "conversations" if answering else "documents"
     doubt = "" if told else doubt_of(prompt)
-    said = f"{reason}, {CLOSEST} {'memory' if told else 'documents'}. {remedy}."
+    said = f"{reason}, {CLOSEST} {whose}. {remedy}."
     return "\n".join([*filter(None, [doubt, said]), "", *lines])
 
 
@@ -113,7 +119,12 @@ def _of_memory(question: str, memory: Sequence[str]) -> list[str]:
     return list(best)[:MOST_LINES]
 
 
-def _fact(fact: Fact, issued: Mapping[str, Issued]) -> str:
+def said_in(prompt: SuperPrompt) -> list[OpenIssue]:
+    """Return what names the turns that answer in place of the documents."""
+    return [issue for issue in prompt.extras.s_ctx.open_issues if issue.kind == CONVERSATION]
+
+
+def _fact(fact: Fact | OpenIssue, issued: Mapping[str, Issued]) -> str:
     """Return one fact as a line with its markers; "" if the prompt issued none of them."""
     cited = [passage for passage in fact.citations if passage.short_id in issued]
     marks = [answer_marker(passage.source, passage.short_id) for passage in cited]

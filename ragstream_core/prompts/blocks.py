@@ -17,7 +17,7 @@ from ragstream_core.prompts.citations import shown_name
 from ragstream_core.prompts.fences import Source, frame, make_nonce, normalise, safe_name
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.records.s_ctx import IssuedCitation
+from ragstream_core.records.s_ctx import IN_CONVERSATION, IssuedCitation
 from ragstream_core.records.stage_results import InjectedFile, Span, UnknownHeader
 
 HISTORY_PREFIX = "history::"
@@ -310,6 +310,8 @@ def _s_ctx(prompt: SuperPrompt, nonce: str) -> render.Block:
     if prompt.extras.nothing_relevant:
         shown = selected_texts(prompt, history=False)
         warning = render.NEAREST_ONLY if shown else render.NOTHING_ATTACHED
+        if any(answer.word == IN_CONVERSATION for answer in prompt.extras.answers):
+            warning = render.SAID_BEFORE
     return render.s_ctx_block(prompt.extras.s_ctx, nonce=nonce, warning=warning)
 
 

@@ -137,6 +137,10 @@ NEAREST_ONLY = (
 NOTHING_ATTACHED = (
     "⚠ No passage of the documents is attached: say that they do not answer the task."
 )
+SAID_BEFORE = (
+    "The documents do not answer this; a conversation that is quoted below does. Answer from it, "
+    "say that it was said in a conversation and when, and cite it."
+)
 SAME_TEXT = "The same stands in:"
 _GROUPS = (("Facts", "F"), ("Constraints", "C"), ("Open Issues", "O"))
 _FORMATS = (

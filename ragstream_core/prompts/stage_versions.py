@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 5,
+    "a0_preprocessing": 6,
     "a2_prompt_shaper": 6,
     "a1_file_injector": 2,
     "retrieval": 9,
     "reranker": 4,
     "a3_nli_gate": 6,
-    "a4_condenser": 16,
+    "a4_condenser": 17,
     "a2_audit": 4,
     "a5_format_enforcer": 4,
     "prompt_builder": 2,

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 ANSWERED, PERHAPS, NOT_FOUND = "answered", "perhaps", "not found"
-"""What is said of a query piece: `PieceAnswer.word`."""
+IN_CONVERSATION = "answered in a conversation"
+"""What is said of a query piece: `PieceAnswer.word`; the last one: the documents do not answer it,
+and a turn that is shown does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class PieceAnswer:
     Attributes:
         piece_id: Its id.
         text: What is asked, in the person's own words.
-        word: `ANSWERED`, `PERHAPS` or `NOT_FOUND`.
+        word: `ANSWERED`, `PERHAPS`, `NOT_FOUND` or `IN_CONVERSATION`.
         chance: How likely they do, in [0, 1]; None if it was not estimated.
         nearest: The passage with the nearest sentence; None: none was looked at.
     """
@@ -61,7 +63,7 @@ class OpenIssue:
     """What the evidence leaves open.
 
     Attributes:
-        kind: ``unsupported``, ``perhaps``, ``missing_term`` or ``conflict``.
+        kind: ``unsupported``, ``perhaps``, ``missing_term``, ``conflict`` or ``conversation``.
         text: One sentence for people.
         piece_id: The query piece that has no sure answer; empty for another kind.
         citations: The passages that disagree, or the one that may answer.

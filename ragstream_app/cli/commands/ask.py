@@ -110,7 +110,7 @@ def ask(
             from ragstream_assets.recorder.recorder import record_answer
 
             record_answer(workspace, answer, run_id=made.run_id)
-        _deliver(answer, as_json=as_json)
+        _deliver(answer, prepared, as_json=as_json)
     except ChatFailed:
         if prepared.session:
             note(f"the question is kept without an answer in session {prepared.session}")
@@ -147,13 +147,24 @@ def _show(text: str) -> None:
     sys.stdout.flush()
 
 
-def _deliver(answer: Answer, *, as_json: bool) -> None:
+def _deliver(answer: Answer, prepared: Prepared, *, as_json: bool) -> None:
+    """Print what the answer cites, and which turns answer in place of the documents."""
+    from ragstream_core.answers.extract import said_in
+
+    turns = [
+        {"text": issue.text, "source": cited.source, "id": cited.short_id}
+        for issue in said_in(prepared.prompt)
+        for cited in issue.citations
+    ]
     if as_json:
-        emit_json(answer.to_json())
+        emit_json({**answer.to_json(), "conversations": turns})
     else:
         from ragstream_app.output.tables import print_citations
+        from ragstream_app.output.words import printable
 
         print_citations(answer)
+        for turn in turns:
+            typer.echo(printable(f"{turn['text']} [{turn['source']}]"))
     if answer.status == "partial":
         raise typer.Exit(FAILED)
 
