@@ -23,12 +23,15 @@ from ragstream_core.conversations.journal.records import (
     Entry,
     Turn,
     checked_session,
+    moment_ns,
 )
 from ragstream_core.conversations.journal.segments import parse_line
 from ragstream_core.conversations.use import used_in
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
 from ragstream_core.records.identity import Json
+
+_TITLE_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,6 +129,7 @@ class SessionRow:
         last: Timestamp of the newest one.
         seq: Number of the newest one.
         tags: How many of them have which tag.
+        title: What its program called it, else the beginning of its first question.
     """
 
     session_id: str
@@ -134,6 +138,7 @@ class SessionRow:
     last: str
     seq: int
     tags: dict[str, int]
+    title: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
@@ -159,17 +164,15 @@ def turn_rows(
 
 
 def sessions_of(rows: Iterable[HistoryTurn]) -> list[SessionRow]:
-    """Return the conversations of some turns, the one with the newest turn last.
+    """Return the conversations of some turns, the one that was newest last, by their clocks.
 
     Args:
         rows: Of `turn_rows`, in their order.
     """
     turns: dict[str, list[HistoryTurn]] = {}
     for row in rows:
-        own = turns.pop(row.session, [])
-        own.append(row)
-        turns[row.session] = own
-    return [
+        turns.setdefault(row.session, []).append(row)
+    found = [
         SessionRow(
             name,
             len(own),
@@ -177,9 +180,42 @@ def sessions_of(rows: Iterable[HistoryTurn]) -> list[SessionRow]:
             own[-1].turn.timestamp,
             own[-1].seq,
             dict(Counter(tag for row in own for tag in row.tags)),
+            title_of(own),
         )
         for name, own in turns.items()
     ]
+    return sorted(found, key=lambda row: (moment_ns(row.last), row.seq))
+
+
+def title_of(turns: Sequence[HistoryTurn]) -> str:
+    """Return what a conversation is called: by its program, else by its first question.
+
+    Args:
+        turns: Of one conversation, in order; at least one.
+    """
+    given = (dict(row.turn.imported).get("title", "") for row in reversed(turns))
+    asked = (" ".join(row.user.split()) for row in turns)
+    title = next(filter(None, given), "") or next(filter(None, asked), "")
+    return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 2].rstrip()} …"
+
+
+def session_named(known: Sequence[SessionRow], name: str) -> str:
+    """Return the conversation of a name, or of the beginning of one.
+
+    Args:
+        known: All of them.
+        name: As a person wrote it.
+
+    Raises:
+        UsageError: Several begin so, or none.
+    """
+    names = [row.session_id for row in known]
+    found = [name] if name in names else [one for one in names if one.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} conversations begin with" if found else "there is no conversation"
+    hint = ", ".join(found[:5]) if found else (RunCommand("history sessions"), " lists them")
+    raise UsageError(f"{what} {name!r}", hint=hint)
 
 
 def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[HistoryTurn]:

@@ -210,6 +210,28 @@ def search_turns(
     return tuple(sorted(found, key=lambda turn: (-turn.score, -turn.seq))[:k])
 
 
+def best_lines(text: str, row: HistoryTurn, most: int = 2) -> list[str]:
+    """Return the lines of a turn that share most words with a text, in the order of the turn.
+
+    Args:
+        text: What was looked for.
+        row: A turn that was found.
+        most: At most so many.
+    """
+    from ragstream_core.text.terms import terms
+
+    asked = set(terms(text))
+    said = [
+        f"{speaker}: {' '.join(line.split())}"
+        for speaker, words in zip(row.turn.speakers, (row.user, row.assistant), strict=True)
+        for line in words.split("\n")
+        if line.strip()
+    ]
+    shared = [len(asked.intersection(terms(line))) for line in said]
+    best = sorted(range(len(said)), key=lambda n: (-shared[n], n))[:most]
+    return [said[n] for n in sorted(best) if shared[n]]
+
+
 def require_search(text: str, k: int) -> None:
     """Refuse a search for nothing.
 

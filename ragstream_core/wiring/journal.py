@@ -221,7 +221,7 @@ def show(
 
 
 def sessions(workspace: Workspace) -> list[SessionRow]:
-    """Return the conversations, the one with the newest turn last.
+    """Return the conversations, the newest last, by their own clocks.
 
     Raises:
         IntegrityError: A newer version of the program wrote the journal.

@@ -37,6 +37,13 @@ ragstream history export --out conversations.jsonl (comes back equal by `history
 
 ragstream history export --session demo --format md"""
 
+SEARCH_EPILOG = """**Examples**
+
+ragstream history search "name for the grey cat"
+
+ragstream history search "IBAN regex" -k 3 --json"""
+LINE_CHARS = 300
+
 OneSession = Annotated[
     str, typer.Option("--session", metavar="NAME", help="Only this conversation.")
 ]
@@ -117,13 +124,20 @@ def show(
     ] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Show turns as they were said, with their tags of now."""
+    """Show turns as they were said, with their tags of now.
+
+    Raises:
+        UsageError: No conversation has that name or begins with it, or several do.
+    """
+    from ragstream_core.conversations.sessions import session_named
     from ragstream_core.wiring import journal
 
     workspace = session_of(ctx).workspace()
-    if not everything and not session:
+    if not everything or session:
         known = journal.sessions(workspace)
-        session = known[-1].session_id if known else ""
+        session = (
+            session_named(known, session) if session else known[-1].session_id if known else ""
+        )
     rows = journal.show(workspace, session, tags=tags or (), last=last)
     if as_json:
         emit_json({"turns": [row.to_json() for row in rows]})
@@ -159,19 +173,64 @@ def summaries(ctx: typer.Context, as_json: options.Json = False) -> None:
 
 
 def sessions(ctx: typer.Context, as_json: options.Json = False) -> None:
-    """List the conversations, the newest last."""
+    """List the conversations with their titles, the newest last."""
+    from ragstream_app.output.words import printable
     from ragstream_core.wiring import journal
 
     rows = journal.sessions(session_of(ctx).workspace())
     if as_json:
         emit_json({"sessions": [row.to_json() for row in rows]})
         return
+    wide = max((len(row.session_id) for row in rows), default=0)
     for row in rows:
         tags = ", ".join(f"{count} {tag}" for tag, count in sorted(row.tags.items()))
-        typer.echo(
-            f"{row.session_id:<24} {row.turns:>5} turns  "
-            f"{row.first[:16]} to {row.last[:16]}  {tags}".rstrip()
-        )
+        turns = "turn " if row.turns == 1 else "turns"
+        days = f"{row.first[:10]} to {row.last[:10]}"
+        told = "  ".join(filter(None, [printable(row.title), tags]))
+        typer.echo(f"{row.session_id:<{wide}}  {row.turns:>5} {turns}  {days}  {told}".rstrip())
+
+
+def search(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
+    session: OneSession = "",
+    tags: options.OnlyTags = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many turns.")] = 10,
+    as_json: options.Json = False,
+) -> None:
+    """Find turns by their words: titles, dates and the lines that fit best. No model is needed.
+
+    All conversations are searched, whichever projects use them.
+
+    Raises:
+        UsageError: Nothing to look for, or no such conversation.
+    """
+    from ragstream_app.output.words import printable
+    from ragstream_core.conversations.sessions import session_named
+    from ragstream_core.services.search import best_lines, require_search, search_turns
+    from ragstream_core.wiring import journal
+
+    require_search(text, k)
+    workspace = session_of(ctx).workspace()
+    known = journal.sessions(workspace)
+    session = session_named(known, session) if session else ""
+    titles = {row.session_id: row.title for row in known}
+    rows = search_turns(workspace, text, session=session, tags=tags or (), k=k)
+    if as_json:
+        found = [
+            {**row.to_json(), "score": round(row.score, 4), "title": titles[row.session],
+             "lines": best_lines(text, row)}
+            for row in rows
+        ]  # fmt: skip
+        emit_json({"turns": found})
+        return
+    for row in rows:
+        typer.echo(f"#{row.seq}  {row.turn.timestamp[:10]}  {printable(titles[row.session])}")
+        typer.echo(f"    {row.session}")
+        for line in best_lines(text, row):
+            typer.echo(f"    {printable(line[:LINE_CHARS])}")
+    if not rows:
+        note("no turn has these words; next: ragstream history sessions")
 
 
 def tag(

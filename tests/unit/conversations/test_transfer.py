@@ -138,7 +138,8 @@ def test_rows_carry_tags_of_now_and_unanswered_questions(tmp_path):
     assert [r.id for r in turn_rows(log, "a", last=1)] == ["t2"]
     assert [r.id for r in turn_rows(log, tags=["mine"])] == ["t1"]
     assert sessions_of(rows) == [
-        SessionRow("b", 1, WHEN, WHEN, 3, {}), SessionRow("a", 2, WHEN, WHEN, 4, {"mine": 1})
+        SessionRow("b", 1, WHEN, WHEN, 3, {}, "three"),
+        SessionRow("a", 2, WHEN, WHEN, 4, {"mine": 1}, "one"),
     ]  # fmt: skip
 
 

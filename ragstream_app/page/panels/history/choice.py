@@ -84,7 +84,7 @@ def show() -> None:
         "Conversation",
         names if state[SESSION_KEY] in names else [*names, state[SESSION_KEY]],
         key=SESSION_KEY,
-        format_func=lambda name: name or "a new one",
+        format_func=_called,
         accept_new_options=True,
         on_change=_check,
         help="Its newest turns stand in the prompt, and replies are kept in it. "
@@ -102,6 +102,12 @@ def show() -> None:
         "What was kept before stays; switching it on later writes nothing of before."
         + ("" if allowed else " It is off in the settings: `history.persist`."),
     )
+
+
+def _called(name: str) -> str:
+    """Return a conversation for people: its title and its name."""
+    title = next((row.title for row in listing().sessions if row.session_id == name), "")
+    return f"{title} · {name}" if title else name or "a new one"
 
 
 def _tell_of_earlier_turns() -> None:

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.conversations.importers import exports
 from tests.workspaces import ROOT
 
 SAID = ("--user", "Which port has the page?", "--assistant", "8503.")
@@ -269,3 +273,77 @@ def test_append_starts_without_heavy_imports(environment, tmp_path):
              "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+# --- titles, beginnings of names, search ---
+
+
+def told(environment, session, when, user, assistant, **imported):
+    turn = Turn("", session, when, user, assistant, imported=tuple(imported.items()))
+    append_turn(open_workspace(environment), turn)
+
+
+@pytest.fixture
+def talks(environment):
+    told(
+        environment,
+        "chatgpt-20250418-01f9b0d0",
+        "2026-04-18T10:00:00+00:00",
+        "Lowest gear?",
+        "The lowest gear is 24 to 34.\nBuy a chain.",
+        title="Bike gearing",
+    )
+    told(environment, "b", "2025-01-02T10:00:00+00:00", "Which flour for bread?", "Rye flour.")
+    return environment
+
+
+def test_sessions_have_titles_in_columns_the_newest_last(talks, run):
+    code, out, _ = run("history", "sessions")
+    first, last = out.splitlines()
+    assert code == 0 and first.startswith("b ") and last.endswith("Bike gearing")
+    assert first.index("2025-01-02") == last.index("2026-04-18")
+    rows = as_json(run("history", "sessions", "--json"))["sessions"]
+    assert [row["title"] for row in rows] == ["Which flour for bread?", "Bike gearing"]
+    assert "newest last" in " ".join(run("history", "sessions", "--help")[1].split())
+
+
+def test_show_takes_the_beginning_of_a_name_that_one_alone_has(talks, run):
+    rows = as_json(run("history", "show", "--session", "chatgpt-2025", "--json"))["turns"]
+    assert [row["user_text"] for row in rows] == ["Lowest gear?"]
+    told(talks, "chatgpt-20250418-ffffffff", "2025-04-18T10:00:00+00:00", "And?", "No.")
+    code, _, err = run("history", "show", "--session", "chatgpt-2025")
+    assert code == 2 and "2 conversations begin with" in err and "ffffffff" in err
+    code, _, err = run("history", "show", "--session", "nope")
+    assert code == 2 and "no conversation 'nope'" in err and "history sessions" in err
+
+
+def test_search_finds_turns_with_titles_dates_and_their_best_lines(talks, run):
+    code, out, _ = run("history", "search", "lowest gear of the bike")
+    assert code == 0 and "2026-04-18  Bike gearing" in out
+    assert "assistant: The lowest gear is 24 to 34." in out and "chain" not in out
+    (row,) = as_json(run("history", "search", "lowest gear", "--json"))["turns"]
+    assert (row["title"], row["session_id"]) == ("Bike gearing", "chatgpt-20250418-01f9b0d0")
+    assert row["lines"] == ["user: Lowest gear?", "assistant: The lowest gear is 24 to 34."]
+    assert row["score"] > 0
+    code, out, err = run("history", "search", "zeppelin")
+    assert (code, out) == (0, "") and "no turn has these words" in err
+    assert run("history", "search", "?!")[0] == 2
+
+
+def test_an_import_says_and_takes_where_it_is_used(environment, run, tmp_path):
+    path = exports.write_json(tmp_path / "x" / "conversations.json", [exports.two_turns("c-1")])
+    (environment / "doc_raw" / "pumps").mkdir(parents=True)
+    code, out, _ = run("history", "import", str(path))
+    assert code == 0 and "in no project's prompts until you bring them into one" in out
+    path = exports.write_json(tmp_path / "x" / "conversations.json", [exports.two_turns("c-2")])
+    row = as_json(run("history", "import", str(path), "--use-in", "pumps", "--json"))
+    assert row["used_in"] == ["pumps"]
+
+
+def test_without_a_project_prompts_and_answers_come_from_conversations(talks, run):
+    assert run("history", "embed")[0] == 0
+    code, out, _ = run("prompt", "What is the lowest gear of the bike?")
+    assert code == 0 and "Answered in a conversation of 18 April 2026" in out
+    code, out, _ = run("ask", "What is the lowest gear of the bike?")
+    assert code == 0 and "The lowest gear is 24 to 34." in out
+    assert "[history/chatgpt-20250418-01f9b0d0/1]" in out
