@@ -84,12 +84,15 @@ def show() -> None:
         "Conversation",
         names if state[SESSION_KEY] in names else [*names, state[SESSION_KEY]],
         key=SESSION_KEY,
-        format_func=_called,
+        format_func=lambda name: name or "a new one",
         accept_new_options=True,
         on_change=_check,
         help="Its newest turns stand in the prompt, and replies are kept in it. "
         "Type a name to begin another one.",
     )
+    chosen_row = (row for row in listing().sessions if row.session_id == state[SESSION_KEY])
+    if title := next((row.title for row in chosen_row), ""):
+        st.caption(literal(title))
     notices.show(PLACE)
     _tell_of_earlier_turns()
     allowed = workspace().config.settings.history.persist
@@ -102,12 +105,6 @@ def show() -> None:
         "What was kept before stays; switching it on later writes nothing of before."
         + ("" if allowed else " It is off in the settings: `history.persist`."),
     )
-
-
-def _called(name: str) -> str:
-    """Return a conversation for people: its title and its name."""
-    title = next((row.title for row in listing().sessions if row.session_id == name), "")
-    return f"{title} · {name}" if title else name or "a new one"
 
 
 def _tell_of_earlier_turns() -> None:

@@ -70,7 +70,7 @@ def test_an_upload_is_shown_first_and_added_on_a_click(dialog, export):
 
 
 def test_a_path_on_this_machine_and_a_label(dialog, export):
-    control(dialog, "selectbox", "Label the turns").set_value("manual")
+    control(dialog, "selectbox", "Use them in").set_value("manual")
     page = added(run(looked(dialog, path=export.parent)))
     assert len(turns()) == 4 and {tuple(row.turn.projects) for row in turns()} == {("manual",)}
     assert "4 turns of 2 conversations added" in said(page)
