@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from ragstream_app.cli.doctor_servers import SERVERS, Check
 from ragstream_core.errors import RagstreamError, WeightsMismatch, WeightsMissing, quoted
-from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -315,6 +314,7 @@ def _folders_in_place(config: AppConfig) -> Iterator[Check]:
 
 
 def _history(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.text.plurals import counted
     from ragstream_core.wiring.history_embedding import history_status
     from ragstream_core.wiring.workspace import Workspace
 

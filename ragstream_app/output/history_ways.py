@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragstream_core.errors import UsageError
-from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
@@ -120,6 +119,8 @@ def confirm(question: str) -> None:
 
 def what(found: ClearReport) -> str:
     """Return how many turns of which conversations a report is about."""
+    from ragstream_core.text.plurals import counted
+
     names = ", ".join(found.sessions[:5]) + (" …" if len(found.sessions) > 5 else "")
     counts = counted(found.turns, "turn")
     counts += f" and {found.questions:,} unanswered questions" if found.questions else ""

@@ -12,7 +12,6 @@ from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
-from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.sessions import HistoryTurn
@@ -290,6 +289,7 @@ def adopt(
         Refused: `history.persist` is off.
     """
     from ragstream_core.services.history_transfer import adopt as label
+    from ragstream_core.text.plurals import counted
 
     rows = label(
         session_of(ctx).workspace(), project, tags=tags or (), days=days, session=session,

@@ -11,7 +11,6 @@ from ragstream_app.cli import options
 from ragstream_app.output.history_ways import Way, confirm, what
 from ragstream_app.session import Session, emit_json, note, session_of
 from ragstream_core.errors import UsageError
-from ragstream_core.text.plurals import counted
 
 REFUSED = 3
 BACKFILL_EPILOG = """**Examples**
@@ -83,6 +82,7 @@ def check(
     """
     from ragstream_core.index.verify import parse_part
     from ragstream_core.services.verify import repair_history
+    from ragstream_core.text.plurals import counted
     from ragstream_core.wiring.history_embedding import history_status
     from ragstream_core.wiring.verify_history import history_findings
 
@@ -218,6 +218,7 @@ def reactivate(
 
 def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: bool) -> None:
     from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.text.plurals import counted
     from ragstream_core.wiring.history_embedding import embed as run
 
     workspace = session.workspace()

@@ -11,7 +11,6 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import FAILED, emit_json, note, session_of
-from ragstream_core.conversations.use import NOWHERE
 from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,6 +113,8 @@ def import_(
 
 def _asked_use(workspace: Workspace) -> list[str]:
     """Ask where the conversations may be used; nothing said is the default."""
+    from ragstream_core.conversations.use import NOWHERE
+
     known = ", ".join(workspace.projects())
     said = typer.prompt(
         f"Use them in: nowhere, everywhere, or projects{f' ({known})' * bool(known)}",

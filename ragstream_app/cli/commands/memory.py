@@ -10,7 +10,6 @@ from ragstream_app.cli import options
 from ragstream_app.cli.commands.history import OneSession
 from ragstream_app.output.words import one_line
 from ragstream_app.session import emit_json, note, session_of
-from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.facts.records import FactState
@@ -189,6 +188,7 @@ def scan(
     """
     from ragstream_app.output.words import printable
     from ragstream_core.errors import UsageError
+    from ragstream_core.text.plurals import counted
     from ragstream_core.wiring import fact_proposals
 
     if form not in ("", "rules", "llm"):

@@ -322,13 +322,18 @@ def test_no_value_of_a_record_crashes_the_reader(space, empty, tmp_path, value):
         assert verdict.verdict in ("identical", "defect", "input unavailable"), name
 
 
-def test_vectors_that_were_swapped_cannot_pass_for_the_prompt(space, empty, tmp_path):
-    key, path = bundled(space, tmp_path)
+def test_vectors_that_were_swapped_cannot_pass_for_the_prompt(empty, tmp_path):
+    words = ["locks", "budgets", "harbours", "zebras", "pumps", "stoves", "roofs", "ferries"]
+    docs = {f"{word}.md": f"# {word}\n\nWe keep {word} in the yard.\n" for word in words}
+    space = ingested_workspace(tmp_path / "many", {}, docs)
+    asked = "Where are the zebras? And who paints the ferries? And where do the pumps stand?"
+    key, path = bundled(space, tmp_path, text=asked, settings={"retrieval.top_k": 2})
 
     def swap(parts):
         size = json.loads(parts[HEAD])["dimension"] * 4
         rows = [parts[VECTORS][i : i + size] for i in range(0, len(parts[VECTORS]), size)]
-        parts[VECTORS] = b"".join(reversed(rows))
+        assert len(rows) > 2
+        parts[VECTORS] = b"".join([*rows[1:], rows[0]])
 
     forged(path, swap)
     assert replay_bundle(empty, path, key=key)[1].verdict != "identical"

@@ -107,8 +107,8 @@ def test_a_long_passage_is_shown_as_a_window_with_its_headings(tmp_path):
         source, text = shown[prompt.extras.short_ids[chunk_id]]
         assert "moves many litres" in text and "The stove is old" not in text
         assert "## Pumps" in text and "[…]" in text and source.mode == "CUT"
-    (told,) = [e.message for e in prompt.extras.events if e.message.startswith("windows:")]
-    assert told.startswith(f"windows: {len(windows)} passages are shown in part, ")
+    (told,) = [e.message for e in prompt.extras.events if "shortened" in e.message]
+    assert told.startswith(f"{len(windows)} passages are shortened: ")
     key = ask_and_keep(space, QUESTION)
     assert replay_prompt(space, key).verdict == "identical"
     for row in cut:

@@ -16,7 +16,7 @@ from tests.workspaces import ROOT
 
 SHAPE = {
     "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status", "model",
-    "session", "warnings", "origin", "source_turn", "doubt",
+    "session", "warnings", "origin", "source_turn", "doubt", "conversations",
 }  # fmt: skip
 
 

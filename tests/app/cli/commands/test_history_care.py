@@ -84,7 +84,7 @@ def test_a_clearing_that_was_killed_is_finished_by_the_next(spoken, run, monkeyp
 def test_clear_asks_first_and_says_what_it_did(spoken, run):
     run("history", "embed")
     code, _, err = run("history", "clear", "--session", "s1")
-    assert code != 0 and "1 turns" in err and "--yes" in err
+    assert code != 0 and "1 turn " in err and "--yes" in err
     code, out, _ = run("history", "clear", "--session", "s1", "--dry-run")
     assert code == 0 and "would go" in out and len(holders(spoken, "marzipan")) >= 4
     code, out, err = run("history", "clear", "--session", "s1", "--yes", "--archive")
@@ -111,7 +111,7 @@ def inactive(run):
 
 def test_turns_are_set_aside_brought_back_and_made_anonymous_on_a_word(spoken, run):
     code, _, err = run("history", "clear", "--session", "s1", "--inactive")
-    assert code != 0 and "1 turns of s1 would be inactive" in err and "--yes" in err
+    assert code != 0 and "1 turn of s1 would be inactive" in err and "--yes" in err
     for ways in (["--inactive", "--anonymise"], ["--vectors", "--archive"], ["--mask", "x"]):
         code, _, err = run("history", "clear", "--session", "s1", "--yes", *ways)
         assert code != 0 and "next: " in err
@@ -121,7 +121,7 @@ def test_turns_are_set_aside_brought_back_and_made_anonymous_on_a_word(spoken, r
     code, out, _ = run("history", "clear", "--session", "s1", "--vectors", "--yes")
     assert code == 0 and "vectors are deleted" in out
     code, out, _ = run("history", "reactivate", "--session", "s1")
-    assert code == 0 and "1 turns of s1 are active again" in out
+    assert code == 0 and "1 turn of s1 are active again" in out
     assert inactive(run) == []
     assert run("history", "reactivate")[0] != 0
     code, out, _ = run("history", "clear", "--session", "s1", "--anonymise", "--mask",

@@ -85,7 +85,7 @@ def test_an_answer_is_followed_by_a_look_for_facts(indexed, run, monkeypatch, sc
     assert run("ask", QUESTION, "-p", "manual", "--no-persist")[0] == 0
     assert facts(run, "candidates") == []
     found = json.loads(run("ask", QUESTION, "-p", "manual", "--json")[1])
-    assert "1 facts wait for you: ragstream memory candidates" in found["warnings"]
+    assert "1 fact to look at: ragstream memory candidates" in found["warnings"]
     (fact,) = facts(run, "candidates")
     assert fact["text"] == "The user works as a locksmith in Basel."
     (indexed / "memory").chmod(0o500)  # what cannot be written fails no answer
