@@ -64,6 +64,21 @@ def problems(done: ConversationImport, *, rest: str) -> Iterator[str]:
         yield f"and {len(done.problems) - SHOWN_PROBLEMS} more{rest}"
 
 
+def left_out(done: ConversationImport, *, rest: str) -> Iterator[str]:
+    """Yield which parts of new turns are not kept, a line a conversation.
+
+    Args:
+        done: The import.
+        rest: Where all of them are, if there are more than are shown.
+    """
+    rows = [row for row in done.conversations if row.added and row.left_out]
+    for row in rows[:SHOWN_PROBLEMS]:
+        kinds = ", ".join(f"{count} × {kind}" for kind, count in row.left_out.items())
+        yield f"not kept of {printable(row.title or row.session)}: {printable(kinds)}"
+    if len(rows) > SHOWN_PROBLEMS:
+        yield f"and parts of {len(rows) - SHOWN_PROBLEMS} more conversations{rest}"
+
+
 def unfinished(done: ConversationImport) -> str:
     """Return how many questions wait for their answer; empty for none."""
     if not done.unfinished:

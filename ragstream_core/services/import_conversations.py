@@ -11,18 +11,22 @@ import datetime as dt
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING
 
 from ragstream_core.conversations.importers import reader
 from ragstream_core.conversations.importers.exchange import (
+    MOST_OF_ALL_WAYS,
     Conversation,
+    Exchange,
+    TooManyBranches,
+    beyond,
     exchanges,
     iso_time,
+    kept_before,
     not_kept,
-    session_of,
     turn_of,
 )
 from ragstream_core.conversations.importers.followed import (
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
 
 BATCH = 500
 """Turns made durable with one sync."""
+BRANCHES = f"its branches together are longer than {MOST_OF_ALL_WAYS >> 20} MiB: it is left out"
 MOST_FIRST = 16 << 20
 """Characters of a first line that is looked at."""
 
@@ -66,6 +71,7 @@ class ImportedConversation:
         added: Turns that are new.
         existing: Turns that were there.
         unfinished: Questions whose answer may still be written; the next import takes them.
+        left_out: Kind of what is not kept of it → how often it comes.
     """
 
     session: str
@@ -75,6 +81,7 @@ class ImportedConversation:
     added: int
     existing: int
     unfinished: int
+    left_out: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,10 @@ class ConversationImport:
             "unfinished": self.unfinished,
             "dry_run": self.dry_run,
             "used_in": list(self.used_in),
-            "conversations": [{n: getattr(row, n) for n in names} for row in self.conversations],
+            "conversations": [
+                {n: getattr(row, n) for n in names} | {"left_out": dict(row.left_out)}
+                for row in self.conversations
+            ],
             "problems": [{"where": p.where, "what": p.what} for p in self.problems],
             "secrets": {name: list(kinds) for name, kinds in self.secrets.items()},
         }
@@ -220,7 +230,7 @@ def follow_logs(workspace: Workspace, *, now: dt.datetime | None = None) -> Conv
                 files += reader.export_files(path)
             except UsageError:  # it has just gone
                 del states[str(path)]
-        run = _Import(workspace, moment, known=(known.seq, known.ids))
+        run = _Import(workspace, moment, known=(known.seq, known.ids), follows=True)
         done = _imported(run, files)
         for problem in done.problems:
             if problem.unread:
@@ -288,8 +298,10 @@ class _Import:
         *,
         dry_run: bool = False,
         known: tuple[int, frozenset[str]] = (0, frozenset()),
+        follows: bool = False,
     ) -> None:
         self.workspace, self.use, self.dry_run, self.now = workspace, use, dry_run, now
+        self.follows = follows
         seq, ids = known
         later = journal(workspace).entries(seq + 1)
         self.known = set(ids) | {
@@ -309,7 +321,12 @@ class _Import:
         title = f"{where}, conversation {found.title or found.id!r}"
         self.problems += [Problem(title, what) for what in found.problems]
         counts, began = Counter[str](), ""
-        for state, turn in self._turns(found):
+        try:
+            whole = list(exchanges(found))
+        except TooManyBranches:
+            self.problems.append(Problem(title, BRANCHES))
+            return
+        for state, turn in self._turns(found, whole):
             counts[state] += 1
             began = min(filter(None, (began, turn.timestamp)), default="")
             if state == "added":
@@ -317,8 +334,8 @@ class _Import:
         if counts:
             self.rows.append(
                 ImportedConversation(
-                    session_of(found), found.format, found.title, began, counts["added"],
-                    counts["existing"], counts["unfinished"],
+                    found.session, found.format, found.title, began, counts["added"],
+                    counts["existing"], counts["unfinished"], found.left_out,
                 )
             )  # fmt: skip
 
@@ -341,25 +358,49 @@ class _Import:
             self.problems.append(Problem(where, error.message))
             self.refused[turn.session_id] += 1
 
-    def _turns(self, found: Conversation) -> Iterator[tuple[str, Turn]]:
-        for whole in exchanges(found):
-            exchange = not_kept(found, whole, lambda id_: id_digest(id_) in self.known)
+    def _turns(self, found: Conversation, all_of_it: list[Exchange]) -> Iterator[tuple[str, Turn]]:
+        covered = kept_before(found, self._is_known)
+        for whole in all_of_it:
+            exchange = not_kept(found, whole, self._is_known)
             turn = turn_of(found, exchange, now=self.now)
             if not (turn.user_text + turn.assistant_text).strip():
                 continue
             if not exchange.is_finished and self._may_grow(found):
                 yield "unfinished", turn
-            elif id_digest(turn.id) in self.known:
+            elif self._is_known(turn.id):
                 yield "existing", turn
             else:
+                turn = self._more(found, exchange, turn, covered)
+                if not (turn.user_text + turn.assistant_text).strip():
+                    yield "existing", turn
+                    continue
                 folder = PurePath(found.project).name
                 put = self.use.put(turn, folder if folder in self.projects else "")
                 self.used_in.update(used_in(put))
                 yield "added", put
 
+    def _more(
+        self, found: Conversation, exchange: Exchange, turn: Turn, covered: frozenset[str]
+    ) -> Turn:
+        """Return a turn without what an earlier version kept of it.
+
+        By following, what that version left out does not come: the rest may have been cleared.
+        """
+        parts = {message.id for message in (exchange.question, *exchange.answer) if message}
+        if not parts & covered:
+            return turn
+        rest = beyond(exchange, covered, texts=not self.follows)
+        left = [message for message in (rest.question, *rest.answer) if message]
+        if not left or (self.follows and all(message.role_before for message in left)):
+            return replace(turn, user_text="", assistant_text="")
+        more = turn_of(found, rest, now=self.now)
+        return replace(turn, user_text=more.user_text, assistant_text=more.assistant_text)
+
+    def _is_known(self, id_: str) -> bool:
+        return id_digest(id_) in self.known
+
     def _may_grow(self, found: Conversation) -> bool:
-        times = [message.timestamp for message in found.messages if message.timestamp]
-        newest = max(times, default="")
+        newest = found.newest
         return bool(iso_time(newest)) and (self.now - dt.datetime.fromisoformat(newest) < SETTLED)
 
     def _keep(self, turn: Turn) -> None:

@@ -168,6 +168,8 @@ def _print(done: ConversationImport) -> None:
         typer.echo(imported.used(done.used_in))
     for line in imported.problems(done, rest="; --json lists all"):
         note(line)
+    for line in imported.left_out(done, rest="; --json lists all"):
+        note(line)
     for name, kinds in done.secrets.items():
         note(f"{name} seems to hold {', '.join(kinds)}: ragstream history show --session {name}")
     if waiting := imported.unfinished(done):

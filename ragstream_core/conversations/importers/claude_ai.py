@@ -6,13 +6,16 @@ blocks; newer exports name each message's parent, and what browser extensions sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ragstream_core.conversations.importers import parts
 from ragstream_core.conversations.importers.exchange import Conversation, Message, Role, iso_time
 from ragstream_core.records.identity import digest_of
 
 NAME = "claude"
+_SILENT = {"text", "thinking", "redacted_thinking", "token_budget", "flag"}
+"""Blocks whose words are the message's own, or that hold none of anyone."""
 _ROLES: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
@@ -52,6 +55,37 @@ def conversation(row: Mapping[str, Any]) -> Conversation:
     )
 
 
+def beside_conversations(rows: Iterable[object]) -> str:
+    """Return what ``projects.json`` or ``memories.json`` holds; "" if they are not Claude.ai's.
+
+    Args:
+        rows: The members of the file.
+    """
+    projects = documents = instructions = memories = 0
+    for row in rows:
+        if not isinstance(row, dict):
+            continue
+        if "prompt_template" in row or isinstance(row.get("docs"), list):
+            projects += 1
+            documents += len(row["docs"]) if isinstance(row.get("docs"), list) else 0
+            instructions += bool(row.get("prompt_template"))
+        of_projects = row.get("project_memories")
+        memories += bool(row.get("conversations_memory"))
+        memories += len(of_projects) if isinstance(of_projects, dict) else 0
+    if projects:
+        return (
+            f"{projects} projects with {documents} documents and {instructions} instructions are "
+            "no conversations. To search the documents, save them in a folder and add it: "
+            "ragstream project add"
+        )
+    if memories:
+        return (
+            f"{memories} texts that Claude.ai remembers of you are no conversation. "
+            "What you want remembered here: ragstream facts add"
+        )
+    return ""
+
+
 def _message(
     message: Mapping[str, Any], before: str, row: Mapping[str, Any], id_: str, number: int
 ) -> Message:
@@ -59,20 +93,53 @@ def _message(
     blocks = [part for part in message.get("content") or [] if isinstance(part, dict)]
     texts = [str(b.get("text") or "") for b in blocks if b.get("type") == "text"]
     text = "\n\n".join(filter(None, texts)) or str(message.get("text") or "")
-    files = [*(message.get("attachments") or []), *(message.get("files") or [])]
-    names = dict.fromkeys(
-        str(file.get("file_name") or "without a name") for file in files if isinstance(file, dict)
-    )
-    named = [f"attachment: {name}" for name in names]
-    named += [f"tool: {b.get('name')}" for b in blocks if b.get("type") == "tool_use"]
+    named, given, left = _files(message)
+    for block in blocks:
+        more_named, more_given, more_left = _block(block)
+        named, given, left = named + more_named, given + more_given, left + more_left
     parent = message.get("parent_message_uuid")
     return Message(
         str(message.get("uuid") or f"{id_} {number}"),
         before if parent is None else str(parent),
         role,
-        text,
+        parts.without_tags(text) if role == "assistant" else text,
         iso_time(message.get("created_at")),
         str(message.get("model") or row.get("model") or "") if role == "assistant" else "",
         tuple(named),
         role == "assistant",
+        tuple(given),
+        tuple(left),
     )
+
+
+def _files(message: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of what was attached, and the texts that came with it, such as a paste."""
+    files = [*(message.get("attachments") or []), *(message.get("files") or [])]
+    names: dict[str, None] = {}
+    given, left = [], []
+    for file in files:
+        if not isinstance(file, dict):
+            continue
+        text = str(file.get("extracted_content") or "")
+        names[str(file.get("file_name") or ("pasted text" if text else "without a name"))] = None
+        if text.strip():
+            given.append(parts.cut(text))
+            left += ["end of a long pasted text"] if len(text) > parts.MOST_LETTERS else []
+    return [f"attachment: {name}" for name in names], given, left
+
+
+def _block(block: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """Return how a block is named, the texts it holds, and the kinds that are not kept."""
+    kind, name = str(block.get("type")), str(block.get("name"))
+    if kind in _SILENT:
+        return [], [], []
+    if kind == "tool_use":
+        return [f"tool: {name}"], parts.written(name, block.get("input")), []
+    if kind == "tool_result":
+        content = block.get("content")
+        rows = content if isinstance(content, list) else [{"text": content}]
+        texts = [r["text"] for r in rows if isinstance(r, dict) and isinstance(r.get("text"), str)]
+        return [], *parts.result(name, "\n".join(texts))
+    words = block.get("text") or block.get("content")
+    unknown = f"block of the kind {kind}"
+    return [unknown], [parts.cut(words)] if isinstance(words, str) and words else [], [unknown]

@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from ragstream_core.conversations.journal.records import Turn, uuid7
@@ -19,7 +20,15 @@ Role = Literal["user", "assistant", "none"]
 """``none``: a message that only links others (a tool's result, a hidden instruction)."""
 SHOWN_TOOLS = 12
 """Tool calls of one answer that are named one by one; the rest is counted."""
+MOST_OF_ALL_WAYS = 128 << 20
+"""Letters of all answers of a conversation on all of its branches; a part of several counts as
+often as it comes."""
+_STEP = 64
 _ID_LETTERS = 8
+
+
+class TooManyBranches(Exception):
+    """Raised for a conversation whose branches, each from its beginning, outgrow the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,10 @@ class Message:
         model: Name of the model that wrote it, if known.
         named: Attachments, tool calls and the like, one line each, in their order.
         finished: Whether the format says that the answer ended with it.
+        given: Texts that belong to it: a pasted text, a document, what a program printed.
+        left_out: Kinds of what is not kept of it, once each time.
+        role_before: What earlier versions took it for, where that was another role; by that the
+            turns that they kept are known again.
     """
 
     id: str
@@ -45,9 +58,12 @@ class Message:
     model: str = ""
     named: tuple[str, ...] = ()
     finished: bool = False
+    given: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    role_before: Role | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Conversation:
     """A conversation as it was exported.
 
@@ -68,6 +84,27 @@ class Conversation:
     current: str = ""
     project: str = ""
     problems: tuple[str, ...] = ()
+
+    @cached_property
+    def session(self) -> str:
+        """The name under which it is kept: format, first day and digits of its id.
+
+        The title is no part of it: it may be changed, and may hold what nobody should read.
+        """
+        times = [message.timestamp for message in self.messages if message.timestamp]
+        day = min(times, default="")[:10].replace("-", "")
+        digest = hashlib.sha256(_utf8(self.id)).hexdigest()
+        return "-".join(filter(None, [self.format, day, digest[:_ID_LETTERS]]))
+
+    @cached_property
+    def newest(self) -> str:
+        """Time of its newest message; "" if the format has no times."""
+        return max((m.timestamp for m in self.messages if m.timestamp), default="")
+
+    @cached_property
+    def left_out(self) -> dict[str, int]:
+        """Kind of what is not kept of it → how often."""
+        return dict(sorted(Counter(k for m in self.messages for k in m.left_out).items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +144,11 @@ def exchanges(conversation: Conversation) -> Iterator[Exchange]:
     Args:
         conversation: Parents may be missing or go round in a circle: such a message is a first
             one, and none is yielded twice.
+
+    Raises:
+        TooManyBranches: What it would yield is longer than `MOST_OF_ALL_WAYS`.
     """
+    budget = [MOST_OF_ALL_WAYS]
     by_id: dict[str, Message] = {}
     for message in conversation.messages:
         by_id.setdefault(message.id, message)
@@ -120,7 +161,7 @@ def exchanges(conversation: Conversation) -> Iterator[Exchange]:
     questions = [m for m in by_id.values() if m.role == "user"]
     for question, first in [(None, greetings), *((m, children.get(m.id, [])) for m in questions)]:
         answering = [message for message in first if message.role != "user"]
-        ways = [way for message in answering for way in _ways(message, children)]
+        ways = [way for message in answering for way in _ways(message, children, budget)]
         found: dict[tuple[str, ...], Exchange] = {}
         for way in ways or [()]:
             end = way[-1] if way else question
@@ -145,7 +186,7 @@ def _answers(
     asked: tuple[Message, ...] = (question,) if question else ()
     part: list[Message] = []
     for message in way:
-        if message.role == "assistant" and (message.text or message.named):
+        if message.role == "assistant" and (message.text or message.named or message.given):
             part.append(message)
             if message.finished:
                 yield asked, tuple(part)
@@ -197,16 +238,28 @@ def _branch(leaf: str, parents: dict[str, str]) -> set[str]:
     return found
 
 
-def _ways(first: Message, children: dict[str, list[Message]]) -> Iterator[tuple[Message, ...]]:
-    """Yield each way from a message down to where the next question, or nothing, follows."""
-    ways: list[tuple[Message, ...]] = [(first,)]
-    while ways:
-        way = ways.pop()
-        then = children.get(way[-1].id, [])
-        further = [message for message in then if message.role != "user"]
+def _ways(
+    first: Message, children: dict[str, list[Message]], budget: list[int]
+) -> Iterator[tuple[Message, ...]]:
+    """Yield each way from a message down to where the next question, or nothing, follows.
+
+    Raises:
+        TooManyBranches: The ways share so much of their beginning that they outgrow `budget`.
+    """
+    way: list[Message] = []
+    waiting = [(0, first)]
+    while waiting:
+        depth, message = waiting.pop()
+        del way[depth:]
+        way.append(message)
+        then = children.get(message.id, [])
+        further = [m for m in then if m.role != "user"]
         if len(further) < len(then) or not then:
-            yield way
-        ways += [(*way, message) for message in reversed(further)]
+            budget[0] -= sum(_STEP + len(m.text) + sum(map(len, m.given)) for m in way)
+            if budget[0] < 0:
+                raise TooManyBranches
+            yield tuple(way)
+        waiting += [(depth + 1, m) for m in reversed(further)]
 
 
 def turn_of(conversation: Conversation, exchange: Exchange, *, now: dt.datetime) -> Turn:
@@ -231,7 +284,7 @@ def turn_of(conversation: Conversation, exchange: Exchange, *, now: dt.datetime)
     }
     return Turn(
         turn_ids(conversation, exchange)[-1],
-        session_of(conversation),
+        conversation.session,
         when or now.isoformat(),
         _text([exchange.question] if exchange.question else []),
         _text(parts),
@@ -255,6 +308,8 @@ def turn_ids(conversation: Conversation, exchange: Exchange) -> list[str]:
     when, named = "", False
     for part in (exchange.question, *exchange.answer):
         grown.update(b"\x00" + _utf8(part.id if part else ""))
+        if part is not None and part.given:
+            grown.update(b"\x00given")  # earlier versions kept it without that
         if part is not None:
             when, named = when or part.timestamp, named or bool(part.id)
             found.append(uuid7(_ms(when), (grown if named else alone).digest()[:10]))
@@ -286,15 +341,54 @@ def not_kept(
     return exchange
 
 
-def session_of(conversation: Conversation) -> str:
-    """Return the name under which a conversation is kept: format, first day and digits of its id.
+def kept_before(conversation: Conversation, is_kept: Callable[[str], bool]) -> frozenset[str]:
+    """Return the ids of the messages that stand in turns which an earlier version kept.
 
-    The title is no part of it: it may be changed, and may hold what nobody should read.
+    Earlier versions left out some messages and the texts that belong to others, so that their
+    turns have other ids.
+
+    Args:
+        conversation: As it is read now.
+        is_kept: Whether there is a turn of that id.
     """
-    times = [message.timestamp for message in conversation.messages if message.timestamp]
-    day = min(times, default="")[:10].replace("-", "")
-    digest = hashlib.sha256(_utf8(conversation.id)).hexdigest()
-    return "-".join(filter(None, [conversation.format, day, digest[:_ID_LETTERS]]))
+    messages = conversation.messages
+    before = [replace(m, role=m.role_before or m.role, given=()) for m in messages]
+    earlier = replace(conversation, messages=before)
+    found: set[str] = set()
+    if before == list(messages):
+        return frozenset()
+    for whole in exchanges(earlier):
+        left = whole
+        while True:
+            ids = turn_ids(earlier, left)
+            kept = next((at for at in reversed(range(len(ids))) if is_kept(ids[at])), None)
+            if kept is None:
+                break
+            asked = [left.question] if left.question else []
+            found |= {message.id for message in [*asked, *left.answer][: kept + 1]}
+            if kept == len(ids) - 1:
+                break
+            left = replace(left, question=None, answer=left.answer[kept + 1 - len(asked) :])
+    return frozenset(found)
+
+
+def beyond(exchange: Exchange, covered: frozenset[str], *, texts: bool) -> Exchange:
+    """Return what an exchange holds beyond messages that are kept already.
+
+    Args:
+        exchange: One of `exchanges`.
+        covered: Ids of the kept messages.
+        texts: Whether the texts that belong to these are to be had, too.
+    """
+
+    def rest(message: Message) -> Message | None:
+        if message.id not in covered:
+            return message
+        return replace(message, text="", named=()) if texts and message.given else None
+
+    answer = tuple(left for part in exchange.answer if (left := rest(part)))
+    question = rest(exchange.question) if exchange.question else None
+    return replace(exchange, question=question, answer=answer)
 
 
 def iso_time(value: object) -> str:
@@ -337,6 +431,7 @@ def _text(messages: Iterable[Message]) -> str:
                 calls["more"] += 1
         if message.text.strip():
             blocks.append(message.text.strip("\n"))
+        blocks += [text.strip("\n") for text in message.given if text.strip()]
     if calls["more"]:
         blocks.append(f"[and {calls['more']} more tool calls]")
     return clean("\n\n".join(blocks))

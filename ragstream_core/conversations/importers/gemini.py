@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 
 from ragstream_core.conversations.importers.exchange import Conversation, Message, iso_time
@@ -18,6 +18,7 @@ from ragstream_core.conversations.importers.exchange import Conversation, Messag
 NAME = "gemini"
 _PRODUCT = re.compile(r"\b(?:Gemini|Bard)\b")
 _VERB = re.compile(r"^(?:Prompted|Asked|Said|Eingegebener Prompt:|Prompt eingegeben:)\s+")
+_TAG = re.compile(r"<(?:!--|(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]*))[^<>]*>")
 _BLOCKS = {"p", "div", "br", "ul", "ol", "table", "tr", "pre", "h1", "h2", "h3", "h4", "h5", "h6"}
 
 
@@ -74,32 +75,22 @@ def _answer(row: Mapping[str, Any]) -> str:
 
 def plain_text(html: str) -> str:
     """Return the words of an HTML fragment: a block a line, list items with a dash."""
-    reader = _Words()
-    reader.feed(html)
-    reader.close()
-    lines = [line.rstrip() for line in "".join(reader.parts).split("\n")]
+    parts: list[str] = []
+    verbatim, at = 0, 0
+    for tag in _TAG.finditer(html):
+        parts.append(_data(html[at : tag.start()], bool(verbatim)))
+        at, name, is_end = tag.end(), tag["name"].lower(), bool(tag["end"])
+        if name == "pre" and (verbatim or not is_end):
+            verbatim += -1 if is_end else 1
+            parts.append("\n```\n")
+        elif name == "li" and not is_end:
+            parts.append("\n- ")
+        elif name in _BLOCKS:
+            parts.append("\n")
+    parts.append(_data(html[at:], bool(verbatim)))
+    lines = [line.rstrip() for line in "".join(parts).split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-class _Words(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._verbatim = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._verbatim += tag == "pre"
-        if tag == "li":
-            self.parts.append("\n- ")
-        elif tag in _BLOCKS:
-            self.parts.append("\n```\n" if tag == "pre" else "\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "pre" and self._verbatim:
-            self._verbatim -= 1
-            self.parts.append("\n```\n")
-        elif tag in _BLOCKS:
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        self.parts.append(data if self._verbatim else re.sub(r"\s+", " ", data))
+def _data(text: str, verbatim: bool) -> str:
+    return unescape(text if verbatim else re.sub(r"\s+", " ", text))

@@ -18,7 +18,7 @@ _USER = "you|user|human|me|prompt|question|q"
 _MODEL = "chatgpt|gpt(?:-[\\w.]+)?|assistant|claude|gemini|copilot|ai|model|response|answer|a|llm"
 _WHO = rf"(?P<who>{_USER}|{_MODEL})(?:\s+(?:said|wrote))?"
 _MARK = re.compile(
-    rf"(?:#{{1,6}}\s+(?:\*\*)?{_WHO}(?:\*\*)?\s*:?(?:\*\*)?\s*$"
+    rf"(?:#{{1,6}}\s+(?:\*\*)?{_WHO}(?:\*\*)?\s*:?(?:\*\*)?$"
     rf"|\*\*{_WHO.replace('who', 'bold')}\s*(?::\*\*|\*\*:?)(?:\s+(?P<words>\S.*))?$)",
     re.IGNORECASE,
 )
@@ -49,7 +49,7 @@ def conversation(lines: Iterable[str], *, name: str) -> Conversation | None:
     when = iso_time(told.get("date") or told.get("created") or "")
     parts: list[_Part] = []
     for line, is_code in _marked_code(body):
-        mark = None if is_code else _MARK.match(line)
+        mark = None if is_code else _MARK.match(line.rstrip())
         if mark is not None:
             is_user = _IS_USER.fullmatch(mark["who"] or mark["bold"])
             words = [mark["words"]] if mark["words"] else []

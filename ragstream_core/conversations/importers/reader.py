@@ -1,7 +1,8 @@
 """Finds and reads exports: a file, a folder, or a ZIP as it was downloaded.
 
-JSON is read as a stream, one conversation at a time, so that an export may be larger than memory.
-A ZIP is read in place; nothing of it is written to disk.
+JSON is read as a stream, one conversation at a time, so that an export may be larger than memory;
+what is too large, too deep or too much of one is left out, and the others are read. A ZIP is read
+in place; nothing of it is written to disk.
 """
 
 from __future__ import annotations
@@ -14,10 +15,17 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ragstream_core.conversations.importers import agent_logs, chatgpt, claude_ai, gemini, markdown
+from ragstream_core.conversations.importers.bounded_json import (
+    MOST_BYTES,
+    TooMuch,
+    members,
+    too_much,
+)
 from ragstream_core.conversations.importers.exchange import Conversation
 from ragstream_core.errors import UsageError
 
@@ -32,8 +40,17 @@ UNREADABLE = (
     lzma.LZMAError,
 )  # fmt: skip
 """What opening and unpacking raise."""
-MAX_LINE = 256 << 20
-"""Bytes of one line of a log."""
+MOST_MEMBERS = 100_000
+"""Members of a ZIP."""
+MOST_ACTIVITY = 128 << 20
+"""Bytes of Gemini's entries of one file, which are sorted by their time."""
+ACTIVITY = (
+    f"is behind {MOST_ACTIVITY >> 20} MiB of activity: it and what follows is not read. "
+    "Export a shorter time"
+)
+BESIDE = ("projects.json", "memories.json")
+"""What an export of Claude.ai holds beside conversations: the report tells of it."""
+AS_JSON = "is HTML: ask Google Takeout for My Activity as JSON (Multiple formats, Activity records)"
 NAME_ONE = "name the folder or ZIP of an export, or a coding agent's folder of sessions"
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
@@ -126,7 +143,7 @@ def export_files(path: Source, form: str = "") -> list[ExportFile]:
     except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{path} cannot be read: {why}", hint=NAME_ONE) from None
-    if not found:
+    if all(PurePosixPath(file.name).name in BESIDE for file in found):
         raise UsageError(
             f"{path} holds no conversations: no conversations.json, My Activity.json or *.jsonl",
             hint=NAME_ONE,
@@ -145,12 +162,14 @@ def conversations(
         on_read: Called with the number of bytes after each read.
     """
     if file.name.lower().endswith((".html", ".htm")):
-        yield Problem(file.name, "is HTML: ask for the export as JSON")
+        yield Problem(file.name, AS_JSON)
         return
     try:
         with file.open() as opened:
             stream = _Counted(opened, on_read)
-            if file.name.lower().endswith(".jsonl"):
+            if PurePosixPath(file.name.replace(":", "/")).name.lower() in BESIDE:
+                yield from _of_account(file, stream)
+            elif file.name.lower().endswith(".jsonl"):
                 yield _of_log(file, stream, form)
             elif is_markdown(file.name):
                 yield _of_markdown(file, stream, form)
@@ -172,35 +191,54 @@ def _of_log(file: ExportFile, stream: _Counted, form: str) -> Conversation | Pro
 def _of_markdown(file: ExportFile, stream: _Counted, form: str) -> Conversation | Problem:
     if form not in ("", markdown.NAME):
         return Problem(file.name, f"is Markdown, not of {form}")
-    found = markdown.conversation(_lines(stream), name=file.stem)
-    return found or Problem(file.name, "no two sides speak in it, such as ## User and ## Assistant")
+    if file.size > MOST_BYTES:
+        return Problem(file.name, f"is larger than {MOST_BYTES >> 20} MiB: split it")
+    lines = (line for line in _lines(stream) if not isinstance(line, TooMuch))
+    found = markdown.conversation(lines, name=file.stem)
+    return found or Problem(
+        file.name, "no conversation found: expected headings such as ## User and ## Assistant"
+    )
 
 
-def _lines(stream: _Counted) -> Iterator[str]:
-    while line := stream.readline(MAX_LINE):
-        yield line.decode("utf-8", "replace")
+def _lines(stream: _Counted) -> Iterator[str | TooMuch]:
+    """Yield the lines of a file; in place of one that is too large, what is too large about it."""
+    while line := stream.readline(MOST_BYTES + 1):
+        wrong = too_much(line)
+        while wrong and line and not line.endswith(b"\n"):
+            line = stream.readline(MOST_BYTES)
+        yield TooMuch(wrong) if wrong else line.decode("utf-8", "replace")
 
 
 def _of_array(file: ExportFile, stream: _Counted, form: str) -> Iterator[Conversation | Problem]:
-    import ijson
-
     activity: list[dict[str, Any]] = []
-    rows = 0
-    try:
-        for row in ijson.items(stream, "item", use_float=True):
-            rows += 1
-            if gemini.is_entry(row) and form in ("", gemini.NAME):
-                if problem := gemini.problem_of(row):
-                    yield Problem(f"{file.name}, record {rows}", problem)
-                else:
-                    activity.append(row)
-                continue
-            yield _conversation(file, row, rows, form)
-    except (ijson.JSONError, UnicodeDecodeError) as error:
-        yield Problem(file.name, f"breaks off after {rows} records: {_one_line(error)}")
+    size = rows = 0
+    for member in members(stream):
+        rows += 1
+        where = f"{file.name}, record {member.number}" if member.number else file.name
+        row = member.value
+        if member.problem:
+            yield Problem(where, member.problem)
+        elif gemini.is_entry(row) and form in ("", gemini.NAME):
+            size += member.size
+            if size > MOST_ACTIVITY:
+                yield Problem(where, ACTIVITY)
+                break
+            if problem := gemini.problem_of(row):
+                yield Problem(where, problem)
+            else:
+                activity.append(row)
+        else:
+            yield _conversation(file, row, member.number, form)
     if not rows:
-        yield Problem(file.name, "holds no list of conversations")
+        yield Problem(file.name, "its list of conversations is empty")
     yield from gemini.conversations(activity)
+
+
+def _of_account(file: ExportFile, stream: _Counted) -> Iterator[Problem]:
+    """Tell of what Claude.ai exports beside conversations; nothing if the file is another's."""
+    found = claude_ai.beside_conversations(m.value for m in members(stream) if not m.problem)
+    if found:
+        yield Problem(file.name, found)
 
 
 def _conversation(file: ExportFile, row: Any, number: int, form: str) -> Conversation | Problem:
@@ -239,8 +277,13 @@ def _members(path: Source, form: str) -> list[ExportFile]:
     Raises:
         UsageError: One of them unpacks to more than is plausible, or is encrypted.
     """
-    with _archive(path) as archive:
-        infos = [i for i in archive.infolist() if _may_hold(PurePosixPath(i.filename).name, form)]
+    archive = _archive(path)  # stays open as long as one of its members may be read
+    infos = [i for i in archive.infolist() if _may_hold(PurePosixPath(i.filename).name, form)]
+    if len(infos) > MOST_MEMBERS:
+        raise UsageError(
+            f"{path} holds {len(infos):,} files, more than {MOST_MEMBERS:,}",
+            hint="unpack it, and import its folders one by one",
+        )
     for info in infos:
         if info.file_size > max(MAX_RATIO * info.compress_size, 1 << 20) or (
             info.file_size > MAX_BYTES
@@ -256,18 +299,15 @@ def _members(path: Source, form: str) -> list[ExportFile]:
         ExportFile(
             f"{path}:{info.filename}",
             PurePosixPath(info.filename).stem,
-            _member_opener(path, info),
+            partial(_opened, archive, info),
             info.file_size,
         )
         for info in sorted(infos, key=lambda info: info.filename)
     ]
 
 
-def _member_opener(path: Source, member: zipfile.ZipInfo) -> Opener:
-    def opened() -> AbstractContextManager[IO[bytes]]:
-        return _Member(path, member)
-
-    return opened
+def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    return io.BufferedReader(archive.open(info))  # type: ignore[type-var]
 
 
 class _Counted:
@@ -290,21 +330,6 @@ class _Counted:
         return found.removeprefix(codecs.BOM_UTF8)
 
 
-class _Member(AbstractContextManager[IO[bytes]]):
-    """A member of a ZIP, open; closes the archive with it."""
-
-    def __init__(self, path: Source, member: zipfile.ZipInfo) -> None:
-        self._archive = _archive(path)
-        self._stream = io.BufferedReader(self._archive.open(member))  # type: ignore[type-var]
-
-    def __enter__(self) -> IO[bytes]:
-        return self._stream
-
-    def __exit__(self, *_: object) -> None:
-        self._stream.close()
-        self._archive.close()
-
-
 def is_export(name: str) -> bool:
     """Whether a file of that name may hold conversations."""
     plain = name.lower().replace(" ", "").replace("-", "")
@@ -319,10 +344,8 @@ def is_markdown(name: str) -> bool:
 
 
 def _may_hold(name: str, form: str) -> bool:
-    return is_markdown(name) if form == markdown.NAME else is_export(name)
-
-
-def _one_line(error: Exception) -> str:
-    text = error.args[0] if error.args else error
-    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return " ".join(shown.split())[:120]
+    if form == markdown.NAME:
+        return is_markdown(name)
+    plain = name.lower()
+    is_html = plain.endswith((".html", ".htm")) and plain.replace(" ", "").startswith("myactivity")
+    return is_export(name) or is_html or (plain in BESIDE and form in ("", claude_ai.NAME))

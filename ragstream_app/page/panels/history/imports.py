@@ -150,7 +150,7 @@ def _conversations(outcome: ImportOutcome) -> None:
         st.dataframe(rows, hide_index=True, height=min(HEIGHT, 38 + 35 * len(rows)))
     if len(found.conversations) > SHOWN:
         st.text(f"and {len(found.conversations) - SHOWN:,} more conversations")
-    lines = list(imported.problems(found, rest=""))
+    lines = [*imported.problems(found, rest=""), *imported.left_out(found, rest="")]
     lines += [f"{name} seems to hold {', '.join(k)}" for name, k in found.secrets.items()][:SHOWN]
     if lines:
         st.warning("  \n".join(map(literal, lines)))

@@ -93,11 +93,11 @@ def bomb(path):
 
 
 BAD = {
-    "photo.json": (lambda path: os.urandom(2000), "breaks off after 0 records"),
+    "photo.json": (lambda path: b"\xff\xd8" + os.urandom(2000), "it is no text"),
     "My Activity.html": (lambda path: b"<html><body>x</body></html>", "is HTML"),
-    "torn.zip": (lambda path: bomb(path)[:40], "breaks off after 0 records"),
+    "torn.zip": (lambda path: bomb(path)[:40], "is a ZIP that is not whole"),
     "bomb.zip": (bomb, "would unpack to 30,000,002 bytes"),
-    "other.json": (lambda path: b'{"name": "package.json"}', "holds no list of conversations"),
+    "other.json": (lambda path: b'{"name": "package.json"}', "is no conversation of a format"),
 }
 
 
@@ -135,7 +135,7 @@ def test_a_huge_file_is_read_from_its_path_and_uploads_are_limited(dialog, tmp_p
         file.truncate(2 << 30)
     assert uploader(dialog).proto.max_upload_size_mb == imports.MOST_MB
     page = run(looked(dialog, path=sparse))
-    assert "breaks off after 0 records" in said(page) and not turns()
+    assert "is no list of conversations: it is no text" in said(page) and not turns()
 
 
 def test_with_persist_off_nothing_is_added(indexed, export):

@@ -14,7 +14,6 @@ from ragstream_core.conversations.importers.exchange import (
     exchanges,
     iso_time,
     not_kept,
-    session_of,
     turn_of,
 )
 
@@ -165,10 +164,10 @@ def test_half_a_character_becomes_a_mark():
 
 def test_a_name_says_format_day_and_id_and_stays_if_the_title_changes():
     first = Message("q", "", "user", "?", "2025-03-01T10:00:00+00:00")
-    name = session_of(talk(first, title="Locks"))
+    name = talk(first, title="Locks").session
     assert name.startswith("chatgpt-20250301-")
-    assert session_of(talk(first, title="Other", current="q")) == name
-    assert session_of(Conversation("chatgpt", "c2", "Locks", (first,))) != name
+    assert talk(first, title="Other", current="q").session == name
+    assert Conversation("chatgpt", "c2", "Locks", (first,)).session != name
 
 
 def test_what_follows_a_finished_answer_is_another_one():

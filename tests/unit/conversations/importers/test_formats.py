@@ -19,7 +19,7 @@ from ragstream_core.conversations.importers import (
     markdown,
     reader,
 )
-from ragstream_core.conversations.importers.exchange import exchanges, session_of, turn_of
+from ragstream_core.conversations.importers.exchange import exchanges, turn_of
 from ragstream_core.errors import UsageError
 from tests.unit.conversations.importers import exports
 
@@ -65,7 +65,10 @@ def test_chatgpt_names_tools_images_and_attachments_and_passes_over_what_is_hidd
         exports.node("a", "v", "assistant", "One."),
     )  # fmt: skip
     assert texts(chatgpt.conversation(row)) == [
-        ("[attachment: pump.png]\n\nThis?", "[tool: python]"),
+        (
+            "[attachment: pump.png]\n\nThis?",
+            "```python\nprint(1)\n```\n\n[tool: python]\n\nResult of python:\n\n```\n1\n```",
+        ),
         ("and aloud", "One."),
     ]
 
@@ -81,7 +84,7 @@ def test_chatgpt_a_broken_message_is_one_problem():
 
 def test_claude_ai_joins_blocks_and_names_files_and_tools():
     assert texts(claude_ai.conversation(exports.claude_ai())) == [
-        ("[attachment: pump.pdf]\n\nWhat does the sheet say?",
+        ("[attachment: pump.pdf]\n\nWhat does the sheet say?\n\n…",
          "[tool: web_search]\n\nAt most 6 bar."),
     ]  # fmt: skip
 
@@ -244,14 +247,14 @@ def test_markdown_without_two_sides_is_no_conversation(text, tmp_path):
     path = tmp_path / "notes.md"
     path.write_text(text)
     (problem,) = reader.conversations(*reader.export_files(path))
-    assert "no two sides speak in it" in problem.what
+    assert "no conversation found: expected headings such as ## User" in problem.what
 
 
 def test_an_export_as_html_is_refused_in_words(tmp_path):
     path = tmp_path / "My Activity.html"
     path.write_text("<html>")
     (problem,) = reader.conversations(*reader.export_files(path))
-    assert problem.what == "is HTML: ask for the export as JSON"
+    assert "is HTML: ask Google Takeout for My Activity as JSON" in problem.what
 
 
 def test_markdown_is_looked_for_in_folders_only_by_name(tmp_path):
@@ -276,7 +279,7 @@ def test_codex_follows_the_session_and_passes_over_what_the_program_wrote():
     ))  # fmt: skip
     (turn,) = turns(found)
     assert (turn.user_text, turn.speakers) == ("Why does it leak?", ("user", "gpt-5-codex"))
-    assert turn.assistant_text == "[tool: shell ['bash', '-lc', 'ls']]\n\nThe seal is worn."
+    assert turn.assistant_text == "[tool: shell ls]\n\nThe seal is worn."
     assert turn.status == "complete"
 
 
@@ -356,7 +359,7 @@ def test_a_file_that_breaks_off_gives_what_was_whole(tmp_path):
     path.write_text(whole[: len(whole) - 40])
     first, problem = read(path)
     assert first.id == "c-1"
-    assert "breaks off after 1 records" in problem.what
+    assert "record 2" in problem.where and "the file ends in it" in problem.what
 
 
 @pytest.mark.parametrize(
@@ -456,4 +459,4 @@ def test_chats_of_claude_without_any_id_are_told_apart_and_known_again():
     )
     ids = [{turn.id for turn in turns(found)} for found in (first, other, longer)]
     assert ids[0].isdisjoint(ids[1]) and ids[0] < ids[2]
-    assert session_of(first) == session_of(longer) != session_of(other)
+    assert first.session == longer.session != other.session
