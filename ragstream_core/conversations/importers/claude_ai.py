@@ -81,7 +81,7 @@ def beside_conversations(rows: Iterable[object]) -> str:
     if memories:
         return (
             f"{memories} texts that Claude.ai remembers of you are no conversation. "
-            "What you want remembered here: ragstream facts add"
+            "To have one of them in every prompt: ragstream memory add"
         )
     return ""
 
