@@ -1,34 +1,54 @@
-"""Settings, read once: defaults < .ragstream < ragstream.yaml < environment < task < explicit.
+"""Settings, read once: defaults < ragstream.yaml < .env < environment < task < explicit.
 
-The only module that reads the environment, and the one that switches off every telemetry.
+The only module that reads the environment, and the one that switches off every telemetry. A file
+that the person has neither named nor confirmed may have come from a stranger: of such a one only
+what can do no harm counts, see `ragstream_core.settings.confirmation`.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
-from ragstream_core.platform import data_root, import_path
+from ragstream_core.errors import (
+    Advice,
+    UnknownSetting,
+    quoted,
+)
+from ragstream_core.platform import confirmed_files, data_root, import_path
 from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
-from ragstream_core.settings.layers import Layer, file_layer, listed, nested, unknown
-from ragstream_core.settings.prompts import MemoryConfig, PromptConfig, RetrievalConfig
-from ragstream_core.settings.task_profiles import checked_tasks, shipped_tasks, task_layer
-from ragstream_core.settings.values import values_of
+from ragstream_core.settings.confirmation import (
+    Layer,
+    SettingsFile,
+    counting,
+    left_out_notices,
+    require_whole,
+)
+from ragstream_core.settings.layers import (
+    bad_value,
+    listed,
+    nested,
+    set_variable,
+)
+from ragstream_core.settings.layers import parse_assignments as parse_assignments
+from ragstream_core.settings.prompts import PromptConfig, RetrievalConfig
+from ragstream_core.settings.reading import (
+    PREFIX,
+    read_dotenv,
+    read_settings,
+    variables_layer,
+)
+from ragstream_core.settings.task_profiles import TASKS, shipped_tasks, task_layer
 
 CONFIG_NAME = "ragstream.yaml"
-PREFIX = "RAGSTREAM_"
-SHORT_NAMES: dict[str, tuple[str, str] | None] = {
-    "RAGSTREAM_DATA_DIR": ("paths", "data_dir"),
-    "HF_ENDPOINT": ("hub", "url"),
-    "RAGSTREAM_CONFIG": None,
-    "RAGSTREAM_TEST_MODELS": None,
-}
+DOTENV_NAME = ".env"
+_ROOT_NAMES = ("RAGSTREAM_DATA_DIR", f"{PREFIX}PATHS__DATA_DIR")
 # Telemetry, hub look-ups and the search for plugins of pydantic off; no module of Dagster's code
 # server from the working directory; one BLAS thread: two spin and cost up to 2.8 x the CPU.
 QUIET = {
@@ -51,11 +71,13 @@ class AppConfig(BaseModel):
     Attributes:
         settings: The merged sections.
         tasks: Named task profiles: section → key → value.
-        origin: Dotted key → ``default``, the file's name, ``environment``, ``task NAME`` or
-            ``explicit``.
-        base: The layers below the task: file and environment.
+        origin: Dotted key → ``default``, the file's name, ``.env``, ``environment``, ``task NAME``
+            or ``explicit``.
+        base: The layers below the task: files and environment.
         explicit: Dotted key → value, as given.
-        file: The configuration file that was read; None if there is none.
+        task: The task profile that these settings are under; empty for none.
+        files: The settings files that were read, with what of them does not count.
+        folders: Where settings files were looked for.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -64,7 +86,9 @@ class AppConfig(BaseModel):
     origin: dict[str, str]
     base: tuple[tuple[str, Layer], ...] = Field((), repr=False)  # may hold a key in the clear
     explicit: dict[str, Any] = Field({}, repr=False)
-    file: Path | None = None
+    task: str = ""
+    files: tuple[SettingsFile, ...] = ()
+    folders: tuple[Path, ...] = ()
 
     @classmethod
     def load(
@@ -77,51 +101,38 @@ class AppConfig(BaseModel):
         """Merge all layers.
 
         Args:
-            config_path: A YAML or JSON file; default: ``$RAGSTREAM_CONFIG``, else
-                ``ragstream.yaml`` in the working directory if there is one, else the one beside
-                the ``.ragstream`` that was found from there up.
+            config_path: A YAML or JSON file; default: ``$RAGSTREAM_CONFIG``, else the first
+                ``ragstream.yaml`` in `settings_folders`.
             task: Name of a task profile; empty for none.
             explicit: Dotted key → value, the strongest layer (command line, run config).
 
         Raises:
             UnknownSetting: An unknown key (the nearest one is named), a bad value, an unknown
                 task, an unreadable file.
+            Refused: A file that nobody has confirmed says what cannot be left out.
         """
-        found = found_root(explicit or {})
-        path = config_path or default_config_path(found)
-        origin_of = path.name if path else CONFIG_NAME
-        layer = dict(file_layer(path))
-        tasks = {**shipped_tasks(), **checked_tasks(layer.pop("tasks", {}), path)}
-        base: tuple[tuple[str, Layer], ...]
-        base = (origin_of, layer), ("environment", _env_layer())
+        given = dict(explicit or {})
+        found = found_root(given)
+        folders = settings_folders(given, found)
+        own = os.environ.get("RAGSTREAM_CONFIG", "")
+        named = config_path or (Path(own) if own else None)
+        base: list[tuple[str, Layer]] = []
         if found is not None:
-            base = ((str(found), {"paths": {"data_dir": str(found)}}), *base)
-        return cls._merged(base, tasks, task=task, explicit=dict(explicit or {}), file=path)
-
-    @classmethod
-    def _merged(
-        cls,
-        base: tuple[tuple[str, Layer], ...],
-        tasks: dict[str, Layer],
-        *,
-        task: str,
-        explicit: dict[str, Any],
-        file: Path | None,
-    ) -> AppConfig:
-        layers = list(base)
-        if task:
-            layers.append((f"task {task}", task_layer(tasks, task)))
-        layers.append(("explicit", nested(explicit)))
-        merged, origin = _merge(layers)
-        settings = _validate(merged, origin)
-        return cls(
-            settings=settings,
-            tasks=tasks,
-            origin=origin,
-            base=base,
-            explicit=explicit,
-            file=file,
-        )
+            base.append((str(found), {"paths": {"data_dir": str(found)}}))
+        tasks, files = shipped_tasks(), []
+        if path := named or _first(folders, CONFIG_NAME):
+            read = read_settings(path, named=named is not None, confirmed=is_confirmed)
+            base.append((path.name, read.layer))
+            tasks |= read.tasks
+            files.append(read.file)
+        if dotenv := _first(folders, DOTENV_NAME):
+            read = read_dotenv(dotenv, confirmed=is_confirmed)
+            base.append((DOTENV_NAME, read.layer))
+            files.append(read.file)
+        base.append(("environment", variables_layer(os.environ)))
+        above = {f"{section}.{key}" for section, keys in base[-1][1].items() for key in keys}
+        sifted = tuple(counting(file, above | given.keys()) for file in files)
+        return _merged(_Read(tuple(base), tasks, sifted, folders), task=task, explicit=given)
 
     def with_task(
         self, task: str = "", *, explicit: Mapping[str, object] | None = None
@@ -129,14 +140,16 @@ class AppConfig(BaseModel):
         """Return these settings under a task profile, explicit ones on top (C-31).
 
         Args:
-            task: Name of a task profile; empty for none.
+            task: Name of a task profile; empty: the one that these settings are under.
             explicit: Dotted key → value, over those given at load.
 
         Raises:
             UnknownSetting: An unknown task, key or value.
+            Refused: The profile says what only a confirmed file may say.
         """
         given = {**self.explicit, **(explicit or {})}
-        return self._merged(self.base, self.tasks, task=task, explicit=given, file=self.file)
+        read = _Read(self.base, self.tasks, self.files, self.folders)
+        return _merged(read, task=task or self.task, explicit=given)
 
     def resolve_task(self, task_name: str) -> tuple[RetrievalConfig, PromptConfig]:
         """Return the retrieval and prompt settings of a task profile over these settings (R-096).
@@ -146,6 +159,29 @@ class AppConfig(BaseModel):
         """
         settings = self.with_task(task_name).settings
         return settings.retrieval, settings.prompt
+
+    @property
+    def file(self) -> SettingsFile | None:
+        """The settings file that was read; None if there is none."""
+        return next((file for file in self.files if file.path.name != DOTENV_NAME), None)
+
+    def notices(self) -> tuple[tuple[str, Advice], ...]:
+        """Return what a person should know about settings that do not count, and what to do."""
+        found = left_out_notices(self.files, TASKS)
+        if passed := self._passed_over():
+            said = f"{passed} is not read: the data root is {self.data_dir}"
+            found.append((said, (f"--config {quoted(passed)} reads it all the same",)))
+        return tuple(found)
+
+    def _passed_over(self) -> Path | None:
+        """Return the settings file of the working directory if another data root was named."""
+        if "RAGSTREAM_SETTINGS_DIRS" in os.environ or (self.file and self.file.state == "named"):
+            return None
+        try:
+            path = Path.cwd() / CONFIG_NAME
+        except FileNotFoundError:
+            return None
+        return path if path.parent not in self.folders and path.is_file() else None
 
     @functools.cached_property
     def data_dir(self) -> Path:
@@ -198,14 +234,16 @@ def set_dagster_database(url: str) -> None:
 def child_environment(config: AppConfig) -> dict[str, str]:
     """Return the environment of a server we start: the same settings and data root, no telemetry.
 
-    The file is named, since one beside a ``.ragstream`` is not looked for once a root is named. No
-    Python of it finds modules in the working directory.
+    Where settings are looked for is passed on, and not that they count: the child looks up for
+    itself what is confirmed.
+    No Python of it finds modules in the working directory.
     """
-    named = {"RAGSTREAM_CONFIG": str(config.file.absolute())} if config.file else {}
+    named = config.file if config.file and config.file.state == "named" else None
     return {
         **import_path.closed(os.environ, "."),
         **QUIET,
-        **named,
+        **({"RAGSTREAM_CONFIG": str(named.path.absolute())} if named else {}),
+        "RAGSTREAM_SETTINGS_DIRS": json.dumps([str(folder) for folder in config.folders]),
         "RAGSTREAM_DATA_DIR": str(config.data_dir),
         "DAGSTER_HOME": str(config.data_dir / "dagster_home"),
     }
@@ -226,23 +264,6 @@ def blas_core_type() -> str:
     return os.environ.get("OPENBLAS_CORETYPE", "")
 
 
-def parse_assignments(assignments: list[str]) -> dict[str, str]:
-    """Parse ``key=value`` words of a command line.
-
-    Raises:
-        UnknownSetting: A word without ``=``.
-    """
-    pairs = {}
-    for word in assignments:
-        key, sign, value = word.partition("=")
-        if not sign:
-            raise UnknownSetting(
-                f"not a setting: {word!r}", hint=SetSetting("retrieval.top_k", "20")
-            )
-        pairs[key.strip()] = value.strip()
-    return pairs
-
-
 def overlay(settings: ChainSettings, changes: Mapping[str, object]) -> ChainSettings:
     """Return chain settings with dotted keys replaced and validated.
 
@@ -254,15 +275,16 @@ def overlay(settings: ChainSettings, changes: Mapping[str, object]) -> ChainSett
     merged = settings.model_dump()
     for section, values in nested(changes).items():
         if section not in merged:
+            dotted = f"{section}.{next(iter(values))}"
             raise UnknownSetting(
-                f"{section}.{next(iter(values))} is not read by the chain",
-                hint=f"sections: {', '.join(CHAIN_SECTIONS)}",
+                f"{dotted} is not a setting that one prompt or run can have",
+                hint=("set it in ragstream.yaml or by ", set_variable(dotted)),
             )
         merged[section].update(values)
     try:
         return ChainSettings.model_validate(merged)
     except ValidationError as error:
-        raise _bad_value(error, {}) from None
+        raise bad_value(error, {}) from None
 
 
 def typed(changes: Mapping[str, object]) -> dict[str, Any]:
@@ -282,35 +304,49 @@ def typed(changes: Mapping[str, object]) -> dict[str, Any]:
     return {dotted: values[section][key] for dotted, (section, _, key) in parts.items()}
 
 
-def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetting:
-    first = error.errors()[0]
-    dotted = ".".join(str(part) for part in first["loc"][:2])
-    if first["type"] == "extra_forbidden":
-        return unknown(dotted)
-    where = origin.get(dotted, "explicit")
-    section, _, key = dotted.partition(".")
-    field = SECTIONS[section].model_fields.get(key) if section in SECTIONS else None
-    is_secret = field is not None and field.annotation is SecretStr
-    value = "" if is_secret else f" = {first['input']!r}"
-    takes = f"it takes: {values_of(field)}; " if field else ""
-    return UnknownSetting(
-        f"setting {dotted}{value} ({where}): {first['msg']}",
-        hint=(takes, RunCommand("config show")),
-    )
+def settings_folders(explicit: Mapping[str, Any], found: Path | None) -> tuple[Path, ...]:
+    """Return the folders in which settings files are looked for, the first one first.
 
-
-def default_config_path(root: Path | None = None) -> Path | None:
-    """Return the configuration file that is taken if none is named; None if there is none.
+    A data root that was named has its own settings, in it or beside it; what lies in the working
+    directory is none of its business.
 
     Args:
-        root: A ``.ragstream`` that was found: the file beside it is taken if there is none here.
+        explicit: Dotted key → value, as given to `AppConfig.load`.
+        found: As `found_root`.
     """
-    named = os.environ.get("RAGSTREAM_CONFIG", "")
-    path = Path(named or CONFIG_NAME)
-    if path.is_file() or named:
-        return path
-    beside = root.parent / CONFIG_NAME if root is not None else path
-    return beside if beside.is_file() else None
+    in_environment = next(filter(None, map(os.environ.get, _ROOT_NAMES)), "")
+    named = str(explicit.get("paths.data_dir") or in_environment)
+    try:
+        here = Path.cwd()
+        root = Path(os.path.normpath(here / named))
+        passed = os.environ.get("RAGSTREAM_SETTINGS_DIRS", "")
+        if passed and named and root == Path(os.path.normpath(here / in_environment)):
+            return tuple(map(Path, json.loads(passed)))  # a child of ours
+    except FileNotFoundError:  # the working directory was deleted
+        return ()
+    if named:
+        return root, root.parent
+    return (here,) if found is None else tuple(dict.fromkeys((here, found.parent)))
+
+
+def state_dir() -> Path:
+    """Return the folder of what RAGstream remembers for this user beside all data roots."""
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not home.is_absolute():
+        try:
+            home = Path.home() / ".local" / "state"
+        except RuntimeError:  # this user has none
+            home = Path("/nonexistent")
+    return Path(os.environ.get("RAGSTREAM_STATE_DIR") or home / "ragstream").absolute()
+
+
+def is_confirmed(path: Path, data: bytes) -> bool:
+    """Return whether the person has confirmed a file with these bytes."""
+    return confirmed_files.is_confirmed(state_dir(), path, data)
+
+
+def _first(folders: tuple[Path, ...], name: str) -> Path | None:
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def found_root(explicit: Mapping[str, Any]) -> Path | None:
@@ -321,8 +357,7 @@ def found_root(explicit: Mapping[str, Any]) -> Path | None:
     Args:
         explicit: Dotted key → value, as given to `AppConfig.load`.
     """
-    names = ("RAGSTREAM_DATA_DIR", f"{PREFIX}PATHS__DATA_DIR")
-    if "paths.data_dir" in explicit or any(map(os.environ.get, names)):
+    if "paths.data_dir" in explicit or any(map(os.environ.get, _ROOT_NAMES)):
         return None
     try:
         return data_root.find(Path.cwd())
@@ -330,37 +365,27 @@ def found_root(explicit: Mapping[str, Any]) -> Path | None:
         return None
 
 
-@functools.cache
-def _dotenv(path: Path) -> dict[str, str]:
-    """Read a ``.env`` file once in the life of a process (R-095)."""
-    from dotenv import dotenv_values
+class _Read(NamedTuple):
+    """What settings are merged from, beside task and explicit values; as in `AppConfig`."""
 
-    return {k: v for k, v in dotenv_values(path).items() if v is not None}
-
-
-def _env_layer() -> Layer:
-    dotenv = Path(".env").absolute()
-    variables = {**(_dotenv(dotenv) if dotenv.is_file() else {}), **os.environ}
-    layer: Layer = {}
-    for name, value in variables.items():
-        target = _env_target(name)
-        if target is not None and (value or name not in SHORT_NAMES):  # an empty one sets nothing
-            layer.setdefault(target[0], {})[target[1]] = listed(value)
-    return layer
+    base: tuple[tuple[str, Layer], ...]
+    tasks: dict[str, Layer]
+    files: tuple[SettingsFile, ...]
+    folders: tuple[Path, ...]
 
 
-def _env_target(name: str) -> tuple[str, str] | None:
-    if name in SHORT_NAMES:
-        return SHORT_NAMES[name]
-    if name.startswith("MEMORY_"):
-        section, key = "memory", name.removeprefix("MEMORY_").lower()
-        return (section, key) if key in MemoryConfig.model_fields else None
-    if not name.startswith(PREFIX):
-        return None
-    section, _, key = name.removeprefix(PREFIX).lower().partition("__")
-    if key not in (SECTIONS[section].model_fields if section in SECTIONS else {}):
-        raise unknown(f"{section}.{key}" if key else name)
-    return section, key
+def _merged(read: _Read, *, task: str, explicit: dict[str, Any]) -> AppConfig:
+    layers = list(read.base)
+    if task:
+        layers.append((f"task {task}", task_layer(read.tasks, task)))
+        if task not in TASKS:  # of a shipped one what is left out is told, as of the file itself
+            require_whole(read.files, task)
+    layers.append(("explicit", nested(explicit)))
+    merged, origin = _merge(layers)
+    settings = _validate(merged, origin)
+    return AppConfig(
+        settings=settings, origin=origin, explicit=explicit, task=task, **read._asdict()
+    )
 
 
 def _merge(layers: list[tuple[str, Layer]]) -> tuple[Layer, dict[str, str]]:
@@ -378,4 +403,4 @@ def _validate(merged: Layer, origin: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        raise _bad_value(error, origin) from None
+        raise bad_value(error, origin) from None

@@ -82,6 +82,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: places.get(folder(item), len(LONGEST)))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nothing_confirmed(tmp_path_factory):
+    """No file was confirmed before the tests, and none of theirs stays so on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def servers_end():
     """No server of a module outlives it: with its socket closed, its thread takes a core."""

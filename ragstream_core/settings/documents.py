@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
+from ragstream_core.settings import confirmation as asks
 from ragstream_core.settings.values import Names, Section
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -14,14 +15,18 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 class PathsConfig(Section):
     """Where things lie."""
 
-    data_dir: str = Field("data", description="The data root; relative to the working directory.")
-    index_dir: str = Field("", description="Where the indexes lie; empty: `<data_dir>/index`.")
-    logs: str = Field(
+    data_dir: Annotated[str, asks.ROOT] = Field(
+        "data", description="The data root; relative to the working directory."
+    )
+    index_dir: Annotated[str, asks.ROOT] = Field(
+        "", description="Where the indexes lie; empty: `<data_dir>/index`."
+    )
+    logs: Annotated[str, asks.PATH] = Field(
         "",
         description="Where `conversation.log` and the debug logs lie; empty: "
         "`<data_dir>/history/logs`.",
     )
-    agent_logs: Names = Field(
+    agent_logs: Annotated[Names, asks.LOGS] = Field(
         (),
         description="Folders in which coding agents keep their session logs, such as "
         "`~/.claude/projects` and `~/.codex/sessions`: followed in the background, only read.",
@@ -46,7 +51,7 @@ class DiscoveryConfig(Section):
         "",
         description="Encoding of text files without a mark that are not UTF-8; empty: skip them.",
     )  # fmt: skip
-    secrets: Literal["warn", "skip", "redact", "off"] = Field(
+    secrets: Annotated[Literal["warn", "skip", "redact", "off"], asks.SECRETS] = Field(
         "warn",
         description="Secrets found in documents: name the place, skip the file, index "
         "`[redacted:KIND]` instead, or do not look.",
@@ -84,18 +89,20 @@ class ChunkingConfig(Section):
 class EmbeddingsConfig(Section):
     """Which model makes the vectors."""
 
-    backend: str = Field(
+    backend: Annotated[str, asks.EMBEDDER] = Field(
         "onnx",
         description="`onnx`, `sentence_transformers`, `fastembed` (an extra), `openai` (an "
         "OpenAI-compatible endpoint), `hashed`, a registered name or a path.",
     )
-    model: str = Field(MINILM, description="Model name; another one is another vector space.")
+    model: Annotated[str, asks.PATH] = Field(
+        MINILM, description="Model name; another one is another vector space."
+    )
     precision: Literal["float32", "int8"] = Field(
         "float32",
         description="Of the default model under `onnx`: int8 embeds about twice as many texts a "
         "CPU second, in a vector space of its own; a change embeds everything anew.",
     )
-    base_url: str = Field(
+    base_url: Annotated[str, asks.ADDRESS] = Field(
         "",
         description="For `openai`: the endpoint, https or on this machine; empty: that of "
         "`provider`, whose key is sent to no other host.",
@@ -113,13 +120,13 @@ class EmbeddingsConfig(Section):
         "auto", description="Where torch computes: auto tries cuda, mps, cpu."
     )
     workers: int = Field(0, ge=0, le=256, description="Encoding threads; 0: one a core.")
-    shared: SecretStr = Field(
+    shared: Annotated[SecretStr, asks.ADDRESS] = Field(
         SecretStr(""),
         description="A PostgreSQL database in which several machines share the vectors of texts, "
         "`postgresql://USER@HOST:5432/NAME`; a password in it comes from the environment or `.env` "
         "only. Empty: none.",
     )
-    broker: SecretStr = Field(
+    broker: Annotated[SecretStr, asks.ADDRESS] = Field(
         SecretStr(""),
         description="A Redis through which Celery workers get texts to embed, "
         "`redis://HOST:6379/0`; needs `embeddings.shared`. Empty: none.",
@@ -154,11 +161,11 @@ class EmbeddingsConfig(Section):
 class IngestionConfig(Section):
     """What an ingest keeps."""
 
-    delete_replaced: bool = Field(
+    delete_replaced: Annotated[bool, asks.KEPT] = Field(
         default=False,
         description="Drop replaced and deleted rows immediately (keeps one generation).",
     )
-    retain_generations: int = Field(
+    retain_generations: Annotated[int, asks.KEPT] = Field(
         20, ge=1, description="Generations that prompts can be replayed from."
     )
     gold_k: int = Field(
@@ -178,14 +185,14 @@ class IngestionConfig(Section):
 class VectorStoreConfig(Section):
     """Which vector stores stand beside the index."""
 
-    backend: str = Field(
+    backend: Annotated[str, asks.CODE] = Field(
         "catalog", description="Another name of `retrieval.store`, which takes precedence."
     )
     collection: bool = Field(
         default=True,
         description="Keep a sealed Chroma collection of each project, if Chroma is installed.",
     )
-    url: SecretStr = Field(
+    url: Annotated[SecretStr, asks.ADDRESS] = Field(
         SecretStr(""), description="For `pgvector`: the address of a PostgreSQL database, "
         "`postgresql://USER@HOST:5432/NAME`; a password from the environment or `~/.pgpass` only.",
     )  # fmt: skip
@@ -194,11 +201,15 @@ class VectorStoreConfig(Section):
 class RetentionConfig(Section):
     """How long prompts and recorded runs stay that were not kept with `ragstream keep`."""
 
-    prompt_days: int = Field(
+    prompt_days: Annotated[int, asks.KEPT] = Field(
         30, ge=1, le=36_500, description="Days until such a prompt is removed."
     )
-    prompt_count: int = Field(2_000, ge=1, description="How many of the newest of them are kept.")
-    run_days: int = Field(
+    prompt_count: Annotated[int, asks.KEPT] = Field(
+        2_000, ge=1, description="How many of the newest of them are kept."
+    )
+    run_days: Annotated[int, asks.KEPT] = Field(
         30, ge=1, le=36_500, description="Days until a recorded run or a debug log is removed."
     )
-    run_count: int = Field(2_000, ge=1, description="How many of the newest runs are kept.")
+    run_count: Annotated[int, asks.KEPT] = Field(
+        2_000, ge=1, description="How many of the newest runs are kept."
+    )

@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import RunCommand, SetVariable, UnknownSetting
+from pydantic import SecretStr, ValidationError
+
+from ragstream_core.errors import Hint, RunCommand, SetSetting, SetVariable, UnknownSetting
 from ragstream_core.settings import SECTIONS, known_keys
+from ragstream_core.settings.confirmation import Layer
+from ragstream_core.settings.values import values_of
 
 MAX_CONFIG_BYTES = 1_000_000
 WITH_PASSWORD = (
@@ -20,10 +24,9 @@ WITH_PASSWORD = (
     ("dagster", "storage"),
 )
 """Settings that are addresses of servers; a password in one comes from the environment alone."""
+_OWN_WORDS = ("value_error", "string_pattern_mismatch", "string_too_long")
+"""Kinds of errors that say more than what a setting takes."""
 _PASSWORD = re.compile(r"(?i)[^/]*//[^/@]*:[^/@]+@|.*[?&](ssl)?password=.")
-
-Layer = dict[str, dict[str, Any]]
-"""Section → key → value."""
 
 
 def nested(flat: Mapping[str, object]) -> Layer:
@@ -49,21 +52,47 @@ def unknown(dotted: str) -> UnknownSetting:
     return UnknownSetting(f"unknown setting {dotted!r}", hint=(*meant, RunCommand("config show")))
 
 
-def file_layer(path: Path | None) -> dict[str, Any]:
-    """Read a YAML or JSON file; empty without one.
+def file_bytes(path: Path) -> bytes:
+    """Return all bytes of a settings file.
 
     Raises:
-        UnknownSetting: Unreadable, too large, an unknown name, or a key in the clear.
+        UnknownSetting: It is not there, cannot be read, or is too large.
     """
-    if path is None:
-        return {}
+    try:
+        if path.stat().st_size <= MAX_CONFIG_BYTES:
+            return path.read_bytes()
+    except FileNotFoundError:
+        raise UnknownSetting(
+            f"there is no settings file {path}",
+            hint="check the path that --config or RAGSTREAM_CONFIG names",
+        ) from None
+    except OSError as error:
+        why = (error.strerror or type(error).__name__).lower()
+        raise UnknownSetting(
+            f"the settings file {path} cannot be read: {why}", hint="check the path and its rights"
+        ) from None
+    raise UnknownSetting(
+        f"{path}: a configuration of more than {MAX_CONFIG_BYTES} bytes",
+        hint="it holds something else than settings; name the right file with --config",
+    )
+
+
+def file_layer(path: Path) -> dict[str, Any]:
+    """Read a YAML or JSON file; as `file_bytes` and `layer_of`."""
+    return layer_of(file_bytes(path), path)
+
+
+def layer_of(text: bytes, path: Path) -> dict[str, Any]:
+    """Return what the bytes of a settings file say.
+
+    Raises:
+        UnknownSetting: No YAML, an unknown name, or a key in the clear.
+    """
     import yaml
 
     try:
-        if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise UnknownSetting(f"{path}: a configuration of more than {MAX_CONFIG_BYTES} bytes")
-        data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        data = yaml.safe_load(text.decode("utf-8")) or {}
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         said = getattr(error, "problem", None) or str(error).split("\n", 1)[0]
         raise UnknownSetting(
@@ -89,7 +118,7 @@ def _refuse_secrets(data: dict[str, Any], where: str) -> None:
                 f"{where}: {section}.{key} holds a password, which does not belong in a file that "
                 "is shared",
                 hint=(
-                    SetVariable(f"RAGSTREAM_{section}__{key}".upper()),
+                    set_variable(f"{section}.{key}"),
                     ", or leave the password out here",
                 ),
             )
@@ -124,3 +153,52 @@ def listed(value: object) -> Any:
         except (json.JSONDecodeError, RecursionError):
             return value
     return value
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, str]:
+    """Parse ``key=value`` words of a command line.
+
+    Raises:
+        UnknownSetting: A word without ``=``.
+    """
+    pairs = {}
+    for word in assignments:
+        key, sign, value = word.partition("=")
+        if not sign:
+            raise UnknownSetting(
+                f"not a setting: {word!r}", hint=SetSetting("retrieval.top_k", "20")
+            )
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def set_variable(dotted: str) -> SetVariable:
+    """Return the advice to set the variable of the environment that stands for a setting."""
+    return SetVariable(f"RAGSTREAM_{dotted.replace('.', '__')}".upper())
+
+
+def bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetting:
+    """Return what to tell a person about a value that a setting does not take.
+
+    Args:
+        error: What validation said.
+        origin: Dotted key → where its value comes from.
+    """
+    first = error.errors()[0]
+    dotted = ".".join(str(part) for part in first["loc"][:2])
+    if first["type"] == "extra_forbidden":
+        return unknown(dotted)
+    where = origin.get(dotted, "explicit")
+    section, _, key = dotted.partition(".")
+    field = SECTIONS[section].model_fields.get(key) if section in SECTIONS else None
+    is_secret = field is not None and field.annotation is SecretStr
+    value = "" if is_secret else f" = {first['input']!r}"
+    takes = values_of(field) if field else ""
+    if first["type"] in _OWN_WORDS or not takes:
+        said = str(first["msg"]).removeprefix("Value error, ")
+        hint: Hint = (f"it takes: {takes}; " if takes else "", RunCommand("config show"))
+        return UnknownSetting(f"setting {dotted}{value} ({where}): {said}", hint=hint)
+    return UnknownSetting(
+        f"setting {dotted}{value} ({where}) cannot be used; it takes: {takes}",
+        hint=RunCommand("config show"),
+    )

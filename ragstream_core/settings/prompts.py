@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from ragstream_core.settings import confirmation as asks
 from ragstream_core.settings.persona import Template, Voice, Wording
 from ragstream_core.settings.values import Names, Section
 
@@ -19,7 +20,7 @@ Form = Literal["deterministic", "llm"]
 class RetrievalConfig(Section):
     """How candidates are found and how much context they may fill."""
 
-    store: str = Field(
+    store: Annotated[str, asks.CODE] = Field(
         "catalog",
         description="What proposes dense candidates: `catalog` (all rows), `chroma`, `faiss`, "
         "`faiss_ivf`, `pgvector`, a registered name or a path; the scores are exact with each.",
@@ -83,8 +84,8 @@ class RerankConfig(Section):
     backend: Literal["auto", "cross_encoder", "flashrank", "maxsim", "reembed", "none"] = Field(
         "auto", description="auto: the cross-encoder if its weights are present, else MaxSim."
     )
-    model: str = Field(MS_MARCO, description="Cross-encoder model.")
-    flashrank_model: str = Field(
+    model: Annotated[str, asks.PATH] = Field(MS_MARCO, description="Cross-encoder model.")
+    flashrank_model: Annotated[str, asks.PATH] = Field(
         "ms-marco-MiniLM-L-12-v2", description="For `flashrank`: its folder in `<data>/models`."
     )
     top_k: int = Field(
@@ -116,7 +117,9 @@ class GateConfig(Section):
         description="auto: the NLI model if its weights are present and `ragstream eval gate` "
         "has measured that it is better, else `similarity`.",
     )
-    model: str = Field(NLI, description="NLI cross-encoder; its labels must name an entailment.")
+    model: Annotated[str, asks.PATH] = Field(
+        NLI, description="NLI cross-encoder; its labels must name an entailment."
+    )
     nli_theta: float = Field(
         0.5, ge=0, le=1, description="Minimum score by a model: `nli`, or `agents.a3_form: llm`."
     )
@@ -162,7 +165,7 @@ class PromptConfig(Section):
     recent_history: bool = Field(
         default=True, description="Show the non-authoritative RECENT HISTORY block if there is one."
     )
-    model_target: str = Field(
+    model_target: Annotated[str, asks.WORDS] = Field(
         "", description="The model the prompt is meant for: shown, and the budget stays within "
         "three quarters of its context window if that is known.",
     )  # fmt: skip
@@ -176,22 +179,24 @@ class PromptConfig(Section):
     chars_per_token: float = Field(
         0.0, ge=0, le=100, description="Estimate by so many characters a token instead; 0: off."
     )
-    system: Voice = Field(
+    system: Annotated[Voice, asks.WORDS] = Field(
         "", description="Who answers, if the prompt does not say; empty: `consultant`."
     )
-    role: Voice = Field(
+    role: Annotated[Voice, asks.WORDS] = Field(
         "", description="The role of who answers, if the prompt does not say; empty: A2's."
     )
-    tone: Voice = Field("", description="The tone, if the prompt does not say; empty: `neutral`.")
-    user_template: Template = Field(
+    tone: Annotated[Voice, asks.WORDS] = Field(
+        "", description="The tone, if the prompt does not say; empty: `neutral`."
+    )
+    user_template: Annotated[Template, asks.WORDS] = Field(
         "", description="Text around the task; must hold `{task}` once, may hold `{role}`, "
         "`{tone}`, `{audience}`, `{depth}`; empty: the task alone.",
     )  # fmt: skip
-    answer_rules: Wording = Field(
+    answer_rules: Annotated[Wording, asks.WORDS] = Field(
         "", description="How a model is told to answer from documents; must hold `{refusal}`; "
         "empty: our wording.",
     )  # fmt: skip
-    memory_rules: Wording = Field(
+    memory_rules: Annotated[Wording, asks.WORDS] = Field(
         "", description="Likewise if there is no document, only memory and conversation."
     )
 
@@ -199,7 +204,7 @@ class PromptConfig(Section):
 class HistoryConfig(Section):
     """What is kept of conversations, and what prompts see of them."""
 
-    persist: bool = Field(
+    persist: Annotated[bool, asks.NOT_KEPT] = Field(
         default=True, description="Off: nothing of a prompt or turn is written anywhere."
     )
     enabled: bool = Field(default=True, description="Search older turns beside the documents.")
@@ -248,7 +253,7 @@ class HistoryConfig(Section):
     damping: float = Field(
         0.0, ge=0, le=1, description="How much a long pause fades older turns; 0: not at all."
     )
-    lexicon: str = Field(
+    lexicon: Annotated[str, asks.PATH] = Field(
         "", description="YAML file of acronyms and synonyms, beside the built-in one."
     )
     allow_in_s_ctx: bool = Field(
@@ -319,7 +324,7 @@ class MemoryConfig(Section):
         description="Maximum characters of both, frames not counted; 0: no limit of its own.",
     )
     summary_tokens: int = Field(256, ge=0, description="Maximum tokens of the rolling digest.")
-    summary_form: Literal["extractive", "llm"] = Field(
+    summary_form: Annotated[Literal["extractive", "llm"], asks.SENDS] = Field(
         "extractive", description="`llm`: the language model words the digest after each turn."
     )
     rolling_window: int = Field(
@@ -341,15 +346,15 @@ class AgentsConfig(Section):
     a2: bool = Field(default=True, description="A2 shapes intent, domain and headers.")
     a3: bool = Field(default=True, description="A3 drops candidates that are not relevant.")
     a4: bool = Field(default=True, description="A4 condenses the kept chunks into S_ctx.")
-    a2_form: Form = Field(
+    a2_form: Annotated[Form, asks.SENDS] = Field(
         "deterministic", description="`llm`: the language model classifies what is asked."
     )
-    a3_form: Form = Field(
+    a3_form: Annotated[Form, asks.SENDS] = Field(
         "deterministic", description="`llm`: the language model judges each candidate."
     )
-    a4_form: Form = Field(
+    a4_form: Annotated[Form, asks.SENDS] = Field(
         "deterministic", description="`llm`: the language model points at the sentences of S_ctx."
     )
-    audit_form: Form = Field(
+    audit_form: Annotated[Form, asks.SENDS] = Field(
         "deterministic", description="`llm`: the language model says whether the scope changes."
     )

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
+from ragstream_core.settings import confirmation as asks
 from ragstream_core.settings.values import Names, Section
 
 
 class ProviderConfig(Section):
     """The language model; contacted only if one is asked for, and by `openai` embeddings."""
 
-    backend: str = Field(
+    backend: Annotated[str, asks.PROVIDER] = Field(
         "openai",
         description="`openai` (any OpenAI-compatible endpoint), `scripted` (made for tests), a "
         "registered name or a path.",
     )
-    base_url: str = Field(
+    base_url: Annotated[str, asks.ADDRESS] = Field(
         "http://127.0.0.1:11434/v1", description="The endpoint: https, or on this machine."
     )
     model: str = Field(
         "llama3.2", description="Chat model; empty: the first one that the endpoint lists."
     )
-    api_key: SecretStr = Field(
+    api_key: Annotated[SecretStr, asks.KEY] = Field(
         SecretStr(""), description="Key of the endpoint; from the environment or `.env` only."
     )
-    api_key_file: str = Field(
+    api_key_file: Annotated[str, asks.KEY] = Field(
         "", description="A file with the key instead, readable by you alone (mode 0600)."
     )
     timeout_s: float = Field(
@@ -47,13 +48,15 @@ class ProviderConfig(Section):
     output_usd_per_mtok: float = Field(
         -1.0, ge=-1, description="Likewise of a million tokens answered."
     )
-    script: str = Field("", description="For `scripted`: a YAML file of answers.")
+    script: Annotated[str, asks.PROVIDER] = Field(
+        "", description="For `scripted`: a YAML file of answers."
+    )
 
 
 class HubConfig(Section):
     """Where `ragstream models pull` fetches models; nothing else ever goes there."""
 
-    url: str = Field(
+    url: Annotated[str, asks.ADDRESS] = Field(
         "https://huggingface.co",
         description="A hub that speaks Hugging Face's protocol; https, or on this machine.",
     )
@@ -81,7 +84,7 @@ class DocumentationConfig(Section):
     requirement_pattern: str = Field(
         r"[A-Z]{1,6}-\d{1,5}", description="Regular expression of a whole requirement id."
     )
-    form: Literal["deterministic", "llm"] = Field(
+    form: Annotated[Literal["deterministic", "llm"], asks.SENDS] = Field(
         "deterministic", description="`llm`: the language model writes the cases, from passages."
     )
     embed_json: bool = Field(default=False, description="Embed the raw JSON in the Markdown.")
@@ -90,12 +93,12 @@ class DocumentationConfig(Section):
 class FactsConfig(Section):
     """What is remembered of what you say: `USER_MEMORY.md` and `COMPANY_MEMORY.md`."""
 
-    form: Literal["off", "rules", "llm"] = Field(
+    form: Annotated[Literal["off", "rules", "llm"], asks.SENDS] = Field(
         "off",
         description="Look for facts in each new turn: by rules, or by the language model; `off`: "
         "only when you ask.",
     )
-    accept: Literal["ask", "auto"] = Field(
+    accept: Annotated[Literal["ask", "auto"], asks.FACTS] = Field(
         "ask", description="`ask`: a fact waits until you accept it; `auto`: it is written at once."
     )
     min_confidence: float = Field(
@@ -112,7 +115,7 @@ class FactsConfig(Section):
 class EvaluationConfig(Section):
     """How answers are judged, `ragstream eval faithfulness`."""
 
-    judge: Literal["auto", "nli", "quote", "llm"] = Field(
+    judge: Annotated[Literal["auto", "nli", "quote", "llm"], asks.SENDS] = Field(
         "auto",
         description="Who judges: the entailment model of `gate.model`, the rule by quote and "
         "agreement, or the language model; `auto`: the first if it is on this machine.",
@@ -125,11 +128,11 @@ class EvaluationConfig(Section):
 class DagsterConfig(Section):
     """How runs are recorded."""
 
-    record: Literal["dagster", "none"] = Field(
+    record: Annotated[Literal["dagster", "none"], asks.KEPT] = Field(
         "dagster", description="Record ingests and prompts as Dagster runs, or not at all."
     )
     port: int = Field(3000, ge=1, le=65535, description="Port of Dagster's web server.")
-    storage: SecretStr = Field(
+    storage: Annotated[SecretStr, asks.ADDRESS] = Field(
         SecretStr(""), description="A PostgreSQL database for Dagster's runs, events and "
         "schedules, `postgresql://USER@HOST:5432/NAME`, a password from the environment only; "
         "empty: SQLite in the data root.",
@@ -144,15 +147,15 @@ class PageConfig(Section):
     """The prompt page."""
 
     port: int = Field(8503, ge=1, le=65535, description="Port of the page.")
-    address: str = Field(
+    address: Annotated[str, asks.DOOR] = Field(
         "127.0.0.1", description="What the page listens on; another one needs `page.allow_remote`."
     )
-    allow_remote: bool = Field(
+    allow_remote: Annotated[bool, asks.DOOR] = Field(
         default=False,
         description="Let other machines reach the page, behind the password of "
         "`ragstream password`.",
     )
-    hosts: Names = Field(
+    hosts: Annotated[Names, asks.DOOR] = Field(
         (), description="Names it is reached by, with the port: `notes.example:8503`."
     )
 
@@ -160,11 +163,11 @@ class PageConfig(Section):
 class ApiConfig(Section):
     """The HTTP server for programs: `ragstream serve`."""
 
-    enabled: bool = Field(
+    enabled: Annotated[bool, asks.DOOR] = Field(
         default=False, description="Start it with `ragstream up`; `ragstream serve` always does."
     )
     port: int = Field(8510, ge=1, le=65535, description="Its port, on this machine alone.")
-    hosts: Names = Field(
+    hosts: Annotated[Names, asks.DOOR] = Field(
         (),
         description="Further names that a proxy on this machine may ask for, with the port: "
         "`host.docker.internal:8510`.",
@@ -182,10 +185,10 @@ class ApiConfig(Section):
 class McpConfig(Section):
     """What programs may do that speak the Model Context Protocol, `ragstream mcp`."""
 
-    allow_remember: bool = Field(
+    allow_remember: Annotated[bool, asks.DOOR] = Field(
         default=False, description="Offer the tool `remember`, which keeps a turn."
     )
-    allow_ingest: bool = Field(
+    allow_ingest: Annotated[bool, asks.DOOR] = Field(
         default=False, description="Offer the tool `ingest`, which brings an index up to date."
     )
     result_tokens: int = Field(
@@ -196,10 +199,10 @@ class McpConfig(Section):
 class DebugConfig(Section):
     """The Debug Logger, for developers."""
 
-    enabled: bool = Field(
+    enabled: Annotated[bool, asks.KEPT] = Field(
         default=False, description="Write what each step does to `debug_trace_…` in `paths.logs`."
     )
-    vars_enabled: bool = Field(
+    vars_enabled: Annotated[bool, asks.KEPT] = Field(
         default=False,
         description="Also values, to `debug_vars_…`: they show prompts and what was found.",
     )

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.settings.layers import Layer, checked_sections
+from ragstream_core.settings.confirmation import Layer
+from ragstream_core.settings.layers import checked_sections
 
 CHAT_TASK = "chat"
 """The profile that chats and the page begin with."""
