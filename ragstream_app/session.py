@@ -6,6 +6,7 @@ Exit codes: 0 ok · 1 the operation failed · 2 wrong usage · 3 refused · 130 
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import sys
@@ -63,6 +64,8 @@ class Session:
         from ragstream_core.wiring.workspace import open_workspace
 
         space = open_workspace(self.data, config_path=self.config, task=task, explicit=explicit)
+        for notice in space.config.notices():
+            _once(*notice)
         if space.config.settings.debug.enabled:
             from ragstream_core.wiring import debug_log
 
@@ -84,6 +87,12 @@ def emit_json(value: object) -> None:
 def note(text: str) -> None:
     """Write a line for people to stderr, so that stdout stays what was asked for."""
     typer.echo(text, err=True)
+
+
+@functools.cache
+def _once(message: str, advice: Advice) -> None:
+    """Tell people something, once in the life of a process."""
+    note(f"note: {message}\n  next: {worded(advice)}")
 
 
 def is_recorded(workspace: Workspace, *, wanted: bool) -> bool:

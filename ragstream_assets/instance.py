@@ -6,9 +6,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.config import AppConfig, set_dagster_database, set_dagster_home
-from ragstream_core.errors import OperationFailed, TryAgain, quoted
-from ragstream_core.platform import extras
+from ragstream_core.config import (
+    AppConfig,
+    is_confirmed,
+    set_dagster_database,
+    set_dagster_home,
+)
+from ragstream_core.errors import OperationFailed, Refused, RunCommand, TryAgain, quoted
+from ragstream_core.platform import confirmed_files, extras
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.platform.postgres import Database, database_at
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
 
 OPENING_S = 60.0
 """How long to wait for another process that opens the storage."""
-STAMP = "# written by ragstream, replaced when ragstream changes, kept when you edit it: "
 SETTING = "dagster.storage"
 _IN_POSTGRES = """# Runs, events and schedules lie in PostgreSQL, named by `dagster.storage`.
 storage:
@@ -40,8 +44,9 @@ load_from:
 def dagster_home(data_dir: Path, chosen: DagsterConfig | None = None) -> Path:
     """Make ``<data>/dagster_home`` ready, point ``DAGSTER_HOME`` to it and return it.
 
-    A ``dagster.yaml`` that somebody has edited or written is left alone. The address of a database
-    is not written: it may hold a password, so processes get it in their environment.
+    A ``dagster.yaml`` that somebody has edited or written is left alone; since Dagster loads the
+    code that it names, a person has to confirm it. The address of a database is not written: it may
+    hold a password, so processes get it in their environment.
 
     Args:
         data_dir: The data root.
@@ -50,6 +55,7 @@ def dagster_home(data_dir: Path, chosen: DagsterConfig | None = None) -> Path:
     Raises:
         UnknownSetting: The address is none.
         ExtraMissing: The extra ``distributed`` is not installed.
+        Refused: ``dagster.yaml`` is not ours, and nobody has confirmed it.
         OSError: Disk full, permission denied.
     """
     home = make_private_dir(set_dagster_home(data_dir))
@@ -60,10 +66,20 @@ def dagster_home(data_dir: Path, chosen: DagsterConfig | None = None) -> Path:
         extras.require(f"{SETTING} (PostgreSQL)", "distributed", "dagster_postgres")
         set_dagster_database(database_at(storage, setting=SETTING).url)
         text = _IN_POSTGRES + text[text.index("telemetry:") :]
-    stamped = f"{STAMP}{sha256_hex(text)}\n{text}"
+    stamped = f"{confirmed_files.STAMP}{sha256_hex(text)}\n{text}"
     path = home / "dagster.yaml"
     current = path.read_text(encoding="utf-8") if path.exists() else None
-    if current != stamped and (current is None or _ours(current)):
+    if current is not None and not confirmed_files.is_stamped(current):
+        if not is_confirmed(path, path.read_bytes()):
+            raise Refused(
+                f"{path} was not written by RAGstream, it can name code that is loaded, and you "
+                "have not confirmed it",
+                hint=(
+                    RunCommand("config trust", quoted(path)),
+                    " shows it and asks; without the file it is made anew",
+                ),
+            )
+    elif current != stamped:
         replace_text(path, stamped)
     return home
 
@@ -181,11 +197,3 @@ def _failure(database: Database, error: Exception) -> OperationFailed:
     with contextlib.suppress(KeyError):
         kind = psycopg.errors.lookup(getattr(cause, "pgcode", None) or "")
     return database.failure(kind(str(cause)))
-
-
-def _ours(text: str) -> bool:
-    """Whether a settings file is as we wrote it, in whatever version."""
-    head, _, body = text.partition("\n")
-    with contextlib.suppress(UnicodeError):
-        return head.startswith(STAMP) and head.removeprefix(STAMP) == sha256_hex(body)
-    return False

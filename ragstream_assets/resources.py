@@ -10,7 +10,9 @@ from pydantic import Field, SecretStr
 
 from ragstream_assets.reconcile import name_process
 from ragstream_core.config import AppConfig, quiet_environment
-from ragstream_core.errors import RagstreamError
+from ragstream_core.errors import RagstreamError, UnknownSetting
+from ragstream_core.settings import decides_where
+from ragstream_core.settings.layers import set_variable
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared", "embeddings.broker")
@@ -53,8 +55,24 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         key = _key(self.data_dir, self.settings)
         if key not in _workspaces:
             quiet_environment()
-            _workspaces[key] = open_workspace(self.data_dir or None, explicit=dict(self.settings))
+            data_dir = self.data_dir or None
+            _require_settled(open_workspace(data_dir).config, self.settings)
+            _workspaces[key] = open_workspace(data_dir, explicit=dict(self.settings))
         return _workspaces[key]
+
+
+def _require_settled(config: AppConfig, settings: Mapping[str, str]) -> None:
+    """Refuse addresses and code of a run: its config may lie in a data root that came from others.
+
+    Raises:
+        UnknownSetting: It names another one than this process's own settings, or no known setting.
+    """
+    for name in settings:
+        if decides_where(name, settings[name]) and setting_text(config, name) != settings[name]:
+            raise UnknownSetting(
+                f"{name} is not taken from a run",
+                hint=("set it in ragstream.yaml or by ", set_variable(name)),
+            )
 
 
 class WorkerResource(WorkspaceResource):
@@ -89,11 +107,19 @@ def chosen_settings(config: AppConfig) -> dict[str, str]:
     chosen = {}
     for key, origin in config.origin.items():
         if (origin == "explicit" or origin.startswith("task ")) and key not in KEPT_OUT:
-            section, _, name = key.partition(".")
-            value = getattr(getattr(config.settings, section), name)
-            if not isinstance(value, SecretStr):
-                chosen[key] = value if isinstance(value, str) else json.dumps(value)
+            text = setting_text(config, key)
+            if text is not None:
+                chosen[key] = text
     return chosen
+
+
+def setting_text(config: AppConfig, dotted: str) -> str | None:
+    """Return a setting as run config has it; None for a secret, which it never has."""
+    section, _, name = dotted.partition(".")
+    value = getattr(getattr(config.settings, section, None), name, None)
+    if isinstance(value, SecretStr):
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _has_processes_of_steps(run_config: Mapping[str, Any]) -> bool:

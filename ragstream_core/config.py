@@ -254,6 +254,11 @@ def adopt_environment(config: AppConfig) -> None:
     os.environ.update(child_environment(config))
 
 
+def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with further variables, for a program that it starts."""
+    return {**os.environ, **variables}
+
+
 def chosen_environment(names: Iterable[str]) -> dict[str, str]:
     """Return the variables of these names that are set, for a program that may see no others."""
     return {name: os.environ[name] for name in names if name in os.environ}

@@ -6,12 +6,13 @@ under the same key. What is made here is kept like everything else, but no Dagst
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import UsageError, worded
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.workspace import Workspace, open_workspace
@@ -158,6 +159,7 @@ class RAGstream:
 
     Raises:
         UnknownSetting: A setting that does not exist or has a bad value.
+        Refused: A settings file that nobody has confirmed says what cannot be left out.
     """
 
     def __init__(
@@ -172,6 +174,8 @@ class RAGstream:
         self._workspace = open_workspace(
             data_dir, config_path=path, task=task, explicit=dict(settings or {})
         )
+        for message, advice in self._workspace.config.notices():
+            warnings.warn(f"{message}; next: {worded(advice)}", stacklevel=2)
 
     @property
     def data_dir(self) -> Path:
@@ -360,8 +364,8 @@ class RAGstream:
 
         config = self._workspace.config
         if model:
-            config = config.with_task("", explicit={SETTING: model})
-        config = config.with_task("", explicit={SETTING: ensure_model(config)})
+            config = config.with_task(explicit={SETTING: model})
+        config = config.with_task(explicit={SETTING: ensure_model(config)})
         return replace(self._workspace, config=config)
 
 

@@ -32,7 +32,10 @@ DOCTOR_SOURCES = ("model.safetensors", "config.json", "tokenizer.json")
 def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
     models = (_embedder, _reranker, _gate)
-    looks = (_python, _packages, _extras, *models, _data_root, _history, _ports, _provider)
+    looks = (
+        _python, _packages, _extras, _settings_files, *models, _data_root, _history, _ports,
+        _provider,
+    )  # fmt: skip
     return _examined((*looks, *SERVERS), config)
 
 
@@ -92,6 +95,20 @@ def _extras(config: AppConfig) -> Iterator[Check]:
         level = "fail" if extra == needed else "ok"
         what = f"not installed: {extras.USES[extra]}"
         yield Check(f"extra {extra}", level, what, extras.install(extra).line)
+
+
+def _settings_files(config: AppConfig) -> Iterator[Check]:
+    """Say which settings files are read, and what of them does not count."""
+    from ragstream_app.output.settings_files import STATES
+
+    for file in config.files:
+        names = [f"tasks.{one.task}.{one.name}" if one.task else one.name for one in file.left_out]
+        said = f"{file.path}: {STATES[file.state]}"
+        step = f"ragstream config trust {quoted(file.path)}"
+        if names:
+            yield Check("settings", "warn", f"{said}; left out: {', '.join(names)}", step)
+        else:
+            yield Check("settings", "ok", said)
 
 
 def _embedder(config: AppConfig) -> Iterator[Check]:

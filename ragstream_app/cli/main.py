@@ -116,7 +116,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-config_app = typer.Typer(help="Show the settings and where they come from.", no_args_is_help=True)
+config_app = typer.Typer(
+    help="Show the settings, where they come from and which files count.", no_args_is_help=True
+)
 project_app = typer.Typer(help="Say which folders are read in place.", no_args_is_help=True)
 models_app = typer.Typer(help="See which models there are and check them.", no_args_is_help=True)
 index_app = typer.Typer(help="Look after the indexes.", no_args_is_help=True)
@@ -231,6 +233,8 @@ _add(embeddings_app, "status", embeddings.status)
 _add(embeddings_app, "clear", embeddings.clear, embeddings.CLEAR_EPILOG)
 _add(config_app, "show", config.show)
 _add(config_app, "reference", config.reference)
+_add(config_app, "trust", config.trust)
+_add(config_app, "untrust", config.untrust)
 _add(eval_app, "retrieval", evaluate.retrieval, evaluate.RETRIEVAL_EPILOG)
 _add(eval_app, "gold", evaluate.gold, evaluate.GOLD_EPILOG)
 _add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)

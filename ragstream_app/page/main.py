@@ -115,6 +115,7 @@ def main() -> None:
     refuse_remote()
     st.title("RAGstream", anchor=False)
     try:
+        shared.show_notices()
         show_sidebar()
     except Exception as error:  # a wrong setting, an unreadable data root
         shared.show_error(error)

@@ -16,6 +16,8 @@ from ragstream_core.platform.locks import serialized
 
 NAME = "confirmed.json"
 _FORMAT = 1
+STAMP = "# written by ragstream, replaced when ragstream changes, kept when you edit it: "
+"""Begins the first line of a file that is ours to replace; the SHA-256 of the rest ends it."""
 
 
 def is_confirmed(state: Path, path: Path, data: bytes) -> bool:
@@ -27,6 +29,18 @@ def is_confirmed(state: Path, path: Path, data: bytes) -> bool:
         data: All of its bytes, as they are about to be used.
     """
     return _read(state).get(os.path.realpath(path)) == hashlib.sha256(data).hexdigest()
+
+
+def was_confirmed(state: Path, path: Path) -> bool:
+    """Return whether a person has confirmed a file of this path, perhaps with other bytes."""
+    return os.path.realpath(path) in _read(state)
+
+
+def is_stamped(text: str) -> bool:
+    """Return whether a file is as RAGstream wrote it, in whatever version; see `STAMP`."""
+    head, _, body = text.partition("\n")
+    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+    return head == f"{STAMP}{digest}"
 
 
 def confirm(state: Path, path: Path, data: bytes) -> None:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragstream_core.config import is_confirmed, state_dir
 from ragstream_core.errors import (
     AddOption,
     IntegrityError,
@@ -18,11 +19,13 @@ from ragstream_core.errors import (
     Refused,
     RunCommand,
     UsageError,
+    quoted,
 )
 from ragstream_core.index import catalog_read, derived, lexical
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.pulled import PULLED_NAME, PulledMark, is_pulled, read_mark, write_mark
 from ragstream_core.index.schema import CATALOG_NAME, reading
+from ragstream_core.platform import confirmed_files
 from ragstream_core.platform.files import (
     aside_of,
     exchange_dirs,
@@ -99,14 +102,15 @@ def pull(
     Raises:
         UsageError: Nothing is published there, or no such kind of place.
         InvalidName: Not a project name.
-        Refused: A project of that name has documents or an index of its own here.
+        Refused: A project of that name has documents or an index of its own here; or it came with
+            the data root, and so did the address.
         ProjectLocked: Another process writes the index.
         IntegrityError: What is published there is damaged.
         OperationFailed: The place does not answer.
         OSError: Disk full; the old index is untouched.
     """
     if not name and place in projects.pulled(workspace.config.index_dir):
-        name, place = place, read_mark(workspace.index_dir(place)).url
+        name, place = place, _own_url(workspace, place)
     depot = open_depot(place)
     seen = ""
     for _ in range(_TRIES):
@@ -123,10 +127,38 @@ def pull(
                 raise
             seen = digest
             continue
+        _remember(workspace, done)
         inverted_lists.keep_up(workspace, done.project)  # prompts name what goes wrong
         pgvector_graphs.keep_up(workspace, done.project)
         return done
     raise OperationFailed(f"{depot.url} changes all the time", hint="pull again later")
+
+
+def _own_url(workspace: Workspace, name: str) -> str:
+    """Return where a project was pulled from by this person.
+
+    Raises:
+        IntegrityError: Its mark is damaged.
+        Refused: The mark came with the data root.
+    """
+    index_dir = workspace.index_dir(name)
+    url = read_mark(index_dir).url
+    if not is_confirmed(index_dir / PULLED_NAME, (index_dir / PULLED_NAME).read_bytes()):
+        raise Refused(
+            f"{name} is pulled from {url}, and that address came with the data root: you have not "
+            "pulled from it here yet",
+            hint=("if you know it: ", RunCommand("index pull", quoted(url, "--name", name))),
+        )
+    return url
+
+
+def _remember(workspace: Workspace, done: Pulled) -> None:
+    """Remember that a person named the address: the name alone is enough from now on."""
+    path = workspace.index_dir(done.project) / PULLED_NAME
+    with contextlib.suppress(OSError):  # the index is there; next time the address is asked for
+        data = path.read_bytes()
+        if not is_confirmed(path, data) and read_mark(path.parent).url == done.url:
+            confirmed_files.confirm(state_dir(), path, data)
 
 
 class _Gone(IntegrityError):

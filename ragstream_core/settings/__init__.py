@@ -8,6 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from ragstream_core.settings.confirmation import (
+    ADDRESS,
+    CODE,
+    EMBEDDER,
+    KEY,
+    PROVIDER,
+    mark_of,
+)
 from ragstream_core.settings.documents import (
     ChunkingConfig,
     DiscoveryConfig,
@@ -139,6 +147,14 @@ def known_keys() -> tuple[str, ...]:
     return tuple(
         sorted(f"{s}.{key}" for s, model in SECTIONS.items() for key in model.model_fields)
     )
+
+
+def decides_where(dotted: str, value: object) -> bool:
+    """Return whether a value says where texts or keys go, or names code that is not built in."""
+    section, _, key = dotted.partition(".")
+    field = SECTIONS[section].model_fields.get(key) if section in SECTIONS else None
+    mark = mark_of(field) if field else None
+    return mark in (ADDRESS, KEY, CODE, EMBEDDER, PROVIDER) and value not in mark.free
 
 
 def chain_keys() -> list[str]:

@@ -158,10 +158,14 @@ def sift(
             if mark is None or _is_free(mark, field, value, own, task=task):
                 kept[section][key] = value
             else:
-                secret = field.annotation is SecretStr and not isinstance(value, bool)
-                shown = "********" if secret and value else str(value)
+                shown = "********" if field.annotation is SecretStr else _plain(str(value))
                 left.append(LeftOut(f"{section}.{key}", shown, mark.what, task, mark.stops))
     return kept, tuple(left)
+
+
+def _plain(text: str) -> str:
+    """Return a stranger's words without what could steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _is_free(mark: Asks, field: FieldInfo, value: Any, own: Path | None, *, task: str) -> bool:
@@ -235,6 +239,6 @@ def _shown(left: Sequence[LeftOut]) -> str:
     """Return settings as words: what they decide behind their names."""
     by_what: dict[str, list[str]] = {}
     for one in left:
-        name = f"tasks.{one.task}.{one.name}" if one.task else one.name
+        name = _plain(f"tasks.{one.task}.{one.name}" if one.task else one.name)
         by_what.setdefault(one.what, []).append(name)
     return "; ".join(f"{', '.join(names)} ({what})" for what, names in by_what.items())

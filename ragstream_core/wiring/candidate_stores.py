@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import InputUnavailable, IntegrityError, RunCommand, worded
+from ragstream_core.errors import (
+    InputUnavailable,
+    IntegrityError,
+    RunCommand,
+    UnknownSetting,
+    worded,
+)
 from ragstream_core.index.view import open_view
 from ragstream_core.platform import extras
 from ragstream_core.platform.locks import one_thread_at_a_time
 from ragstream_core.prompts.inputs import pinned_settings
+from ragstream_core.settings.layers import set_variable
 from ragstream_core.vector_stores.chroma import seal
 from ragstream_core.vector_stores.chroma.reader import SEAL_CHARS, reader_of, replaced
 from ragstream_core.wiring import graph_proposer, inverted_lists, pgvector_graphs
@@ -51,12 +58,14 @@ def require_store(workspace: Workspace, settings: ChainSettings) -> None:
         settings: Those of a prompt.
 
     Raises:
-        UnknownSetting: There is none of that name or path, or its database has no address.
+        UnknownSetting: There is none of that name or path, its database has no address, or the
+            path is not one of the person's own settings.
         UsageError: What the path names does not satisfy the port.
     """
     if settings.retrieval.store != CATALOG:
         from ragstream_core.vector_stores.registry import VECTOR_STORES
 
+        _require_own(workspace, settings.retrieval.store)
         VECTOR_STORES.check(settings.retrieval.store)
     if settings.retrieval.store == pgvector_graphs.STORE:
         pgvector_graphs.database_of(workspace)
@@ -80,7 +89,21 @@ def proposer(
     if chosen == CHROMA:
         asked = inputs is not None and _as_pinned(settings.retrieval, inputs)
         return _Chroma(workspace, _named(inputs) if inputs is not None and asked else {})
+    _require_own(workspace, chosen)
     return _Store(workspace, chosen)
+
+
+def _require_own(workspace: Workspace, store: str) -> None:
+    """Refuse an import path that a run, a record or a call names: loading it runs its code."""
+    from ragstream_core.vector_stores.registry import VECTOR_STORES
+
+    is_path = ":" in store or "." in store
+    known = store in VECTOR_STORES.names()
+    if is_path and not known and store != workspace.config.chain().retrieval.store:
+        raise UnknownSetting(
+            f"the vector store {store!r} is code to be loaded, which no prompt and no run can name",
+            hint=("set it in ragstream.yaml or by ", set_variable("retrieval.store")),
+        )
 
 
 def _by_lists(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
-from ragstream_core.config import overlay
+from ragstream_core.config import environment_with, overlay
 from ragstream_core.errors import InjectFile, OperationFailed, RunProgram, UnknownPrompt, UsageError
 from ragstream_core.index.catalog_read import live_files
 from ragstream_core.index.generations import manifest_of
@@ -35,6 +35,8 @@ from ragstream_core.ingestion.scan import NOT_SUPPORTED
 from ragstream_core.prompts.inputs import persists
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ragstream_core.prompts.store import PromptRecord, PromptStore
     from ragstream_core.records.prompt_inputs import Pin, PromptInputs
     from ragstream_core.records.stage_results import Edit
@@ -260,8 +262,10 @@ _GIT = (
 )  # fmt: skip
 _DIFF = (
     "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--src-prefix=a/",
-    "--dst-prefix=b/", "--unified=3", "--submodule=short", "HEAD", "--",
+    "--dst-prefix=b/", "--unified=3", "--submodule=short", "--ignore-submodules=all", "HEAD", "--",
 )  # fmt: skip
+_FOREIGN = ("local", "worktree")
+"""Scopes of settings that lie in the repository: they may have come with the folder."""
 
 
 def pinned_diffs(
@@ -293,6 +297,41 @@ def pinned_diffs(
     return {f"{PREFIX}{'/'.join(homes[name])}": diff_of(workspace, *homes[name]) for name in names}
 
 
+def _without_filters(root: Path) -> dict[str, str]:
+    """Return git's environment in which no filter of a repository's own settings is run.
+
+    `git diff` passes a changed file through `filter.NAME.clean`, a command; one that came with the
+    folder is nobody's wish. Those of the person's own settings stay.
+
+    Raises:
+        FileNotFoundError: git is not installed.
+        subprocess.TimeoutExpired: It takes too long.
+    """
+    words = ["config", "--list", "--name-only", "--show-scope", "-z"]
+    listed = subprocess.run(
+        [*_GIT, "-C", str(root), *words], stdin=subprocess.DEVNULL, capture_output=True,
+        timeout=TIMEOUT_S, check=False,
+    ).stdout.decode("utf-8", "surrogateescape").split("\0")  # fmt: skip
+    foreign = [
+        name
+        for scope, name in zip(listed[::2], listed[1::2], strict=False)
+        if scope in _FOREIGN and name.startswith("filter.")
+    ]
+    drivers = dict.fromkeys(name.rpartition(".")[0] for name in foreign)
+    off = [
+        (f"{driver}.{key}", value)
+        for driver in drivers
+        for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    ]
+    return environment_with(
+        {
+            "GIT_CONFIG_COUNT": str(len(off)),
+            **{f"GIT_CONFIG_KEY_{n}": key for n, (key, _) in enumerate(off)},
+            **{f"GIT_CONFIG_VALUE_{n}": value for n, (_, value) in enumerate(off)},
+        }
+    )
+
+
 def diffs_in(texts: Mapping[str, str]) -> dict[tuple[str, str], str]:
     """Return the diffs among a prompt's pinned texts, (project, path) → text."""
     found: dict[tuple[str, str], str] = {}
@@ -321,7 +360,7 @@ def diff_of(workspace: Workspace, project: str, path: str) -> str:
     with tempfile.TemporaryFile() as out:
         try:
             done = subprocess.run(
-                [*_GIT, "-C", str(root), *_DIFF, inside],
+                [*_GIT, "-C", str(root), *_DIFF, inside], env=_without_filters(root),
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE,
                 timeout=TIMEOUT_S, check=False,
             )  # fmt: skip

@@ -19,11 +19,14 @@ from pydantic import (
     model_validator,
 )
 
-from ragstream_core.errors import RagstreamError, RunCommand, UsageError
+from ragstream_core.config import is_confirmed, state_dir
+from ragstream_core.errors import RagstreamError, Refused, RunCommand, UsageError, quoted
 from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree, Root
 from ragstream_core.ingestion.file_types import encode_name
-from ragstream_core.platform.files import replace_text
+from ragstream_core.platform import confirmed_files
+from ragstream_core.platform.files import replace_bytes
 from ragstream_core.platform.locks import serialized
+from ragstream_core.settings.confirmation import leads_out, own_folder
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
@@ -147,8 +150,40 @@ def read(data_dir: Path, project: str) -> ProjectFile:
 
     Raises:
         UsageError: It cannot be read, or says something that is not valid; the line is named.
+        Refused: Nobody has confirmed it, and it names an address or a folder outside of its own.
     """
     path = path_of(data_dir, project)
+    data = file_bytes(path)
+    said = parsed(data, path)
+    outside = led_out(data_dir, said)
+    if outside and not is_confirmed(path, data):
+        raise Refused(
+            f"project {project} is to read {', '.join(outside)}, and you have not confirmed {path}",
+            hint=(RunCommand("config trust", quoted(path)), " shows what it says and asks"),
+        )
+    return said
+
+
+def led_out(data_dir: Path, said: ProjectFile) -> list[str]:
+    """Return the addresses that a file names, and the folders outside of its own.
+
+    Its own is the folder that holds the data root: a data root that came with a folder may read
+    that folder, and nothing else of the person's.
+    """
+    own = own_folder(data_dir)
+    return [
+        root.url or str(folder_of(data_dir, root))
+        for root in said.roots
+        if root.url or leads_out(str(folder_of(data_dir, root)), own)
+    ]
+
+
+def file_bytes(path: Path) -> bytes:
+    """Return all bytes of a project file.
+
+    Raises:
+        UsageError: It cannot be read, or is too large.
+    """
     try:
         with path.open("rb") as handle:
             data = handle.read(MAX_BYTES + 1)
@@ -156,7 +191,7 @@ def read(data_dir: Path, project: str) -> ProjectFile:
         raise _unusable(path, 0, error.strerror or str(error)) from None
     if len(data) > MAX_BYTES:
         raise _unusable(path, 0, f"over {MAX_BYTES} bytes")
-    return parsed(data, path)
+    return data
 
 
 def parsed(data: bytes, path: Path) -> ProjectFile:
@@ -219,6 +254,9 @@ def _unusable(path: Path, line: int, why: str) -> UsageError:
 def write(data_dir: Path, project: str, content: ProjectFile) -> None:
     """Write the file of a project: a reader sees the old one or the new one.
 
+    It is written because a person said what to read, so it counts as confirmed by that. What of it
+    stood there before was `read`, and is confirmed or harmless.
+
     Raises:
         InvalidName: Not a project name.
         OSError: Disk full, permission denied; the old file is untouched.
@@ -227,7 +265,10 @@ def write(data_dir: Path, project: str, content: ProjectFile) -> None:
 
     values = content.model_dump(mode="json", exclude_defaults=True)
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-    replace_text(path_of(data_dir, project), _HEAD + text)
+    path, data = path_of(data_dir, project), (_HEAD + text).encode()
+    if led_out(data_dir, content):
+        confirmed_files.confirm(state_dir(), path, data)
+    replace_bytes(path, data)
 
 
 def exclude(data_dir: Path, project: str, path: str) -> None:

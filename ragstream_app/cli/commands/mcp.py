@@ -142,7 +142,8 @@ def _command(config: AppConfig, only: tuple[str, ...]) -> list[str]:
 
     script = Path(sys.executable).with_name("ragstream")
     program = [str(script)] if script.exists() else python("-m", "ragstream_app.cli.main")
-    own = ["--config", str(config.file.absolute())] if config.file else []
+    named = config.file if config.file and config.file.state == "named" else None
+    own = ["--config", str(named.path.absolute())] if named else []
     projects = [word for project in only for word in ("--project", project)]
     return [*program, "--data", str(config.data_dir.absolute()), *own, "mcp", *projects]
 
@@ -157,7 +158,10 @@ def _folder(config: AppConfig) -> Path:
 
 def _tell_of_environment(config: AppConfig) -> None:
     """Say which settings a client may not know, since it starts the server in another shell."""
-    found = [key for key, origin in config.origin.items() if origin == "environment"]
+    found = [key for key, origin in config.origin.items() if origin in ("environment", ".env")]
+    root, file = config.data_dir, config.file
+    if file and file.state != "named" and file.path.parent not in (root, root.parent):
+        note(f"a client does not read {file.path}, unless you give --config here and now")
     lost = sorted(set(found) - {"paths.data_dir"})
     if lost:
         note(

@@ -276,6 +276,12 @@ def show_reported() -> None:
         show_problem(problem)
 
 
+def show_notices() -> None:
+    """Show what does not count of the settings files, and what to do about it."""
+    for message, advice in workspace().config.notices():
+        st.warning(literal(message) + f"  \nNext: {literal(worded(advice, on_the_page))}")
+
+
 def show_error(error: BaseException) -> None:
     """Show an error as a message and the next step."""
     show_problem(describe(error))
