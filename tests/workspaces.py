@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ragstream_core.config import state_dir
+from ragstream_core.platform import confirmed_files
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.super_prompt import SuperPrompt
 from ragstream_core.services.ingest import ingest_project
@@ -26,6 +28,12 @@ DOCS = {
     "exceeded. Attachments take at most four thousand of them.\n",
 }
 QUESTION = "Who may write to the catalog?"
+
+
+def confirm(path: Path) -> Path:
+    """Let a file count as one that the person has confirmed; return it."""
+    confirmed_files.confirm(state_dir(), path, path.read_bytes())
+    return path
 
 
 def write_docs(root: Path, project: str = "demo", docs: Mapping[str, str] | None = None) -> None:

@@ -288,7 +288,10 @@ class HistoryConfig(Section):
         if isinstance(since, dt.date):  # YAML reads a bare date as one
             return since.isoformat()
         if since and isinstance(since, str):
-            dt.datetime.fromisoformat(since)  # says what is wrong with it
+            try:
+                dt.datetime.fromisoformat(since)
+            except ValueError:
+                raise ValueError("write a date or a time, 2026-03-31 or 2026-03-31T12:00") from None
         return since
 
     @field_validator("chunk_overlap")

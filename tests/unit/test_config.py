@@ -7,7 +7,7 @@ import pytest
 from ragstream_core import config
 from ragstream_core.config import AppConfig, nested, overlay, parse_assignments
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.settings import SECTIONS, ChainSettings, known_keys
+from ragstream_core.settings import SECTIONS, ChainSettings, known_keys, reading
 from ragstream_core.settings.layers import file_layer
 
 
@@ -30,7 +30,7 @@ def test_each_layer_beats_the_one_before(clean, monkeypatch):
     )
     assert top_k() == 41
     (clean / ".env").write_text("RAGSTREAM_RETRIEVAL__TOP_K=42\n")
-    config._dotenv.cache_clear()
+    reading._dotenv.cache_clear()
     assert top_k() == 42
     monkeypatch.setenv("RAGSTREAM_RETRIEVAL__TOP_K", "44")
     assert top_k() == 44
@@ -93,7 +93,7 @@ def test_an_empty_name_of_a_place_is_none(clean, monkeypatch, name):
 def test_the_dotenv_file_is_opened_once(clean):
     path = clean / ".env"
     path.write_text("RAGSTREAM_GATE__THETA=0.31\n")
-    config._dotenv.cache_clear()
+    reading._dotenv.cache_clear()
     opened = []
     sys.addaudithook(lambda event, args: opened.append(args[0])
                      if event == "open" and str(args[0]) == str(path) else None)  # fmt: skip
@@ -159,7 +159,7 @@ def test_unknown_names_anywhere_are_refused(clean, monkeypatch):
         nested({"gate.teta": 1})
     with pytest.raises(UnknownSetting, match="not a setting"):
         parse_assignments(["gate.theta"])
-    with pytest.raises(UnknownSetting, match="not read by the chain"):
+    with pytest.raises(UnknownSetting, match="not a setting that one prompt or run can have"):
         overlay(ChainSettings(), {"page.port": 1})
     monkeypatch.setenv("RAGSTREAM_RETRIEVAL__TOPK", "5")
     with pytest.raises(UnknownSetting, match="top_k"):

@@ -203,7 +203,7 @@ def test_a_file_that_cannot_be_written_stays(here, capsys, monkeypatch):
 def test_the_configuration_in_use_is_named_and_the_environment_told_of(here, capsys, monkeypatch):
     (here / "ragstream.yaml").write_text("retrieval:\n  top_k: 9\n")
     monkeypatch.setenv("RAGSTREAM_RETRIEVAL__DEPTH", "9")
-    assert install("cursor") == 0
+    assert main(["--config", "ragstream.yaml", "mcp", "install", "cursor"]) == 0
     said = capsys.readouterr()
     args = json.loads(said.out)["mcpServers"]["ragstream"]["args"]
     assert args[2:4] == ["--config", str(here / "ragstream.yaml")]
@@ -222,9 +222,8 @@ def test_beside_a_project_its_folder_and_its_settings_are_meant(
     assert install("vscode", "--write", "--yes") == 0
     made = json.loads((tmp_path / ".vscode" / "mcp.json").read_text())
     assert made["servers"]["ragstream"]["args"] == [
-        *("--data", str(tmp_path / ".ragstream")),
-        *("--config", str(tmp_path / "ragstream.yaml"), "mcp"),
-    ]
+        *("--data", str(tmp_path / ".ragstream"), "mcp"),
+    ], "the root leads to its settings; named, they would count without being confirmed"
 
 
 def test_a_data_root_without_projects_is_told_of(here, capsys):

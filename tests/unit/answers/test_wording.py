@@ -16,6 +16,7 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
+from tests.workspaces import confirm
 
 OURS = "Cite [source: <filename>, chunk: <id>] at once, or say: {refusal}"
 
@@ -41,9 +42,9 @@ def made(bench, monkeypatch):
     monkeypatch.chdir(bench.root)
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "none")
-    (bench.root / "ragstream.yaml").write_text(
-        f'tasks: {{ours: {{prompt: {{answer_rules: "{OURS}"}}}}}}\n'
-    )
+    profile = bench.root / "ragstream.yaml"
+    profile.write_text(f'tasks: {{ours: {{prompt: {{answer_rules: "{OURS}"}}}}}}\n')
+    confirm(profile)
     bench.write("locks.md", "# Lock\n\nThe lock restricts a prompt to injected files.\n")
     workspace = open_workspace(bench.root)
     ingest_project(workspace, bench.project)

@@ -14,6 +14,7 @@ from ragstream_core.platform import data_root
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.init_folder import init_folder
 from ragstream_core.wiring.workspace import open_workspace
+from tests.workspaces import confirm
 
 HASHED = {"embeddings.backend": "hashed"}
 
@@ -61,7 +62,11 @@ def test_git_sees_nothing_of_it(shop):
 def test_a_root_that_is_named_goes_first(shop, tmp_path, monkeypatch):
     init_folder(shop)
     monkeypatch.chdir(shop)
-    (shop / "ragstream.yaml").write_text(f"paths:\n  data_dir: {tmp_path / 'by-file'}\n")
+    named = shop / "ragstream.yaml"
+    named.write_text(f"paths:\n  data_dir: {tmp_path / 'by-file'}\n")
+    with pytest.raises(Refused, match="not confirmed"):
+        open_workspace()
+    confirm(named)
     assert open_workspace().data_dir == tmp_path / "by-file"
     assert open_workspace(tmp_path / "by-option").data_dir == tmp_path / "by-option"
     monkeypatch.setenv("RAGSTREAM_DATA_DIR", str(tmp_path / "by-variable"))
@@ -137,7 +142,8 @@ def test_servers_of_a_call_from_below_read_the_settings_beside_the_root(shop, mo
     (shop / "ragstream.yaml").write_text("retrieval:\n  top_k: 9\n")
     monkeypatch.chdir(shop / "src")
     environment = child_environment(AppConfig.load().with_task())
-    for name in ("RAGSTREAM_DATA_DIR", "RAGSTREAM_CONFIG"):
+    assert "RAGSTREAM_CONFIG" not in environment, "a file that was found is not named: it would count"
+    for name in ("RAGSTREAM_DATA_DIR", "RAGSTREAM_SETTINGS_DIRS"):
         monkeypatch.setenv(name, environment[name])
     told = AppConfig.load()
     assert (told.data_dir, told.settings.retrieval.top_k) == (shop / ".ragstream", 9)
