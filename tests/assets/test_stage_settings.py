@@ -156,7 +156,11 @@ def test_yes_no_choices_and_lists_are_taken(ingested, home, request_):
         ({"agents.a4": 7}, "setting agents.a4 = 7 ", "it takes: true, false"),
         ({"prompt.block_order": "mine"}, "setting prompt.block_order = 'mine' ", "`classic`"),
         ({"gate.tehta": 0.1}, "unknown setting 'gate.tehta'", "did you mean gate.theta?"),
-        ({"page.port": 80}, "page.port is not a setting that one prompt or run can have", "set it in"),
+        (
+            {"page.port": 80},
+            "page.port is not a setting that one prompt or run can have",
+            "set it in",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_with_the_setting_and_its_range(

@@ -17,19 +17,19 @@ from ragstream_core.settings.confirmation import Asks, leads_out, mark_of, own_f
 from tests.workspaces import confirm
 
 FIELDS = {key: SECTIONS[key.split(".")[0]].model_fields[key.split(".")[1]] for key in known_keys()}
-HARMLESS = set(
-    """
-    agents.a1 agents.a2 agents.a3 agents.a4 api.sources chunking.profile chunking.strip_markdown
-    chunking.unit debug.min_level discovery.exclude discovery.fallback_encoding discovery.include
-    documentation.embed_json documentation.id_format documentation.requirement_pattern
-    embeddings.device embeddings.precision embeddings.queue files.line_numbers gate.backend
-    history.allow_in_s_ctx history.always_tags history.around history.chunk_unit history.enabled
-    history.exclude_tags history.projects history.recent_fill history.sessions history.since
-    history.summaries history.tags memory.cache memory.cache_match memory.enabled memory.index_name
-    prompt.block_order prompt.recent_history prompt.token_counter provider.model rerank.backend
-    retrieval.evidence retrieval.fusion vector_store.collection
-    """.split()
-)
+HARMLESS = {
+    "agents.a1", "agents.a2", "agents.a3", "agents.a4", "api.sources", "chunking.profile",
+    "chunking.strip_markdown", "chunking.unit", "debug.min_level", "discovery.exclude",
+    "discovery.fallback_encoding", "discovery.include", "documentation.embed_json",
+    "documentation.id_format", "documentation.requirement_pattern", "embeddings.device",
+    "embeddings.precision", "embeddings.queue", "files.line_numbers", "gate.backend",
+    "history.allow_in_s_ctx", "history.always_tags", "history.around", "history.chunk_unit",
+    "history.enabled", "history.exclude_tags", "history.projects", "history.recent_fill",
+    "history.sessions", "history.since", "history.summaries", "history.tags", "memory.cache",
+    "memory.cache_match", "memory.enabled", "memory.index_name", "prompt.block_order",
+    "prompt.recent_history", "prompt.token_counter", "provider.model", "rerank.backend",
+    "retrieval.evidence", "retrieval.fusion", "vector_store.collection"
+}  # fmt: skip
 """Decided: at worst a stranger makes a prompt worse with them. Numbers within bounds likewise."""
 
 

@@ -142,7 +142,9 @@ def test_servers_of_a_call_from_below_read_the_settings_beside_the_root(shop, mo
     (shop / "ragstream.yaml").write_text("retrieval:\n  top_k: 9\n")
     monkeypatch.chdir(shop / "src")
     environment = child_environment(AppConfig.load().with_task())
-    assert "RAGSTREAM_CONFIG" not in environment, "a file that was found is not named: it would count"
+    assert "RAGSTREAM_CONFIG" not in environment, (
+        "a file that was found is not named: it would count"
+    )
     for name in ("RAGSTREAM_DATA_DIR", "RAGSTREAM_SETTINGS_DIRS"):
         monkeypatch.setenv(name, environment[name])
     told = AppConfig.load()
