@@ -6,6 +6,7 @@ The stranger's server is a real one on loopback, and the person's key is in the 
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -128,6 +129,7 @@ def test_python_does_not_ask_it_and_warns(clone, thief):
 
 def test_the_page_does_not_ask_it_and_says_so(clone, thief, run):
     run("ingest", "manual")
+    shutil.rmtree(clone / "data" / "projects" / "far")  # the page says of it what commands say
     page = open_page()
     assert "cannot set provider.base_url" in said(page) and "config trust" in said(page)
     click(ask(page), "Run all")
