@@ -18,7 +18,7 @@ from ragstream_core.config import (
     settings_folders,
     state_dir,
 )
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import TryAgain, UsageError
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.platform import confirmed_files, data_root
 from ragstream_core.settings.confirmation import LeftOut
@@ -131,7 +131,7 @@ def _asks(path: Path, data: bytes) -> tuple[LeftOut, ...]:
     def as_a_stranger(_: Path, read: bytes) -> bool:
         """Say no, and that it is still the file that is shown."""
         if read != data:
-            raise UsageError(f"{path} changes while it is read", hint="run the command again")
+            raise UsageError(f"{path} changes while it is read", hint=TryAgain())
         return False
 
     read: ReadFile = (

@@ -11,7 +11,14 @@ from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
-from ragstream_core.errors import Hint, RunCommand, SetSetting, SetVariable, UnknownSetting
+from ragstream_core.errors import (
+    AddOption,
+    Hint,
+    RunCommand,
+    SetSetting,
+    SetVariable,
+    UnknownSetting,
+)
 from ragstream_core.settings import SECTIONS, known_keys
 from ragstream_core.settings.confirmation import Layer
 from ragstream_core.settings.values import values_of
@@ -64,7 +71,7 @@ def file_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise UnknownSetting(
             f"there is no settings file {path}",
-            hint="check the path that --config or RAGSTREAM_CONFIG names",
+            hint=("check the path that ", AddOption("--config"), " or RAGSTREAM_CONFIG names"),
         ) from None
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
@@ -73,7 +80,10 @@ def file_bytes(path: Path) -> bytes:
         ) from None
     raise UnknownSetting(
         f"{path}: a configuration of more than {MAX_CONFIG_BYTES} bytes",
-        hint="it holds something else than settings; name the right file with --config",
+        hint=(
+            "it holds something else; name the right file: ",
+            AddOption("--config"),
+        ),
     )
 
 
@@ -194,11 +204,8 @@ def bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetti
     is_secret = field is not None and field.annotation is SecretStr
     value = "" if is_secret else f" = {first['input']!r}"
     takes = values_of(field) if field else ""
+    said = "cannot be used"
     if first["type"] in _OWN_WORDS or not takes:
         said = str(first["msg"]).removeprefix("Value error, ")
-        hint: Hint = (f"it takes: {takes}; " if takes else "", RunCommand("config show"))
-        return UnknownSetting(f"setting {dotted}{value} ({where}): {said}", hint=hint)
-    return UnknownSetting(
-        f"setting {dotted}{value} ({where}) cannot be used; it takes: {takes}",
-        hint=RunCommand("config show"),
-    )
+    hint: Hint = (f"it takes: {takes}; " if takes else "", RunCommand("config show"))
+    return UnknownSetting(f"setting {dotted}{value} ({where}): {said}", hint=hint)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ragstream_core.settings import confirmation as asks
+import ragstream_core.settings.confirmation as asks
 from ragstream_core.settings.persona import Template, Voice, Wording
 from ragstream_core.settings.values import Names, Section
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from ragstream_core.settings import confirmation as asks
+import ragstream_core.settings.confirmation as asks
 from ragstream_core.settings.values import Names, Section
 
 
