@@ -10,7 +10,8 @@ import pytest
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import dagster_home, drop_instances, instance_of
-from ragstream_core.errors import OperationFailed
+from ragstream_core.errors import OperationFailed, Refused
+from tests.workspaces import confirm
 
 
 def test_settings_hold(space):
@@ -88,9 +89,12 @@ def test_an_edited_file_stays_and_an_old_one_of_ours_is_replaced(space):
     path = dagster_home(space.data_dir) / "dagster.yaml"
     ours = path.read_text()
     path.write_text(ours + "# mine\n")
+    with pytest.raises(Refused, match="not confirmed it"):  # it may have come with the folder
+        dagster_home(space.data_dir)
+    confirm(path)
     dagster_home(space.data_dir)
     assert path.read_text().endswith("# mine\n")
-    from ragstream_assets.instance import STAMP
+    from ragstream_core.platform.confirmed_files import STAMP
     from ragstream_core.records.identity import sha256_hex
 
     path.write_text(f"{STAMP}{sha256_hex('telemetry: {}')}\ntelemetry: {{}}")
