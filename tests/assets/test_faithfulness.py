@@ -11,7 +11,7 @@ from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.services.eval_faithfulness import figures_dir
 from ragstream_core.services.ingest import ingest_project
 from tests.assets.executing import execute, shown
-from tests.workspaces import docs_of, write_gold
+from tests.workspaces import confirm, docs_of, write_gold
 
 QUESTION = "What does a killed ingest leave behind?"
 GOLD = {"question": QUESTION, "file": "crash.md", "answer": "the last committed generation"}
@@ -56,6 +56,7 @@ def test_the_check_warns_below_the_setting(gold, home, root, open_root, tmp_path
         f"provider: {{backend: scripted, script: {script}}}\n"
         "evaluation: {min_faithfulness: 0.5}\n"
     )
+    confirm(root.parent / "ragstream.yaml")
     space = open_root(root)
     result = materialise(space, home, ask=True)
     (check,) = result.get_asset_check_evaluations()

@@ -9,7 +9,7 @@ import pytest
 from ragstream_app.cli.main import main
 from ragstream_core.models.embedders.text_batches import BatchTable
 from ragstream_core.platform.postgres import database_at
-from tests.workspaces import write_docs
+from tests.workspaces import confirm, write_docs
 
 
 @pytest.fixture
@@ -94,6 +94,7 @@ def test_a_password_in_a_file_that_is_shared_is_refused(run, tmp_path, database)
     code, _, err = run("one", "embeddings", "status")
     assert code == 2 and "RAGSTREAM_EMBEDDINGS__SHARED" in err and "s3cret" not in err
     file.write_text(f"embeddings:\n  shared: {database}\n")
+    confirm(file)
     assert run("one", "embeddings", "status")[0] == 0
 
 
