@@ -438,7 +438,7 @@ def _quoted(found: ContextParts | None, told: SCtx, quotes: Sequence[Quote]) -> 
 
 def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str]) -> Fact:
     cited = Cited(quote.chunk_id, quote.source, short[quote.chunk_id])
-    return Fact(quote.text, quote.heading, tuple(piece_ids), score, (cited,))
+    return Fact(quote.text, quote.heading, tuple(piece_ids), score, (cited,), quote.quoted or None)
 
 
 def _with_short(issue: OpenIssue, short: dict[str, str]) -> OpenIssue:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ragstream_core.agents.context.quotable import readable
+from ragstream_core.agents.context.quotable import SEPARATED, readable
 from ragstream_core.errors import BudgetExceeded, SetSetting
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import (
@@ -52,10 +52,9 @@ def fault(
         issued: What the prompt issues, as of `citations_of`.
         shown: Chunk id → the text that is shown.
     """
-    must_cite = isinstance(item, Fact)
     if not item.text:
         return "says nothing"
-    if must_cite and not item.citations:
+    if isinstance(item, Fact) and not item.citations:
         return "has no citation"
     for cited in item.citations:
         if cited.chunk_id not in shown:
@@ -66,9 +65,24 @@ def fault(
         named = issued.get(cited.short_id)
         if named is None or (named.chunk_id, named.source) != (cited.chunk_id, cited.source):
             return "cites a passage by the id or the name of another"
-        if must_cite and item.text not in shown[cited.chunk_id]:
+        if isinstance(item, Fact) and not _says(item, shown[cited.chunk_id]):
             return "quotes words that its source does not hold"
     return ""
+
+
+def _says(fact: Fact, shown: str) -> bool:
+    """Return whether a text has the words of a fact; of a row, each cell stands in it."""
+    if fact.quoted is None:
+        return fact.text in shown
+    cells = fact.text.split(SEPARATED)
+    held = (any(end in fact.quoted for end in _ends(cell)) for cell in cells)
+    return fact.quoted in shown and all(held)
+
+
+def _ends(cell: str) -> list[str]:
+    """Return what a cell with the name of its column in front may be without it."""
+    parts = cell.split(": ")
+    return [": ".join(parts[at:]) for at in range(len(parts))]
 
 
 @dataclass(frozen=True)

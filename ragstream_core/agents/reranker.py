@@ -121,7 +121,7 @@ class RerankerStage:
         """Return id → the reranker's own score; it is a function of the text, so one a prompt."""
         if not head or self.score is None:
             return {}
-        texts = {chunk.id: chunk.snippet for chunk in prompt.base_context_chunks}
+        texts = {chunk.id: chunk.in_context for chunk in prompt.base_context_chunks}
         own = self.score(render_prompt_md(prompt.body), pieces_of(prompt), [texts[i] for i in head])
         return dict(zip(head, (round(float(x), DIGITS) for x in own), strict=True))
 

@@ -74,10 +74,10 @@ class CorpusView:
             progress: Called with (done, total) while embedding.
         """
         chunks = sorted(_chunks(documents, chunker), key=lambda c: c.id)
-        texts = [chunk.snippet for chunk in chunks]
+        texts = [chunk.in_context for chunk in chunks]
         digest = digest_of([c.id for c in chunks])
         vectors = _cached_vectors(texts, digest, embedder, cache=cache, progress=progress)
-        blobs = [[term_blob(str(c.meta["heading"])), term_blob(c.snippet)] for c in chunks]
+        blobs = [[term_blob(str(c.meta["heading"])), term_blob(c.in_context)] for c in chunks]
         return cls(
             project="corpus",
             generation=1,
@@ -114,7 +114,12 @@ def _chunks(documents: Sequence[Row], chunker: Chunker) -> Iterable[Chunk]:
                 source=str(document["id"]),
                 snippet=piece.chunk_text,
                 span=(piece.start, piece.end),
-                meta={"heading": piece.heading, "project": "corpus", "sha256": sha256},
+                meta={
+                    "heading": piece.heading,
+                    "context": piece.context,
+                    "project": "corpus",
+                    "sha256": sha256,
+                },
             )
 
 

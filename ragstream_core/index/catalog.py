@@ -32,6 +32,7 @@ from ragstream_core.index.rows import (
     Generation,
     ScanStamp,
     TextRow,
+    heading_of,
 )
 from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
 from ragstream_core.index.vectors import broken_vectors, sound_texts
@@ -168,7 +169,7 @@ class Catalog:
         self.db.execute("BEGIN")
         self.db.executemany(
             "INSERT INTO staged VALUES(?,?,?,?,?,?,?,?,?,pack_terms(?),?)",
-            ((*row, *_heading_terms(row.heading)) for row in rows),
+            ((*row, *_heading_terms(heading_of(row.heading))) for row in rows),
         )
         self.db.execute("COMMIT")
 
@@ -262,5 +263,5 @@ class Catalog:
 def _heading_terms(heading: str) -> tuple[bytes, int]:
     from ragstream_core.text.terms import term_blob
 
-    terms = term_blob(heading) if heading else b""
+    terms = term_blob(heading) if heading else b""  # a context's words are those of the text
     return terms, zlib.crc32(terms)

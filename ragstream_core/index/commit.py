@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.index import retention, text_writer
 from ragstream_core.index.catalog_read import file_crc, latest
 from ragstream_core.index.generation_rows import damaged, gathered_vectors
-from ragstream_core.index.rows import Change, FileEntry, Generation, ScanStamp
+from ragstream_core.index.rows import Change, FileEntry, Generation, ScanStamp, parted
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, transaction
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import generation_digest, multiset_sum
@@ -69,9 +69,11 @@ class CandidateView:
             row = self.db.execute(_CHUNK, {"id": identifier}).fetchone()
             if row is None:
                 raise KeyError(identifier)
-            _, path, start, end, page, heading, text = row
+            _, path, start, end, page, place, text = row
+            heading, context, snippet = parted(place, text)
             meta = {"path": path, "page_number": page, "heading": heading, "project": self.project}
-            found.append(Chunk(identifier, path, text, (start, end), meta))
+            meta |= {"context": context} if context else {}
+            found.append(Chunk(identifier, path, snippet, (start, end), meta))
         return found
 
 

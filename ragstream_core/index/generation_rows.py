@@ -25,7 +25,7 @@ from ragstream_core.errors import IntegrityError
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog_read import checked_entry, digest_matches
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.rows import Generation, pages_without_text
+from ragstream_core.index.rows import Generation, pages_without_text, parted
 from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
 from ragstream_core.platform.names import CodedNames, Names
 from ragstream_core.records import Chunk
@@ -378,12 +378,16 @@ def load_chunks(
     """
     found = {}
     for row in db.execute(_CHUNKS, {"ids": json.dumps(list(crcs)), "n": pinned.n}):
-        identifier, path, sha256, idx, start, end, page, heading, text_hash, text = row[:10]
+        identifier, path, sha256, idx, start, end, page, place, text_hash, text = row[:10]
         if canon_crc(row[18]) != crcs.get(identifier):
             raise damaged(index_dir, f"the row of {identifier} is not what was committed")
         entry = checked_entry(row[10:18])
         if not isinstance(text, str) or sha256_hex(text) != text_hash:
             raise damaged(index_dir, f"the text of {identifier} does not have its hash")
+        try:
+            heading, context, snippet = parted(place, text)
+        except ValueError as error:
+            raise damaged(index_dir, f"{identifier}: {error}") from error
         meta = {
             "path": path,
             "source": path.rpartition("/")[2],
@@ -398,5 +402,7 @@ def load_chunks(
         }
         if missing := pages_without_text(entry.reason):
             meta["without_text"] = missing
-        found[identifier] = Chunk(identifier, path, text, (start, end), meta)
+        if context:
+            meta["context"] = context
+        found[identifier] = Chunk(identifier, path, snippet, (start, end), meta)
     return found

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ragstream_core.errors import GenerationGone, RunCommand
 from ragstream_core.index import catalog_read
 from ragstream_core.index.lock import label, update_hint
-from ragstream_core.index.rows import FileEntry, Generation
+from ragstream_core.index.rows import FileEntry, Generation, heading_of
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading, recover
 from ragstream_core.records.identity import Json
 
@@ -178,10 +178,10 @@ def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
         row = db.execute(_CHUNK, {"id": chunk_id, "n": n}).fetchone()
         if row is None:
             return None
-        path, sha256, idx, start, end, page, heading, since = row
+        path, sha256, idx, start, end, page, place, since = row
         made = catalog_read.generation(db, since)
         told = (made.created, dict(made.provenance)) if made else ("", {})
-        return Origin(path, sha256, idx, (start, end), page, heading, since, *told)
+        return Origin(path, sha256, idx, (start, end), page, heading_of(place), since, *told)
 
     return read(index_dir, query)
 

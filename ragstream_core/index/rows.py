@@ -53,7 +53,11 @@ def pages_without_text(reason: str) -> str:
 
 
 class ChunkRow(NamedTuple):
-    """One chunk of one version of a file; every column is part of the generation's digest."""
+    """One chunk of one version of a file; every column is part of the generation's digest.
+
+    A chunk that is read with a context in front of it has that behind its heading (`placed`), and
+    its text begins with it: that is what is embedded, and what words are taken from.
+    """
 
     chunk_id: str
     path: str
@@ -64,6 +68,32 @@ class ChunkRow(NamedTuple):
     page: int
     heading: str
     text_hash: str
+
+
+def placed(heading: str, context: str) -> str:
+    """Return what a chunk's row keeps of where the chunk stands."""
+    return f"{heading}\n{context}" if context else heading
+
+
+def heading_of(place: str) -> str:
+    """Return the heading path of what `placed` returned."""
+    return place.partition("\n")[0]
+
+
+def parted(place: str, text: str) -> tuple[str, str, str]:
+    """Return heading path, context, and the text behind it.
+
+    Args:
+        place: As of `placed`.
+        text: The text that was embedded.
+
+    Raises:
+        ValueError: The text does not begin with the context.
+    """
+    heading, _, context = place.partition("\n")
+    if not text.startswith(context):
+        raise ValueError("a chunk's text does not begin with what it stands in")
+    return heading, context, text[len(context) :]
 
 
 class TextRow(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import EmbeddingFailed, IntegrityError, RunCommand
-from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow, TextRow
+from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow, TextRow, placed
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
 if TYPE_CHECKING:
@@ -25,22 +25,26 @@ _PROGRESS_EVERY_S = 0.25
 
 
 def chunked(document: Document, chunker: Chunker) -> tuple[list[ChunkRow], dict[str, str]]:
-    """Return the chunk rows of a document and their texts by hash; a chunk lies in one page."""
-    entry, text = document.entry, document.text or ""
+    """Return the chunk rows of a document and their texts by hash; a chunk lies in one page.
+
+    A text begins with the context that it is read with.
+    """
+    entry, whole_text = document.entry, document.text or ""
     rows: list[ChunkRow] = []
     texts: dict[str, str] = {}
     for page in document.pages:
-        whole = page.start == 0 and page.end == len(text)
-        part = text if whole else text[page.start : page.end]
+        whole = page.start == 0 and page.end == len(whole_text)
+        part = whole_text if whole else whole_text[page.start : page.end]
         for piece in chunker.chunk(part, file_type=document.syntax):
-            text_hash = sha256_hex(piece.chunk_text)
-            texts[text_hash] = piece.chunk_text
+            text = piece.context + piece.chunk_text
+            text_hash = sha256_hex(text)
+            texts[text_hash] = text
             start, end = piece.start + page.start, piece.end + page.start
             rows.append(
                 ChunkRow(
                     chunk_id(entry.path, entry.sha256, len(rows)), entry.path, entry.sha256,
-                    len(rows), start, end, page=page.number, heading=piece.heading,
-                    text_hash=text_hash,
+                    len(rows), start, end, page=page.number,
+                    heading=placed(piece.heading, piece.context), text_hash=text_hash,
                 )
             )  # fmt: skip
     return rows, texts

@@ -19,6 +19,7 @@ from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.s_ctx import IN_CONVERSATION, IssuedCitation
 from ragstream_core.records.stage_results import InjectedFile, Span, UnknownHeader
+from ragstream_core.text import contexts
 
 HISTORY_PREFIX = "history::"
 SNIPPET_CHARS = 200
@@ -177,6 +178,7 @@ def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
             str(chunk.meta.get("sha256", "")),
             "CUT" if parts else "",
             tuple((other.id, other.name) for other, _ in same[chunk_id]),
+            contexts.shown(chunk.context),
         )
         result.append((source, shown_text(prompt, chunk)))
     return result
@@ -247,6 +249,7 @@ def _nonce(prompt: SuperPrompt, layout: Layout, framed: Texts) -> str:
         last = [(safe_name(name), shown_name(name)) for name in cited]
         foreign += [name for path, name in last if name not in path]  # the path was cut before it
     foreign += [shown_name(path) for source, _ in framed for _, path in source.also]
+    foreign += [source.context for source, _ in framed if source.context]
     own = [layout.hard_rules, layout.project_memory, layout.user_template]
     own += prompt.body.values()
     own += [f"{header.name}\n{header.text}" for header in prompt.extras.headers]

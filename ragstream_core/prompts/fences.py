@@ -136,6 +136,7 @@ class Source:
         sha256: Hash of the source's bytes; the first 12 digits are shown.
         mode: ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty.
         also: Citation id and path of each passage that it is shown for as well.
+        context: What the text stands in, on one line; shown above the frame.
     """
 
     id: str
@@ -144,6 +145,7 @@ class Source:
     sha256: str
     mode: str = ""
     also: tuple[tuple[str, str], ...] = ()
+    context: str = ""
 
 
 def frame(index: int, nonce: str, *, source: Source, text: str) -> list[str]:

@@ -142,6 +142,7 @@ SAID_BEFORE = (
     "say that it was said in a conversation and when, and cite it."
 )
 SAME_TEXT = "The same stands in:"
+STANDS_UNDER = "The next excerpt stands under:"
 _GROUPS = (("Facts", "F"), ("Constraints", "C"), ("Open Issues", "O"))
 _FORMATS = (
     (r"json(?! ?l)", "Answer with one JSON value and nothing around it."),
@@ -314,6 +315,11 @@ def also_line(source: Source) -> str:
     return " ".join([SAME_TEXT, *(answer_marker(path, i) for i, path in source.also)])
 
 
+def context_line(context: str) -> str:
+    """Return the quoted line above a frame that says what its text stands in."""
+    return f"{PREFIX}{STANDS_UNDER} {one_line(context)}"
+
+
 def framed_block(
     name: str, texts: Sequence[tuple[Source, str]], *, nonce: str, first: int, note: str = ""
 ) -> Block:
@@ -331,6 +337,7 @@ def framed_block(
     for index, (source, text) in enumerate(texts, start=first):
         framed = frame(index, nonce, source=source, text=text)
         lines += [(name, "")] if index > first else []
+        lines += [(f"{name}|", context_line(source.context))] if source.context else []
         lines.append((f"frame {index}", framed[0]))
         lines += [(f"doc {index}", line) for line in framed[1:-1]]
         lines.append((f"frame {index}", framed[-1]))

@@ -20,8 +20,8 @@ class Chunk:
         span: Start and end character offsets in the decoded source text: the pages of a PDF joined
             by form feeds, the Markdown of a converted file, with redacted secrets replaced.
         meta: ``project, path, sha256, mtime, file_type, chunk_index, page_number, heading,
-            generation``, and ``without_text`` where pages of its file have none (read-only by
-            convention; never part of the identity).
+            generation``, ``without_text`` where pages of its file have none, and ``context`` if
+            there is one (read-only by convention; never part of the identity).
     """
 
     id: str
@@ -29,6 +29,16 @@ class Chunk:
     snippet: str
     span: tuple[int, int]
     meta: Mapping[str, Any]
+
+    @property
+    def context(self) -> str:
+        """The lines that it stands in, such as its table's head; empty: it needs none."""
+        return str(self.meta.get("context") or "")
+
+    @property
+    def in_context(self) -> str:
+        """Its text with its context in front, as it was embedded."""
+        return self.context + self.snippet
 
 
 class Hit(NamedTuple):

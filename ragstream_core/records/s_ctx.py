@@ -25,11 +25,13 @@ class Fact:
     """A fact or constraint of S_ctx, word for word as its passage has it.
 
     Attributes:
-        text: The sentence.
+        text: The sentence; a row of a table has the names of its columns in it.
         heading: The heading that it stands under; may be empty.
         piece_ids: The query pieces that it speaks to.
         score: How well it answers them; decides what goes first if the budget is short.
         citations: Its passages.
+        quoted: The words as the passage has them, where ``text`` is a row with the names of its
+            columns; None: ``text``.
     """
 
     text: str
@@ -37,6 +39,7 @@ class Fact:
     piece_ids: tuple[str, ...] = ()
     score: float = 0.0
     citations: tuple[Cited, ...] = ()
+    quoted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

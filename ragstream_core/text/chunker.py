@@ -1,4 +1,4 @@
-"""`Chunker`: a text as numbered chunks with exact spans and heading paths (R-059).
+"""`Chunker`: a text as numbered chunks with exact spans, heading paths and contexts (R-059).
 
 Laws: ``text[start:end]`` is the chunk; no chunk is above the profile's limit as the tokenizer
 counts it alone; every character that is not white space lies in a chunk; starts and ends ascend;
@@ -8,18 +8,27 @@ cut only if it is longer than a chunk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from ragstream_core.text.blocks import MARKUP_VERSION, Markup
 from ragstream_core.text.chunk_profiles import ChunkProfile
-from ragstream_core.text.code import code_cuts, is_code, joints_of, line_starts
+from ragstream_core.text.code import DATA, code_cuts, is_code, joints_of, line_starts
+from ragstream_core.text.contexts import Contexts
 from ragstream_core.text.cuts import Cut, choose_cuts, find_cuts, structure_of
 from ragstream_core.text.headings import MARKDOWN_TYPES, HeadingIndex, normal_type
 from ragstream_core.text.tokenizer import Sizes, TokenOffsets, word_offsets
 
 _MEASURED_AGAIN = 8  # spans this close to the limit are measured alone
+_CONTEXT_SHARE = 3  # a context takes a third of a chunk at most
+ContextAt = Callable[[int], str]
+"""Offset at which a chunk starts → what stands in front of it where it is read."""
+
+
+def _no_context(_: int) -> str:
+    return ""
 
 
 class TextSpan(NamedTuple):
@@ -35,6 +44,7 @@ def split(
     profile: ChunkProfile,
     file_type: str = "",
     token_offsets: TokenOffsets = word_offsets,
+    context_at: ContextAt = _no_context,
 ) -> list[TextSpan]:
     """Divide a text into chunks.
 
@@ -44,6 +54,7 @@ def split(
         file_type: File extension: Markdown and reStructuredText have headings.
         token_offsets: (start, end) of each token of a text, never truncated; without a model's
             tokenizer, words and signs are counted.
+        context_at: What stands in front of a chunk has its place within the limit.
 
     Returns:
         Spans in order, without white space at their ends; none for a text of white space.
@@ -53,7 +64,8 @@ def split(
     if is_code(file_type):
         sizes = Sizes(text, token_offsets=counted, structure=line_starts(text))
         joints = joints_of(text, file_type=file_type)
-        cuts = code_cuts(text, joints=joints, sizes=sizes, limit=limit)
+        defines = normal_type(file_type) not in DATA
+        cuts = code_cuts(text, joints=joints, sizes=sizes, limit=limit, defines=defines)
     else:
         structure = structure_of(text, file_type=file_type)
         sizes = Sizes(text, token_offsets=counted, structure=structure)
@@ -63,8 +75,37 @@ def split(
     starts = _overlap_starts(cuts, sizes=sizes, profile=profile)
     before = [sizes.before(cut.at) for cut in cuts] + [sizes.before(len(text))]
     overlaps = [b - sizes.before(s) for b, s in zip(before, starts, strict=False)]
-    chosen = choose_cuts(cuts, before=before, overlaps=overlaps, limit=limit)
-    return _spans(text, [(starts[i], cuts[i].at) for i in chosen], sizes=sizes, limit=limit)
+    room = _Room(context_at, profile, token_offsets)
+    chosen = choose_cuts(
+        cuts, before=before, overlaps=overlaps, contexts=[room.taken(s) for s in starts],
+        limit=limit,
+    )  # fmt: skip
+    return _spans(text, [(starts[i], cuts[i].at) for i in chosen], sizes=sizes, room=room)
+
+
+def _size(text: str, profile: ChunkProfile, token_offsets: TokenOffsets) -> int:
+    return len(token_offsets(text)) if profile.unit == "tokens" else len(text)
+
+
+class _Room:
+    """How much of a chunk its context leaves for its text."""
+
+    def __init__(
+        self, context_at: ContextAt, profile: ChunkProfile, token_offsets: TokenOffsets
+    ) -> None:
+        self._context_at, self._profile, self._offsets = context_at, profile, token_offsets
+        self._sizes = {"": 0}
+
+    def taken(self, start: int) -> int:
+        """Return the size of the context of a chunk that starts at an offset."""
+        context = self._context_at(start)
+        if context not in self._sizes:
+            self._sizes[context] = _size(context, self._profile, self._offsets)
+        return self._sizes[context]
+
+    def left(self, start: int) -> int:
+        """Return the largest size of a chunk that starts at an offset, ≥ 1."""
+        return max(1, self._profile.max_tokens - self.taken(start))
 
 
 def _overlap_starts(cuts: Sequence[Cut], *, sizes: Sizes, profile: ChunkProfile) -> list[int]:
@@ -93,7 +134,9 @@ def _word_start(low: int, high: int, at: int, sizes: Sizes, profile: ChunkProfil
     return high
 
 
-def _spans(text: str, chunks: list[tuple[int, int]], *, sizes: Sizes, limit: int) -> list[TextSpan]:
+def _spans(
+    text: str, chunks: list[tuple[int, int]], *, sizes: Sizes, room: _Room
+) -> list[TextSpan]:
     spans: list[TextSpan] = []
     previous_core = -1
     ends = [core for _, core in chunks[1:]] + [len(text)]
@@ -101,10 +144,10 @@ def _spans(text: str, chunks: list[tuple[int, int]], *, sizes: Sizes, limit: int
         stop = len(text[core:end].rstrip()) + core
         # An overlap never reaches back to where the chunk before began: starts ascend.
         begin = start if start > previous_core else core
-        if _fits(text, begin, stop, sizes, limit):
+        if _fits(text, begin, stop, sizes, room.left(begin)):
             spans.append(TextSpan(begin, stop))
         else:
-            spans.extend(_divided(text, core, stop, sizes, limit))
+            spans.extend(_divided(text, core, stop, sizes, room))
         previous_core = core
     return spans
 
@@ -125,14 +168,14 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
 
 
-def _divided(text: str, start: int, end: int, sizes: Sizes, limit: int) -> list[TextSpan]:
-    if end - start <= 1 or _fits(text, start, end, sizes, limit):
+def _divided(text: str, start: int, end: int, sizes: Sizes, room: _Room) -> list[TextSpan]:
+    if end - start <= 1 or _fits(text, start, end, sizes, room.left(start)):
         return [TextSpan(start, end)]
     places = [start, *sizes.grid(start, end, limit=max(1, sizes.between(start, end) * 4)), end]
     if len(places) == 2:
         places.insert(1, (start + end) // 2)
     pairs = (_trimmed(text, a, b) for a, b in pairwise(places))
-    return [span for a, b in pairs if b > a for span in _divided(text, a, b, sizes, limit)]
+    return [span for a, b in pairs if b > a for span in _divided(text, a, b, sizes, room)]
 
 
 class ChunkPiece(NamedTuple):
@@ -144,6 +187,7 @@ class ChunkPiece(NamedTuple):
         start: Character offset.
         end: Character offset, exclusive.
         heading: Heading path at its start, or "".
+        context: What it stands in, to be read in front of it (`Contexts`), or "".
     """
 
     chunk_idx: int
@@ -151,6 +195,7 @@ class ChunkPiece(NamedTuple):
     start: int
     end: int
     heading: str
+    context: str = ""
 
 
 class Chunker:
@@ -187,9 +232,11 @@ class Chunker:
             text: The decoded text of a document.
             file_type: Extension: Markdown and reStructuredText have headings.
         """
+        contexts = self._contexts(text, file_type)
         spans = split(
-            text, profile=self._profile, file_type=file_type, token_offsets=self._token_offsets
-        )
+            text, profile=self._profile, file_type=file_type, token_offsets=self._token_offsets,
+            context_at=contexts,
+        )  # fmt: skip
         headings = HeadingIndex(text, file_type=file_type)
         if self._strip and normal_type(file_type) in MARKDOWN_TYPES:
             markup = Markup(text)
@@ -198,6 +245,21 @@ class Chunker:
             words = [(span, text[span.start : span.end]) for span in spans]
         kept = [(span, said) for span, said in words if said]  # a rule alone says nothing
         return [
-            ChunkPiece(i, said, *span, headings.path_at(span.start))
+            ChunkPiece(i, said, *span, headings.path_at(span.start), contexts(span.start))
             for i, (span, said) in enumerate(kept)
         ]
+
+    def _contexts(self, text: str, file_type: str) -> ContextAt:
+        contexts = Contexts(text, file_type=file_type)
+        if contexts.is_empty:
+            return _no_context
+
+        @functools.cache
+        def context_at(start: int) -> str:
+            most = self._profile.max_tokens // _CONTEXT_SHARE
+            return contexts.at(start, measure=self._measure, most=most)
+
+        return context_at
+
+    def _measure(self, text: str) -> int:
+        return _size(text, self._profile, self._token_offsets)

@@ -33,9 +33,13 @@ BY_LINES = frozenset({"kt", "scala", "swift", "cs", "rb", "php", "lua", "sql", "
 """Types of programs that are cut by their lines alone."""
 
 
+DATA = frozenset({"yaml", "yml", "json", "jsonc"})
+"""Types of data that are cut by their lines, the outer ones first."""
+
+
 def is_code(file_type: str) -> bool:
-    """Return whether a type is cut as a program."""
-    return file_type in GRAMMARS or file_type in BY_LINES
+    """Return whether a type is cut by its lines, as programs are."""
+    return file_type in GRAMMARS or file_type in BY_LINES or file_type in DATA
 
 
 CODE_VERSION = 1
@@ -52,6 +56,12 @@ _DEFINITION = re.compile(
     r"(?:def|class|function|func|fn|impl|trait|struct|enum|interface|type|module|namespace|object|"
     r"mod|CREATE|create|package|\[)\b|\[{1,2}\w",
 )
+_CONTROL = re.compile(
+    r"(?:if|elif|else|for|foreach|while|do|try|except|catch|finally|with|switch|case|default|match|"
+    r"return|throw|raise|yield|await|assert|new|goto|using|lock|synchronized|loop|select|defer|go|"
+    r"async (?:for|with))\b"
+)
+_HEAD = re.compile(r"[\w~\"'$][^;{}]{0,200}\([^;]*\{$")
 _ATTACHED = re.compile(r"@|#|//|/\*|\*|--|'''|\"\"\"")
 _DEFINES, _JOINT, _BLANK_ABOVE, _PLAIN = 0.0, 0.3, 0.8, 1.4
 _DEPTH = 0.2  # a cut deeper inside hurts more, a step a level
@@ -95,7 +105,21 @@ def _language(module: str, function: str) -> Any:
         return None
 
 
-def code_cuts(text: str, *, joints: Sequence[int], sizes: Sizes, limit: int) -> list[Cut]:
+def opens_scope(body: str, below: str) -> bool:
+    """Return whether a line is the head of a class, a function or the like.
+
+    Args:
+        body: The line without white space around it.
+        below: The next line likewise; some styles put the brace there.
+    """
+    if _DEFINITION.match(body):
+        return True
+    return not _CONTROL.match(body) and _HEAD.match(body + below * (below == "{")) is not None
+
+
+def code_cuts(
+    text: str, *, joints: Sequence[int], sizes: Sizes, limit: int, defines: bool = True
+) -> list[Cut]:
     """Return all places where a chunk of a program may start, in order.
 
     Args:
@@ -103,6 +127,7 @@ def code_cuts(text: str, *, joints: Sequence[int], sizes: Sizes, limit: int) -> 
         joints: From `joints_of`; may be empty.
         sizes: Measures spans of the text.
         limit: Largest size of a chunk: a line above it is cut inside.
+        defines: Whether words such as ``type`` define something; they do not in data.
     """
     starts = starts_behind_space(text, joints)
     cuts: list[Cut] = []
@@ -114,9 +139,10 @@ def code_cuts(text: str, *, joints: Sequence[int], sizes: Sizes, limit: int) -> 
             continue
         start = match.start() + len(match.group()) - len(match.group().lstrip())
         indent = len(match.group().expandtabs(4)) - len(match.group().expandtabs(4).lstrip())
-        cost = _cost(body, blank=blank, joint=start in starts) + _DEPTH * min(
-            _MAX_DEPTH, indent // 2
-        )
+        cost = _BLANK_ABOVE if blank else _PLAIN
+        if defines:
+            cost = _cost(body, blank=blank, joint=start in starts)
+        cost += _DEPTH * min(_MAX_DEPTH, indent // 2)
         cuts.append(Cut(start, _TORN if attached else cost))
         end = match.start() + len(match.group().rstrip())
         if sizes.between(start, end) > limit:

@@ -163,7 +163,12 @@ _OVERLAP_LOST = 2.0
 
 
 def choose_cuts(
-    cuts: Sequence[Cut], *, before: Sequence[int], overlaps: Sequence[int], limit: int
+    cuts: Sequence[Cut],
+    *,
+    before: Sequence[int],
+    overlaps: Sequence[int],
+    contexts: Sequence[int],
+    limit: int,
 ) -> list[int]:
     """Return the indices of the cuts at which chunks start; the first is 0.
 
@@ -171,6 +176,7 @@ def choose_cuts(
         cuts: All possible cuts, n of them, n ≥ 1.
         before: Size of the text before each cut, and of the whole text: n + 1 values.
         overlaps: Size of what a chunk starting at each cut repeats: n values.
+        contexts: Size of what stands in front of such a chunk where it is read: n values.
         limit: Largest size of a chunk, its overlap included if it fits.
     """
     count = len(cuts)
@@ -187,10 +193,12 @@ def choose_cuts(
             first += 1
         for i in range(first, j):
             size = before[j] - before[i]
+            if size + contexts[i] > limit and i < j - 1:
+                continue
             cost = best[i] + 1.0 + ends[j] + sections[j] - sections[i + 1]
             if size < half:
                 cost += _SMALL * (1.0 - size / half) + (_TINY if size < tiny else 0.0)
-            if size + overlaps[i] > limit:
+            if size + overlaps[i] + contexts[i] > limit:
                 cost += _OVERLAP_LOST
             if cost < best[j] - 1e-9:
                 best[j], back[j] = cost, i

@@ -10,12 +10,21 @@ from ragstream_core.text.blocks import Line, LineKind, lines_of
 
 MARKDOWN_TYPES = frozenset({"md", "markdown", "mdx"})
 RST_TYPES = frozenset({"rst"})
+PLAIN_TYPES = frozenset({"txt", "text"})
 SEPARATOR = " > "
 MAX_TITLE = 200
 """Characters of a title in a path: a paragraph above a line of dashes is a heading as well."""
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]*(.*)")
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
 _SETEXT_LEVELS = {"=": 1, "-": 2}
+_PLAIN_TITLE = 80
+_NUMBERED = re.compile(
+    r"(?P<number>\d{1,3}(?:\.\d{1,3})*\.?|[IVXLC]{1,6}\.|§ ?\d{1,4}[a-z]?)[ \t]+(?=[^\W\d_])"
+    r"|(?:chapter|section|part|appendix|annex|article|kapitel|abschnitt|anhang|artikel|chapitre"
+    r"|annexe|capítulo|sección|anexo) (?:\d{1,3}|[IVXLC]{1,6}|[A-Z])\b",
+    re.IGNORECASE,
+)
+_SENTENCE_ENDS = ".,;:!?…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +50,17 @@ def normal_type(file_type: str) -> str:
 
 
 def find_headings(text: str, *, file_type: str) -> list[Heading]:
-    """Return the headings of a Markdown or reStructuredText text, in order; else none.
+    """Return the headings of a Markdown, reStructuredText or plain text, in order; else none.
 
     Args:
-        text: The whole text; fenced blocks are skipped.
+        text: The whole text; fenced blocks of Markdown are skipped.
         file_type: File extension, with or without dot.
     """
     kind = normal_type(file_type)
     if kind in MARKDOWN_TYPES:
         return _markdown(text)
+    if kind in PLAIN_TYPES:
+        return _plain(text)
     return _rst(text) if kind in RST_TYPES else []
 
 
@@ -136,3 +147,68 @@ def _rst(text: str) -> list[Heading]:
 def _adorns(text: str, line: Line) -> str:
     mark = _ADORNMENT.match(text, line.start, line.end)
     return mark[1] if mark else ""
+
+
+def _plain(text: str) -> list[Heading]:
+    """Return the titles of a plain text: underlined, numbered, or in capitals on a line alone.
+
+    A title is short, has white space above, no sign at its end, and text of another kind below:
+    the lines of a numbered list are no titles.
+    """
+    lines = [line for line in lines_of(text) if line.kind is not LineKind.BLANK]
+    found: list[Heading] = []
+    for at, line in enumerate(lines):
+        below = lines[at + 1] if at + 1 < len(lines) else None
+        above = lines[at - 1] if at else None
+        if below is None or not _stands_apart(text, above, line):
+            continue
+        title = text[line.start : line.end].strip()
+        if not 1 < len(title) <= _PLAIN_TITLE or not any(c.isalpha() for c in title):
+            continue
+        mark = _ADORNMENT.match(text, below.start, below.end)
+        touches = text.count("\n", line.end, below.start) == 1
+        if mark and touches and below.end - below.start >= len(title) // 2:
+            level = _SETEXT_LEVELS.get(mark[1], 2)
+            found.append(Heading(line.start, below.end, level, title))
+        elif level := _plain_level(
+            title,
+            text[below.start : below.end].strip(),
+            text[above.start : above.end].strip() if above else "",
+            touches=touches,
+        ):
+            found.append(Heading(line.start, line.end, level, title))
+    return found
+
+
+def _stands_apart(text: str, above: Line | None, line: Line) -> bool:
+    """Return whether a line begins the text, or has an empty or a drawn line above."""
+    if above is None or text.count("\n", above.end, line.start) > 1:
+        return True
+    return bool(_adorns(text, above))
+
+
+def _plain_level(title: str, below: str, above: str, *, touches: bool) -> int:
+    """Return the level of a numbered title or of one in capitals; 0: the line is no title.
+
+    Args:
+        title: The line.
+        below: The next line that says something.
+        above: The one before.
+        touches: Whether no empty line is between title and the line below.
+    """
+    if title[-1] in _SENTENCE_ENDS or len(title.split()) > 12:
+        return 0
+    capitals = title.isupper() and sum(c.isalpha() for c in title) > 3
+    numbered = _NUMBERED.match(title)
+    number = (numbered["number"] or "").rstrip(".") if numbered else ""
+    listed = _is_listed(number, below) or _is_listed(number, above)
+    if numbered and (capitals or not touches) and not listed:
+        return 1 + (number.count(".") + 1 if number[:1].isdigit() else 1)
+    return 2 if capitals and not numbered else 0
+
+
+def _is_listed(number: str, other: str) -> bool:
+    """Return whether a line beside a numbered one is numbered like it: both are of a list."""
+    beside = _NUMBERED.match(other)
+    own = (beside["number"] or "").rstrip(".") if beside else ""
+    return beside is not None and own.count(".") == number.count(".")

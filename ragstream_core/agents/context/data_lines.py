@@ -177,11 +177,15 @@ def command_lines(text: str) -> list[Line]:
     ]
 
 
-def table_rows(text: str) -> list[tuple[Line, str]]:
+def table_rows(text: str, head: str = "") -> list[tuple[Line, str]]:
     """Return the rows of tables whose cells are parted by tabs, each with its table's head.
 
     A table is two lines or more with as many tabs each. Its first line is its head where the
     others hold digits and it does not; the head is no row.
+
+    Args:
+        text: The whole text.
+        head: Of the table that the text begins in the middle of; empty: it does not.
     """
     found: list[tuple[Line, str]] = []
     runs = groupby(_lines(text), key=lambda row: _tabs(row[1]))
@@ -190,11 +194,13 @@ def table_rows(text: str) -> list[tuple[Line, str]]:
         if not tabs or len(rows) < 2:
             continue
         (_, first), rest = rows[0], rows[1:]
-        heads = not any(c.isdigit() for c in first) and all(
+        goes_on = rows[0][0] == 0 and tabs == _tabs(head)
+        heads = not goes_on and not any(c.isdigit() for c in first) and all(
             any(c.isdigit() for c in line) for _, line in rest
         )
+        names = head if goes_on else first if heads else ""
         for start, line in rest if heads else rows:
-            found.append((Line(start, start + len(line.rstrip())), first if heads else ""))
+            found.append((Line(start, start + len(line.rstrip())), names))
     return found
 
 

@@ -33,6 +33,7 @@ WEAKEST, BEND = 0.5, 0.3
 EASE_OF_STRONGEST = 0.5
 FROM_STRONGEST = 3
 BESIDE_BONUS = 0.15
+IDENTIFIER_BONUS = 0.3
 Strengths = Mapping[str, Sequence[float]]
 """Chunk id → how strong it is for each piece, in [0, 1]; 1 for the strongest of a piece."""
 
@@ -42,6 +43,10 @@ _LEANS = re.compile(
     r"|for example|otherwise|however)\b",
     re.IGNORECASE,
 )
+_IDENTIFIER = re.compile(
+    r"\b(?=\w*[-_.]?\w*[\d_])(?=[\w.-]*[^\W\d_])[^\W_]\w*(?:[-.]\w+)*\b"
+)
+"""Letters with digits or underscores: VK-247, ST0457, DEFAULT_MAX_REDIRECTS, db2.pool."""
 _WHAT_IS = re.compile(r"\s*(?:so )?what(?:'s| is| are| does)\b", re.IGNORECASE)
 _DEFINES = re.compile(
     r"^[^.]{1,70}?\b(?:is|are|means|refers to|stands for|lets?|allows?|wraps?|combines?)\b"
@@ -82,6 +87,40 @@ def relevance(
     prior = WEAKEST + (1.0 - WEAKEST) * math.pow(strength, BEND)
     base = coverage(piece, quote.held, quote.context, weight) * prior * _form_factor(quote.text)
     return round(base + _bonus(piece, quote), 6)
+
+
+@remembered
+def identifiers(text: str) -> frozenset[str]:
+    """Return the names in a text that are spelt like a code, in small letters."""
+    return frozenset(name.casefold() for name in _IDENTIFIER.findall(text))
+
+
+def _named(
+    quotes: Sequence[Quote], pieces: Sequence[Piece], raw: Sequence[list[float]]
+) -> list[list[float]]:
+    """Return scores by which what names what is asked for wins over what names something else.
+
+    If a row or a pair holds an identifier of a piece, others of its kind that hold none say
+    something of another thing, however alike their words are.
+    """
+    rows = [list(row) for row in raw]
+    for p, piece in enumerate(pieces):
+        wanted = identifiers(piece.text)
+        if not wanted:
+            continue
+        holds = [bool(row[p]) and not wanted.isdisjoint(identifiers(q.verbatim))
+                 for q, row in zip(quotes, raw, strict=True)]  # fmt: skip
+        kinds = {_kind(q) for q, held in zip(quotes, holds, strict=True) if held} - {"said"}
+        for quote, row, held in zip(quotes, rows, holds, strict=True):
+            if held:
+                row[p] = round(row[p] + IDENTIFIER_BONUS, 6)
+            elif _kind(quote) in kinds:
+                row[p] = 0.0
+    return rows
+
+
+def _kind(quote: Quote) -> str:
+    return "row" if quote.quoted else "said" if quote.is_said else "data"
 
 
 def similarity(left: Quote, right: Quote) -> float:
@@ -190,7 +229,7 @@ def choose(
     """
     alike, eased = (1.0,) * len(pieces), EASE_OF_STRONGEST if strengths else 0.0
     strong = [strengths.get(q.chunk_id, alike) if strengths else alike for q in quotes]
-    raw = _relevances(quotes, pieces, weight, strong)
+    raw = _named(quotes, pieces, _relevances(quotes, pieces, weight, strong))
     best = [max((row[p] for row in raw), default=0.0) for p in range(len(pieces))]
     floors = [max(FLOOR, RELATIVE_FLOOR * top) for top in best]
     ease = [

@@ -155,8 +155,8 @@ class Passages:
     def _quoted(self, point: Point) -> list[Quote]:
         chunk, said = self.chunks[point.passage], readable(point.quote)
         mine = [quote for quote in self.reader.quotes if quote.chunk_id == chunk.id]
-        around = [quote for quote in mine if said in quote.text]
-        whole = around[:1] or [quote for quote in mine if quote.text in said]
+        around = [quote for quote in mine if said in quote.verbatim]
+        whole = around[:1] or [quote for quote in mine if quote.verbatim in said]
         if whole:
             return whole
         text = _sentences_around(chunk.snippet[: self.cuts.get(chunk.id)], said)

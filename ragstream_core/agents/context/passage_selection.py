@@ -21,9 +21,10 @@ from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected, shown_of
 from ragstream_core.prompts.fences import Source, frame
-from ragstream_core.prompts.render import also_line
+from ragstream_core.prompts.render import also_line, context_line
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores, Span
+from ragstream_core.text.contexts import shown
 from ragstream_core.text.memo import remembered
 from ragstream_core.text.sentences import blocks, sentences_in
 from ragstream_core.text.task_words import what_is_asked
@@ -62,12 +63,15 @@ def framed_tokens(
         also: Paths of the passages that it is shown for as well.
         parts: The parts that are shown, in place of ``end``.
     """
-    return _framed(chunk.snippet, chunk.source, chunk.span, counter, end, tuple(also), tuple(parts))
+    return _framed(
+        chunk.snippet, chunk.source, chunk.span, shown(chunk.context), counter, end, tuple(also),
+        tuple(parts),
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
 def _framed(
-    snippet: str, path: str, span: Span, counter: TokenCounter, end: int | None,
+    snippet: str, path: str, span: Span, context: str, counter: TokenCounter, end: int | None,
     also: tuple[str, ...], parts: tuple[Span, ...],
 ) -> int:  # fmt: skip
     text = shown_of(snippet, parts) if parts else snippet[:end]
@@ -75,6 +79,7 @@ def _framed(
     same = tuple(("0" * 8, other) for other in also)
     source = Source("0" * 8, path, span, "0" * 12, cut, same)
     lines = frame(10, _NONCE, source=source, text=text)
+    lines += [context_line(context)] if context else []
     lines += [also_line(source)] if also else []
     return counter.count("\n".join(lines) + "\n\n")
 
@@ -250,7 +255,7 @@ def _file(file: InjectedFile, terms: Terms) -> Evidence:
 def _evidence(chunk: Chunk, scores: Scores, terms: Terms) -> Evidence:
     return Evidence(
         chunk.id,
-        _words(chunk.source, str(chunk.meta.get("heading") or ""), chunk.snippet, terms),
+        _words(chunk.source, str(chunk.meta.get("heading") or ""), chunk.in_context, terms),
         scores.best_cosine,
         scores.piece_cosines,
     )

@@ -32,7 +32,9 @@ MAX_WORDS = 60
 MAX_ITEM_WORDS = 45
 MAX_HEADING = 60
 MAX_LED_LINES = 2
-_Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str], bool]
+_Parts = tuple[
+    tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str], bool, str
+]
 Terms = Callable[[str], Sequence[str]]
 
 _RULE_ROW = re.compile(r"[|\s:-]+$")
@@ -52,6 +54,9 @@ _BOILERPLATE = re.compile(
     r"|here(?:'s| is| are) (?:an?|the|some) (?:\w{1,30} ){0,2}examples?)",
     re.IGNORECASE,
 )
+_BAR = re.compile(r"(?<!\\)\|")
+SEPARATED = " · "
+"""Between the cells of a row that is shown with the names of its columns."""
 _FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(\w*)[^\n]*\n")
 
 
@@ -69,6 +74,8 @@ class Quote(NamedTuple):
         held: The same, each once.
         context: Terms of the headings, the path and the sentence before.
         is_said: Whether it is a sentence or a row, not a pair of data or a signature.
+        quoted: The words as the passage has them, where ``text`` says more: a row with the names
+            of its columns. Empty: ``text``.
     """
 
     chunk_id: str
@@ -81,6 +88,12 @@ class Quote(NamedTuple):
     held: frozenset[str]
     context: frozenset[str]
     is_said: bool = True
+    quoted: str = ""
+
+    @property
+    def verbatim(self) -> str:
+        """Its words as its passage has them, in readable form."""
+        return self.quoted or self.text
 
 
 @remembered
@@ -120,8 +133,6 @@ def is_row(text: str) -> bool:
 def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]], int]:
     """Return the spans to try for block ``at`` and the number of blocks they use up."""
     block = found[at]
-    if block.kind == "row":
-        return [(block.start, block.end)], 1
     spans = _unwrapped(text, sentences_in(text, block.start, block.end))
     if block.kind == "item":
         if len(spans) > 1 and text[spans[-1][1] - 1] == ":":
@@ -181,28 +192,83 @@ def quotes_of(chunk: Chunk, rank: int, terms: Terms) -> list[Quote]:
         terms: Stems a text.
     """
     heading = str(chunk.meta.get("heading") or "")
-    read = _read(chunk.source, heading, chunk.snippet, terms)
+    read = _read(chunk.source, heading, chunk.context, chunk.snippet, terms)
     return [Quote(chunk.id, chunk.source, rank, *parts) for parts in read]
 
 
 @functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
-def _read(source: str, heading: str, text: str, terms: Terms) -> list[_Parts]:
-    """Return what a `Quote` holds besides its chunk, for each quotable sentence of a passage."""
-    around = frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}"))
-    page = _Page(text, heading, around, terms)
+def _read(source: str, heading: str, above: str, text: str, terms: Terms) -> list[_Parts]:
+    """Return what a `Quote` holds besides its chunk, for each quotable sentence of a passage.
+
+    Args:
+        source: Path of the chunk.
+        heading: The heading path that it stands under.
+        above: Its context.
+        text: Its text.
+        terms: Stems a text.
+    """
+    around = frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}\n{above}"))
     kind = data_kind(source.rsplit(".", 1)[-1])
-    if kind in ("json", "yaml"):
-        quotes = [page.data(line) for line in data_lines(text, kind)]
-    elif kind:
-        quotes = _program(page, kind)
-    else:
-        rows = table_rows(text)
-        taken = [(line.start, line.end) for line, _ in rows]
-        quotes = [page.quote(line[:2], context=page.around | page.terms_of(head))
-                  for line, head in rows]  # fmt: skip
-        said = _sentences(page)
-        quotes += [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
+    if kind:  # read with what it stands in: a key is named by its parents, a method by its class
+        page = _Page(above + text, heading, around, terms)
+        found = _data(page, kind) if kind in ("json", "yaml") else _program(page, kind)
+        return [_moved(quote, len(above)) for quote in found if quote[0][0] >= len(above)]
+    page = _Page(text, heading, around, terms, above)
+    return _prose(page)
+
+
+def _data(page: _Page, kind: str) -> list[_Parts]:
+    return sorted((page.data(line) for line in data_lines(page.text, kind)), key=lambda q: q[0])
+
+
+def _moved(quote: _Parts, by: int) -> _Parts:
+    start, end = quote[0]
+    return ((start - by, end - by), *quote[1:])
+
+
+def _prose(page: _Page) -> list[_Parts]:
+    """Return sentences, items and rows; a row whose cells are parted by tabs is no sentence."""
+    rows = table_rows(page.text, _head_of(page.above))
+    taken = [(line.start, line.end) for line, _ in rows]
+    quotes = [page.row(line[:2], head) for line, head in rows]
+    said = _sentences(page)
+    quotes += [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
     return sorted(quotes, key=lambda quote: quote[0])
+
+
+def _head_of(above: str) -> str:
+    """Return the head of a table at the end of a context; empty: it ends in something else."""
+    last = above.rstrip().rsplit("\n", 1)[-1]
+    return last if "|" in last or "\t" in last else ""
+
+
+def _lead_of(above: str) -> str:
+    """Return the introduction of a list in a context; empty: it is of something else."""
+    first = above.split("\n", 1)[0].strip()
+    return first.rstrip(":：") if first.endswith((":", "：")) else ""
+
+
+def _cells(row: str) -> list[str]:
+    """Return the cells of a row, in readable form; those of a row of bars end in bars."""
+    bare = row.strip()
+    if "\t" in bare and "|" not in bare:
+        return [readable(cell) for cell in bare.split("\t")]
+    bare = bare.removeprefix("|").removesuffix("|")
+    return [readable(cell) for cell in _BAR.split(bare)]
+
+
+def labelled(head: str, row: str) -> str:
+    """Return a row with the name of its column before each cell; empty: they do not fit together.
+
+    Args:
+        head: The row of names; a column may have none.
+        row: As many cells; empty ones are left out.
+    """
+    names, cells = _cells(head), _cells(row)
+    if len(names) != len(cells) or not any(names):
+        return ""
+    pairs = zip(names, cells, strict=True)
+    return SEPARATED.join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
 
 
 def _program(page: _Page, kind: str) -> list[_Parts]:
@@ -221,7 +287,7 @@ def _program(page: _Page, kind: str) -> list[_Parts]:
         owner = program.owner(quote[0][0])
         if quote[1] in whole:  # what runs over several lines of a comment is not verbatim
             shown, context = owner or quote[2], quote[5] | page.terms_of(owner)
-            quotes.append((*quote[:2], shown, *quote[3:5], context, quote[6]))
+            quotes.append((*quote[:2], shown, *quote[3:5], context, *quote[6:]))
     return quotes
 
 
@@ -232,6 +298,7 @@ class _Page(NamedTuple):
     heading: str
     around: frozenset[str]
     terms: Terms
+    above: str = ""
 
     def terms_of(self, text: str) -> frozenset[str]:
         return frozenset(self.terms(text))
@@ -243,7 +310,17 @@ class _Page(NamedTuple):
         said = _tidy(self.text[slice(*span)], kind)
         stems = tuple(self.terms(said))
         shown = _last(heading or self.heading)
-        return span, said, shown, stems, frozenset(stems), context, is_said
+        return span, said, shown, stems, frozenset(stems), context, is_said, ""
+
+    def row(
+        self, span: tuple[int, int], head: str, *, context: frozenset[str] = frozenset(),
+        heading: str = "", kind: str = "",
+    ) -> _Parts:  # fmt: skip
+        """Return a row of a table; its words are those of its cells, its head's stand around it."""
+        context = self.around | context | self.terms_of(head)
+        quote = self.quote(span, context=context, heading=heading, kind=kind)
+        said = labelled(head, self.text[slice(*span)]) if head else ""
+        return (span, said, *quote[2:7], quote[1]) if said else quote
 
     def data(self, line: Line, at: int = 0, context: frozenset[str] = frozenset()) -> _Parts:
         """Return a pair or a signature; the keys or the class above it stand for its heading."""
@@ -259,28 +336,44 @@ def _sentences(page: _Page) -> list[_Parts]:
     found = blocks(text)
     local: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
+    head = _head_of(page.above) if found and found[0].kind == "row" else ""
+    lead = _lead_of(page.above)
     quotes: list[_Parts] = []
     at = 0
     while at < len(found):
         block, used = found[at], 1
-        spans, context = [(block.start, block.end)], page.around | local
+        context = page.around | local
+        head = head if block.kind == "row" else ""
+        lead = lead if block.kind == "item" else ""
         if block.kind == "heading":
             heading = text[block.start : block.end].split("\n")[0].strip("# \t")
             local, before = page.terms_of(heading), frozenset()
         elif block.kind == "code":
             quotes += _fenced(page, block, context | before)
         elif block.kind == "row" and _is_header_row(text, found, at):
-            before |= page.terms_of(text[slice(*spans[0])])
-        elif block.kind in ("prose", "item", "row"):
+            said = text[block.start : block.end]
+            head = head if _RULE_ROW.match(said) else said
+            before |= page.terms_of(said)
+        elif block.kind == "row":
+            span = (block.start, block.end)
+            if is_row(text[slice(*span)]):
+                quotes.append(
+                    page.row(span, head, context=context | before, heading=heading, kind="row")
+                )
+        elif block.kind in ("prose", "item"):
             spans, used = _spans(text, found, at)
             for number, span in enumerate(spans):
-                own = page.quote(span, context=context | before, heading=heading, kind=block.kind)
+                own = page.quote(
+                    span, context=context | before, heading=lead or heading, kind=block.kind
+                )
                 whole = _whole(text, block, spans[: number + 1], shown=bool(own[2]))
                 if whole == span:
                     quotes.append(own)
                 elif whole:
-                    quotes.append(page.quote(whole, context=context | before, heading=heading))
-                before = before if block.kind == "row" else own[4]
+                    quotes.append(
+                        page.quote(whole, context=context | before, heading=lead or heading)
+                    )
+                before = own[4]
         at += used
     return quotes
 
@@ -293,8 +386,6 @@ def _whole(
     If it leans on what stands before it and no heading is shown, they are quoted together.
     """
     first, last = spans[-1]
-    if block.kind == "row":
-        return (first, last) if is_row(text[first:last]) else None
     said = readable(text[first:last])
     led = last > block.end  # a lead-in with its list or its lines of code
     fits = begins(said) if led else is_whole(said, item=block.kind == "item")
