@@ -52,9 +52,25 @@ def candidates(token: str, names: Sequence[str]) -> list[str]:
     """
     if token in names:
         return [token]
+    if token.isascii():
+        return _fitting(token, {name: name for name in names})
+    # an accent is part of its letter, or a sign behind it, as systems and keyboards write it
+    return _fitting(normalize("NFC", token), {normalize("NFC", name): name for name in names})
+
+
+def _fitting(token: str, names: Mapping[str, str]) -> list[str]:
+    """Return the files that a name may mean.
+
+    Args:
+        token: As written.
+        names: Each path in the form that it is compared in, and as it is.
+    """
+    if token in names:
+        return [names[token]]
+    fits = (n for n in names if n.endswith(f"/{token}"))
     if is_glob(token):
-        return [n for n in names if fnmatchcase(n, token) or fnmatchcase(n.split("/")[-1], token)]
-    return [n for n in names if n.endswith(f"/{token}")]
+        fits = (n for n in names if fnmatchcase(n, token) or fnmatchcase(n.split("/")[-1], token))
+    return [names[name] for name in fits]
 
 
 def forced_paths(token: str, names: Sequence[str]) -> list[str]:
@@ -67,7 +83,7 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
     Raises:
         UsageError: It fits no file, or several.
     """
-    fits = candidates(token, names) or _accented(token, names)
+    fits = candidates(token, names)
     if len(fits) > 1 and not is_glob(token):
         raise UsageError(
             f"{token!r} may mean {len(fits)} files", hint=f"name one by its path: {_listed(fits)}"
@@ -79,14 +95,6 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
             hint=f"one of: {_listed(near)}" if near else _SKIPPED,
         )
     return fits
-
-
-def _accented(token: str, names: Sequence[str]) -> list[str]:
-    """Return the candidates if an accent is part of its letter; systems write it as a sign, too."""
-    if token.isascii():
-        return []
-    whole = {normalize("NFC", name): name for name in names}
-    return [whole[name] for name in candidates(normalize("NFC", token), list(whole))]
 
 
 _SKIPPED = (RunCommand("status", "--skipped"), " says what is left out and why")
@@ -239,7 +247,7 @@ class FileInjector:
         if self.manifest.get(path, digest) != digest:
             found.warnings.append(f"{path} changed since ingestion; the file as it is now is shown")
         try:
-            text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
+            text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
         except UnicodeDecodeError:
             found.warnings.append(f"{path} is not UTF-8 text and is not injected")
             return None

@@ -315,7 +315,7 @@ class NliGate:
 def _twins(chunks: Sequence[Chunk]) -> dict[str, str]:
     """Return for each chunk that repeats the text of an earlier one the id of that one."""
     first: dict[str, str] = {}
-    found = ((c.id, first.setdefault(fold(c.snippet), c.id)) for c in chunks)
+    found = ((c.id, first.setdefault(fold(c.in_context), c.id)) for c in chunks)
     return {chunk_id: twin for chunk_id, twin in found if twin != chunk_id}
 
 

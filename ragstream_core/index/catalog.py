@@ -8,7 +8,6 @@ batch by batch before it, content-addressed, so a killed ingest loses at most on
 from __future__ import annotations
 
 import contextlib
-import functools
 import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -32,7 +31,6 @@ from ragstream_core.index.rows import (
     Generation,
     ScanStamp,
     TextRow,
-    heading_of,
 )
 from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
 from ragstream_core.index.vectors import broken_vectors, sound_texts
@@ -169,7 +167,7 @@ class Catalog:
         self.db.execute("BEGIN")
         self.db.executemany(
             "INSERT INTO staged VALUES(?,?,?,?,?,?,?,?,?,pack_terms(?),?)",
-            ((*row, *_heading_terms(heading_of(row.heading))) for row in rows),
+            ((*row, *_place_terms(row.heading)) for row in rows),
         )
         self.db.execute("COMMIT")
 
@@ -259,9 +257,6 @@ class Catalog:
             derived.publish(*at, refused=refused, rewrite_manifest=rewrite_manifest)
 
 
-@functools.lru_cache(maxsize=4096)
-def _heading_terms(heading: str) -> tuple[bytes, int]:
-    from ragstream_core.text.terms import term_blob
-
-    terms = term_blob(heading) if heading else b""  # a context's words are those of the text
+def _place_terms(place: str) -> tuple[bytes, int]:
+    terms = derived.place_terms(place)
     return terms, zlib.crc32(terms)

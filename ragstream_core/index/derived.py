@@ -6,17 +6,18 @@ tools, its times are mtimes in seconds since the epoch; the catalog holds the tr
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragstream_core.index import lexical
 from ragstream_core.index.catalog_read import live_files, meta
-from ragstream_core.index.rows import FileEntry, Generation
-from ragstream_core.index.schema import transaction
+from ragstream_core.index.rows import FileEntry, Generation, heading_of
+from ragstream_core.index.schema import LEXICAL_KEY, WIDE_TERMS, transaction
 from ragstream_core.platform.files import replace_bytes
 
 MANIFEST_NAME = "file_manifest.json"
@@ -128,30 +129,68 @@ def _bytes_of(path: Path) -> bytes | None:
         return None
 
 
+REFRESHED_ROWS = 8_192
+"""Rows whose terms are derived again in one transaction."""
+_REFRESH = {
+    "texts": "UPDATE texts SET terms = pack_terms(text_terms(text)), "
+    "terms_crc = crc_of(text_terms(text))",
+    "chunks": "UPDATE chunks SET heading_terms = pack_terms(place_terms(heading)), "
+    "heading_crc = crc_of(place_terms(heading))",
+}
+
+
 def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
     """Derive the stored terms again after the rules for terms changed.
+
+    In one reading of each table, some rows a transaction. Until the last one is written the terms
+    are those of no rules, so a reader takes none of them, and a kill in between is made good by
+    the next call.
 
     Raises:
         OperationFailed: The catalog could not be written.
         IntegrityError: The catalog is damaged.
     """
-    from ragstream_core.text.bm25 import LEXICAL_VERSION
+    from ragstream_core.text.terms import LEXICAL_VERSION
+
+    if meta(db, LEXICAL_KEY) == LEXICAL_VERSION:
+        return
+    db.create_function("text_terms", 1, _text_terms, deterministic=True)
+    db.create_function("place_terms", 1, place_terms, deterministic=True)
+    db.create_function("crc_of", 1, zlib.crc32, deterministic=True)
+    _say_version(db, path, "")
+    for table, statement in _REFRESH.items():
+        for rows in _row_ranges(db, table):
+            with transaction(db, path):
+                db.execute(f"{statement} {rows}")
+    _say_version(db, path, LEXICAL_VERSION)
+
+
+def _row_ranges(db: sqlite3.Connection, table: str) -> Iterator[str]:
+    """Yield conditions that hold for some rows of a table each, and together for all."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == WIDE_TERMS:
+        yield ""  # its rows have keys, not numbers
+        return
+    first, last = db.execute(f"SELECT min(rowid), max(rowid) FROM {table}").fetchone()
+    for start in range(first or 0, (last or -1) + 1, REFRESHED_ROWS):
+        yield f"WHERE rowid >= {start} AND rowid < {start + REFRESHED_ROWS}"
+
+
+def _say_version(db: sqlite3.Connection, path: Path, version: str) -> None:
+    with transaction(db, path):
+        db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (LEXICAL_KEY, version))
+
+
+@functools.lru_cache(maxsize=4096)
+def place_terms(place: str) -> bytes:
+    """Return the terms of a row's heading, as the row keeps it; its context's are of its text."""
     from ragstream_core.text.terms import term_blob
 
-    if meta(db, "lexical_version") == LEXICAL_VERSION:
-        return
-    with transaction(db, path):
-        for text_hash, text in db.execute("SELECT text_hash, text FROM texts").fetchall():
-            terms = term_blob(text)
-            db.execute(
-                "UPDATE texts SET terms = pack_terms(?), terms_crc = ? WHERE text_hash = ?",
-                (terms, zlib.crc32(terms), text_hash),
-            )
-        for (heading,) in db.execute("SELECT DISTINCT heading FROM chunks").fetchall():
-            terms = term_blob(heading) if heading else b""
-            db.execute(
-                "UPDATE chunks SET heading_terms = pack_terms(?), heading_crc = ? "
-                "WHERE heading = ?",
-                (terms, zlib.crc32(terms), heading),
-            )
-        db.execute("INSERT OR REPLACE INTO meta VALUES('lexical_version', ?)", (LEXICAL_VERSION,))
+    heading = heading_of(place)
+    return term_blob(heading) if heading else b""
+
+
+@functools.lru_cache(maxsize=1)  # SQLite asks for a row's terms, then for their crc
+def _text_terms(text: str) -> bytes:
+    from ragstream_core.text.terms import term_blob
+
+    return term_blob(text)

@@ -22,7 +22,7 @@ from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.rows import Change, ChunkRow, FileEntry, ScanStamp, TextRow
 from ragstream_core.index.schema import LIVE
 from ragstream_core.records.identity import canonical_json, sha256_hex
-from ragstream_core.text.bm25 import LEXICAL_VERSION
+from ragstream_core.text.terms import LEXICAL_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,8 +21,9 @@ from ragstream_core.index.generations import read
 from ragstream_core.index.history_turns import Mark, TurnRow
 from ragstream_core.index.lock import update_hint
 from ragstream_core.index.rows import Generation
-from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.schema import CATALOG_NAME, LEXICAL_KEY
 from ragstream_core.records.identity import canonical_json, sha256_hex
+from ragstream_core.text.terms import LEXICAL_VERSION, term_blob
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -76,10 +77,12 @@ def _live_rows(db: sqlite3.Connection, index_dir: Path, upto: int | None) -> Liv
     loaded = load_rows(db, index_dir, found)
     turns = {row.seq: row for row in history_turns.read(db)}
     rows: list[SelectedRow] = []
+    stored = catalog_read.meta(db, LEXICAL_KEY) == LEXICAL_VERSION
     for chunk_id, idx, start, end, text_hash, text, terms, crc in db.execute(_CHUNKS):
         _, seq, *_ = parse_history_chunk_id(chunk_id)
         if not isinstance(text, str) or sha256_hex(text) != text_hash or zlib.crc32(terms) != crc:
             raise damaged(index_dir, f"the text of {chunk_id} is missing or damaged")
+        terms = terms if stored else term_blob(text)
         if seq not in turns:
             raise damaged(index_dir, f"the turn of {chunk_id} is missing")
         rows.append(_row(turns[seq], (chunk_id, idx, start, end, text_hash), text, terms))

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
+from ragstream_core.index.catalog_read import meta
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.schema import CATALOG_NAME, LIVE
+from ragstream_core.index.schema import CATALOG_NAME, LEXICAL_KEY, LIVE
 from ragstream_core.platform import array_file
 from ragstream_core.platform.files import make_private_dir, remove_path, rename_file, sync_dir
 
@@ -35,6 +36,7 @@ MOST_CHANGED = 1 / 16
 _OF = ("digest", "lexical", "crc32")
 """What changes name the file by that they are of."""
 _TERMS = "unpack_terms(c.heading_terms), c.heading_crc, unpack_terms(t.terms), t.terms_crc"
+_PLACE_AND_TEXT = "c.heading, t.text, t.text_hash"
 _ALL = (
     f"SELECT {_TERMS} FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
     f"WHERE {LIVE} ORDER BY c.chunk_id"
@@ -52,7 +54,7 @@ _CAME_TERMS = f"SELECT {_TERMS} " + _NEW_CHUNKS.format(
 
 def is_published(index_dir: Path, made_for: Generation) -> bool:
     """Return whether the files are those of a generation; reads no more than their stamps."""
-    return _is_of(index_dir, {"digest": made_for.digest})
+    return _is_of(index_dir, _stamp(made_for))
 
 
 def _is_of(index_dir: Path, stamp: dict[str, str]) -> bool:
@@ -239,7 +241,7 @@ def _delta(db: sqlite3.Connection, digest: str) -> Delta | None:
 
 
 def _stamp(made_for: Generation) -> dict[str, str]:
-    from ragstream_core.text.bm25 import LEXICAL_VERSION
+    from ragstream_core.text.terms import LEXICAL_VERSION
 
     return {"digest": made_for.digest, "lexical": LEXICAL_VERSION}
 
@@ -258,14 +260,43 @@ def _terms(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the terms of the rows of a query, checked.
 
+    Stored terms of other rules are not those that questions are asked in: they are derived here.
+
     Raises:
         IntegrityError: They are damaged.
     """
+    from ragstream_core.text.terms import LEXICAL_VERSION
+
+    if meta(db, LEXICAL_KEY) != LEXICAL_VERSION:
+        yield from _derived_terms(db, index_dir, query.replace(_TERMS, _PLACE_AND_TEXT), **at)
+        return
     for heading, heading_crc, terms, terms_crc in db.execute(query, at):
         whole = isinstance(terms, bytes) and isinstance(heading, bytes)
         if not (whole and zlib.crc32(heading) == heading_crc and zlib.crc32(terms) == terms_crc):
-            raise IntegrityError(
-                f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
-                hint=rebuild_hint(index_dir),
-            )
+            raise _damaged(index_dir)
         yield heading, terms
+
+
+def _derived_terms(
+    db: sqlite3.Connection, index_dir: Path, query: str, **at: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the terms of headings and texts by the rules of this program.
+
+    Raises:
+        IntegrityError: A text is damaged.
+    """
+    from ragstream_core.index.derived import place_terms
+    from ragstream_core.records.identity import sha256_hex
+    from ragstream_core.text.terms import term_blob
+
+    for place, text, text_hash in db.execute(query, at):
+        if not isinstance(text, str) or sha256_hex(text) != text_hash:
+            raise _damaged(index_dir)
+        yield place_terms(place), term_blob(text)
+
+
+def _damaged(index_dir: Path) -> IntegrityError:
+    return IntegrityError(
+        f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
+        hint=rebuild_hint(index_dir),
+    )

@@ -31,6 +31,8 @@ SCHEMA_VERSION = 2
 """Format of a new catalog; one of an earlier format keeps its own and is written in it."""
 WIDE_TERMS = 1
 """The format before: terms as `terms.term_blob` packs them, rows of chunks and texts by key."""
+LEXICAL_KEY = "lexical_version"
+"""Key of ``meta``: the rules that the stored terms were derived by; another value: by none."""
 PAGE_BYTES = 8_192  # a text with its terms lies in one page; larger ones cost more a journal
 _READ_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read again
 _WRITE_CACHE_KIB = -8_192  # more makes a first ingest no faster, only larger

@@ -41,7 +41,7 @@ from ragstream_core.platform import array_file
 from ragstream_core.platform.disk import disk_failure, require_space
 from ragstream_core.platform.files import make_private_dir, replace_bytes
 from ragstream_core.records.identity import canonical_json
-from ragstream_core.text.bm25 import LEXICAL_VERSION
+from ragstream_core.text.terms import LEXICAL_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa

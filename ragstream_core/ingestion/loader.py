@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -44,6 +45,22 @@ _BOMS = (
 )
 
 
+_LONE_RETURN = re.compile("\r(?!\n)")
+"""The line end of old systems; read as one of today, every offset stays."""
+_EMBEDDED = re.compile(
+    r"(data:[a-z]{1,20}/[\w.+-]{1,80};(?:[\w=.-]{1,40};)*base64,)"
+    r"[A-Za-z0-9+/=_%-]{64,}(?:\r?\n[A-Za-z0-9+/=]{40,})*"
+)
+"""A picture or font whose bytes stand in a text."""
+
+
+def without_embedded(text: str) -> str:
+    """Leave out the bytes of pictures and the like that a text holds; its lines stay as many."""
+    if ";base64," not in text:
+        return text
+    return _EMBEDDED.sub(lambda found: f"{found[1]}…" + "\n" * found[0].count("\n"), text)
+
+
 def decode(data: bytes, *, fallback: str = "") -> tuple[str | None, str]:
     """Decode the bytes of a text file.
 
@@ -70,7 +87,7 @@ def decode(data: bytes, *, fallback: str = "") -> tuple[str | None, str]:
         return None, "binary: holds NUL"
     if len(plain) - len(plain.translate(None, _CONTROLS)) > len(plain) * 0.10:
         return None, "binary: more than 10 % control characters"
-    return text, note
+    return _LONE_RETURN.sub("\n", text), note
 
 
 def _declared(data: bytes, encoding: str) -> tuple[str, str]:
@@ -178,7 +195,7 @@ def _parsed(data: bytes, file_type: str, reading: Reading) -> Parsed:
     if kind_of(file_type) in ("pdf", "office"):
         return parse(data, file_type=file_type, limits=reading.limits)
     text, note = decode(data, fallback=reading.fallback_encoding)
-    return Parsed(None if text is None else ((0, text),), note)
+    return Parsed(None if text is None else ((0, without_embedded(text)),), note)
 
 
 def _without_secrets(

@@ -200,8 +200,10 @@ DELIVERABLES = tuple(_FORMATS)
 _SHORT = re.compile(
     r"\b(?:brief(?:ly)?|short(?:ly)?|concise(?:ly)?|in one sentence|tl;?dr)\b", re.IGNORECASE
 )
-_PATH_CHARS = re.compile(r"[A-Za-z0-9_~.*?\[\]/\\-]+")
-_SUFFIX = re.compile(r"[A-Za-z0-9_*\]-]\.[A-Za-z0-9]{1,8}$")
+_LETTERS = "A-Za-z0-9_\u00c0-\u024f\u0300-\u036f\u0370-\u052f"
+"""Of scripts that part words by blanks, and the accents that some systems write behind a letter."""
+_PATH_CHARS = re.compile(rf"[{_LETTERS}~.*?\[\]/\\-]+")
+_SUFFIX = re.compile(rf"[{_LETTERS}*\]-]\.[A-Za-z0-9]{{1,8}}$")
 MAX_PATH = 200
 _BUILT = ("tests", "code", "config")
 

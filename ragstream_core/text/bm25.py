@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from ragstream_core.text.terms import term_id
 
-LEXICAL_VERSION = "snowball-english-1"
 K1 = 1.5
 B = 0.75
 K3 = 2.0

@@ -26,7 +26,9 @@ _KEY = re.compile(r"(?:- +)*(?:\"[^\"]*\"|'[^']*'|[^\s#:][^:#]{0,100}?):(?:\s|$)
 _TABLE_RULE = re.compile(  # possessive: empty cells can be read in one way only
     r"\s*+\|?[ \t]*+:?-{1,}+:?+[ \t]*+(?:\|[ \t]*+:?+-*+:?+[ \t]*+)*+$"
 )
-_TABLE_TITLE = re.compile(r"\s*(?:\*\*|__|(?:table|tabelle|tableau|tabla|tabella)\b)", re.IGNORECASE)
+_TABLE_TITLE = re.compile(
+    r"\s*(?:\*\*|__|(?:table|tabelle|tableau|tabla|tabella)\b)", re.IGNORECASE
+)
 _SENTENCE = re.compile(r"(?<=[.!?。])\s+")
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _JSON_KEY = re.compile(r'"((?:\\.|[^"\\]){1,100})":(?: "?([^"{\[,]{1,100}))?')

@@ -17,6 +17,10 @@ MAX_TITLE = 200
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]*(.*)")
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
 _SETEXT_LEVELS = {"=": 1, "-": 2}
+_FRONT_MATTER = re.compile(
+    r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<body>(?:.*\n)*?)(?:(?P=mark)|\.\.\.)[ \t]*(?:\r?\n|$)"
+)
+_FRONT_LINE = re.compile(r"\s*(?:$|#|[-\]})]|\[|\s\S|[\w\"'][^:=\n]{0,100}[:=])")
 _PLAIN_TITLE = 80
 _NUMBERED = re.compile(
     r"(?P<number>\d{1,3}(?:\.\d{1,3})*\.?|[IVXLC]{1,6}\.|§ ?\d{1,4}[a-z]?)[ \t]+(?=[^\W\d_])"
@@ -100,12 +104,10 @@ def heading_path(text: str, start: int, *, file_type: str = "md") -> str:
 def _markdown(text: str) -> list[Heading]:
     found: list[Heading] = []
     previous: Line | None = None
-    front_matter = text.startswith("---\n")
+    behind = front_matter_end(text)
     for line in lines_of(text):
         body = text[line.start : line.end]
-        if front_matter:
-            front_matter = not (line.start > 0 and body == "---")
-            previous = None
+        if line.start < behind:
             continue
         if line.kind is LineKind.HEADING and (atx := _ATX.match(body)):
             title = atx[2].rstrip()
@@ -117,6 +119,15 @@ def _markdown(text: str) -> list[Heading]:
             found.append(Heading(previous.start, line.end, level, title))
         previous = line if line.kind is LineKind.PROSE else None
     return found
+
+
+def front_matter_end(text: str) -> int:
+    """Return where the front matter of a Markdown text ends; 0: it has none."""
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        return 0
+    lines = found["body"].splitlines()
+    return found.end() if all(_FRONT_LINE.match(line) for line in lines) else 0
 
 
 def _setext_level(body: str) -> int:

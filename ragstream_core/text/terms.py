@@ -11,6 +11,7 @@ import hashlib
 import re
 import struct
 import threading
+import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,16 @@ if TYPE_CHECKING:
 
     import Stemmer
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+LEXICAL_VERSION = "snowball-english-2"
+"""Version of the rules for terms: raised, terms that are stored are derived again."""
 _APART = {n: " " for n in range(128) if not chr(n).isalnum()}
+_APART_BUT_SNAKES = {n: sign for n, sign in _APART.items() if chr(n) != "_"}
+_ELIDED = re.compile(
+    r"(?:[ldjmnstc]|qu|jusqu|lorsqu|puisqu|quoiqu|(?:d|n|s)?all|dell|nell|sull|dall|un)'(?=\w{2})",
+    re.IGNORECASE,
+)
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+_SAME = {ord("’"): "'", ord("ʼ"): "'"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STOP_TEXT = """
 a about above after again against all am an and any are as at be because been before being
@@ -43,19 +52,63 @@ def _stemmer() -> Stemmer.Stemmer:
     return _local.stemmer
 
 
+@functools.cache
+def _word(marks: str) -> re.Pattern[str]:
+    """Return what finds words: identifiers whole, and letters with the marks that follow them."""
+    part = f"(?:[^\\W_]{f'|[{marks}]' if marks else ''})"
+    return re.compile(f"[^\\W_]{part}*(?:(?:_+|['’ʼ]){part}+)*")
+
+
 def words(text: str) -> list[str]:
-    """Return the lower-cased words of a text in order; camelCase counts whole and in parts."""
+    """Return the lower-cased words of a text in order.
+
+    camelCase and snake_case count whole and in parts.
+    """
     return [form for word in split_words(text) for form in _forms(word)]
 
 
+def folded(text: str) -> str:
+    """Return a text as its words are compared: composed letters, nothing that cannot be seen.
+
+    NFC and NFD, full-width letters, ligatures, soft hyphens and typographic apostrophes make no
+    difference.
+    """
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", text.translate(_UNSEEN)).translate(_SAME)
+
+
+def _marks(text: str) -> str:
+    """Return the marks in a text that no letter took in, as Hindi has them: they end no word."""
+    found = (c for c in set(text) if ord(c) > 0x2FF and unicodedata.category(c)[0] == "M")
+    return "".join(sorted(found))
+
+
+def _unseen_in(text: str) -> str:
+    return "".join(sorted(c for c in set(text) if ord(c) in _UNSEEN))
+
+
 def split_words(text: str) -> list[str]:
-    """Return what `_WORD` finds; most texts are cut apart in half of the time."""
+    """Return the words of a text as they are written; most texts are cut in half of the time."""
     if text.isascii() and "'" not in text:
-        return text.translate(_APART).split()
-    return _WORD.findall(text)
+        return text.translate(_APART_BUT_SNAKES if "_" in text else _APART).split()
+    text = folded(text)
+    return _word("" if text.isascii() else _marks(text)).findall(text)
 
 
 def _forms(word: str) -> tuple[str, ...]:
+    if "'" in word and (elided := _ELIDED.match(word)):
+        word = word[elided.end() :]  # l'eau is eau
+    if "_" not in word:
+        return _one_word(word)
+    bare = word.strip("_")
+    parts = [part for part in bare.split("_") if part]
+    if len(parts) < 2:
+        return _one_word(bare) if bare else ()
+    return (bare.lower(), *(form for part in parts for form in _one_word(part)))
+
+
+def _one_word(word: str) -> tuple[str, ...]:
     if word.islower() or word.istitle():
         return (word.lower(),)
     parts = _CAMEL.split(word)
@@ -80,7 +133,8 @@ def terms(text: str) -> list[str]:
 
 def located_terms(text: str) -> list[tuple[int, int, str]]:
     """Return (start, end, term) of each word of a text in order; a stop word has the term ""."""
-    found = ((match.start(), match.end(), terms(match.group())) for match in _WORD.finditer(text))
+    marks = "" if text.isascii() else _marks(text) + _unseen_in(text)
+    found = ((m.start(), m.end(), terms(m.group())) for m in _word(marks).finditer(text))
     return [(start, end, held[0] if held else "") for start, end, held in found]
 
 

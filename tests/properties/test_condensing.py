@@ -225,7 +225,9 @@ def test_a_sentence_that_the_border_of_a_chunk_cuts_is_not_quoted(sizes, data):
 def test_the_head_of_a_table_is_no_fact_and_its_rows_are():
     row = "the gate | drops what is far from the question"
     text = f"| name of the stage | what it does with candidates |\n|---|---|\n| {row} |\n"
-    assert [quote.text for quote in quotes_of(chunk(0, text), 0, terms)] == [row]
+    shown = "name of the stage: the gate · what it does with candidates: drops what is far"
+    (quote,) = quotes_of(chunk(0, text), 0, terms)
+    assert quote.text == f"{shown} from the question" and quote.verbatim == row
 
 
 @settings(max_examples=100, deadline=None)

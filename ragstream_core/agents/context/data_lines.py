@@ -195,8 +195,10 @@ def table_rows(text: str, head: str = "") -> list[tuple[Line, str]]:
             continue
         (_, first), rest = rows[0], rows[1:]
         goes_on = rows[0][0] == 0 and tabs == _tabs(head)
-        heads = not goes_on and not any(c.isdigit() for c in first) and all(
-            any(c.isdigit() for c in line) for _, line in rest
+        heads = (
+            not goes_on
+            and not any(c.isdigit() for c in first)
+            and all(any(c.isdigit() for c in line) for _, line in rest)
         )
         names = head if goes_on else first if heads else ""
         for start, line in rest if heads else rows:

@@ -43,9 +43,7 @@ _LEANS = re.compile(
     r"|for example|otherwise|however)\b",
     re.IGNORECASE,
 )
-_IDENTIFIER = re.compile(
-    r"\b(?=\w*[-_.]?\w*[\d_])(?=[\w.-]*[^\W\d_])[^\W_]\w*(?:[-.]\w+)*\b"
-)
+_IDENTIFIER = re.compile(r"\b(?=\w*[-_.]?\w*[\d_])(?=[\w.-]*[^\W\d_])[^\W_]\w*(?:[-.]\w+)*\b")
 """Letters with digits or underscores: VK-247, ST0457, DEFAULT_MAX_REDIRECTS, db2.pool."""
 _WHAT_IS = re.compile(r"\s*(?:so )?what(?:'s| is| are| does)\b", re.IGNORECASE)
 _DEFINES = re.compile(

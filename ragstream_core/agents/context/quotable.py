@@ -211,14 +211,16 @@ def _read(source: str, heading: str, above: str, text: str, terms: Terms) -> lis
     kind = data_kind(source.rsplit(".", 1)[-1])
     if kind:  # read with what it stands in: a key is named by its parents, a method by its class
         page = _Page(above + text, heading, around, terms)
-        found = _data(page, kind) if kind in ("json", "yaml") else _program(page, kind)
-        return [_moved(quote, len(above)) for quote in found if quote[0][0] >= len(above)]
-    page = _Page(text, heading, around, terms, above)
-    return _prose(page)
-
-
-def _data(page: _Page, kind: str) -> list[_Parts]:
-    return sorted((page.data(line) for line in data_lines(page.text, kind)), key=lambda q: q[0])
+        is_data = kind in ("json", "yaml")
+        found = (
+            [page.data(line) for line in data_lines(page.text, kind)]
+            if is_data
+            else (_program(page, kind))
+        )
+        quotes = [_moved(quote, len(above)) for quote in found if quote[0][0] >= len(above)]
+    else:
+        quotes = _prose(_Page(text, heading, around, terms, above))
+    return sorted(quotes, key=lambda quote: quote[0])
 
 
 def _moved(quote: _Parts, by: int) -> _Parts:
@@ -232,8 +234,7 @@ def _prose(page: _Page) -> list[_Parts]:
     taken = [(line.start, line.end) for line, _ in rows]
     quotes = [page.row(line[:2], head) for line, head in rows]
     said = _sentences(page)
-    quotes += [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
-    return sorted(quotes, key=lambda quote: quote[0])
+    return quotes + [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
 
 
 def _head_of(above: str) -> str:

@@ -1,6 +1,6 @@
 """BM25 against bm25s, and what its term arrays hold."""
 
-import re
+import unicodedata
 from collections import Counter
 
 import bm25s
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.text.bm25 import K3, Bm25, bm25_scores, build_lexical, repeated
-from ragstream_core.text.terms import term_blob, term_id, terms, words
+from ragstream_core.text.terms import located_terms, split_words, term_blob, term_id, terms, words
 
 TEXTS = [
     "The catalog is the truth; the vector file follows the catalog.",
@@ -33,16 +33,40 @@ def arrays(texts):
     return build_lexical([[term_blob(text)] for text in texts])
 
 
-def test_words_take_camel_and_snake_case_apart():
-    assert words("dense_weight IngestionManager v2.18") == [
-        "dense", "weight", "ingestionmanager", "ingestion", "manager", "v2", "18",
+def test_words_take_camel_and_snake_case_whole_and_apart():
+    assert words("dense_weight IngestionManager v2.18 __init__") == [
+        "dense_weight", "dense", "weight", "ingestionmanager", "ingestion", "manager", "v2", "18",
+        "init",
     ]  # fmt: skip
 
 
-@given(st.text("ab1'’_ -\n\x1c\x00.ZÄé") | st.text())
-def test_words_are_runs_of_letters_and_digits_with_at_most_one_apostrophe_inside(text):
-    whole = re.findall(r"[^\W_]+(?:['’][^\W_]+)?", text)
-    assert words(text) == [form for word in whole for form in words(word)]
+@given(st.text("ab1'_ -\n\x1c\x00.ZÄé") | st.text())
+def test_words_of_a_text_are_those_of_its_words(text):
+    assert words(text) == [form for word in split_words(text) for form in words(word)]
+    assert not any(c.isspace() for word in words(text) for c in word)
+
+
+@given(st.text("aüé́̈ﬁＡ²l'’ ­​_x") | st.text())
+def test_the_form_that_a_text_is_written_in_makes_no_difference(text):
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        assert terms(unicodedata.normalize(form, text)) == terms(text)
+    assert terms(text.replace("'", "’")) == terms(text)
+    assert terms("\u00ad".join(text)) == terms(text)
+
+
+@pytest.mark.parametrize(("written", "asked"), [
+    ("V\u006f\u0308ller", "Völler"), ("ＡＢＣ１２３", "ABC123"), ("Donau\u00addampf", "Donaudampf"),
+    ("zero\u200bwidth", "zerowidth"), ("eﬀicient", "efficient"), ("H₂O", "H2O"), ("m²", "m2"),
+    ("l’eau", "eau"), ("d'Avignon", "Avignon"), ("dell’acqua", "acqua"), ("user’s", "user's"),
+])  # fmt: skip
+def test_a_word_is_found_however_it_is_written(written, asked):
+    assert terms(written) == terms(asked)
+
+
+def test_marks_do_not_end_a_word():
+    assert (
+        len(terms("हिन्दी")) == 1 and len(located_terms("Donau\u00addampf V\u006f\u0308ller")) == 2
+    )
 
 
 def test_terms_are_stemmed_and_without_stop_words():

@@ -130,7 +130,8 @@ def test_sentences_without_a_token_are_not_all_compared_with_each_other():
     count, limit = 2_000, 50
     found = [Cut(at, 0.8) for at in range(count)]
     before = Counted([0] * (count + 1))  # zero-width spaces, signs of a font of its own
-    chosen = choose_cuts(found, before=before, overlaps=[0] * count, contexts=[0] * count, limit=limit)
+    none = [0] * count
+    chosen = choose_cuts(found, before=before, overlaps=none, contexts=none, limit=limit)
     assert chosen[0] == 0 and sorted(set(chosen)) == chosen
     assert Counted.reads < 4 * count * limit
 
