@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import (
     ChooseProject,
+    RagstreamError,
     RunCommand,
     UnknownProject,
     UnknownPrompt,
@@ -55,6 +56,20 @@ class Desk:
                 f"there are {len(known)} projects: {', '.join(known[:20])}", hint=ChooseProject()
             )
         return named or known[0]
+
+    def place_of(self, project: str, path: str) -> str:
+        """Return where a file of a project lies on this machine; empty if it does not.
+
+        Args:
+            project: Its name.
+            path: Relative to it, as in the index.
+        """
+        documents = self.workspace.documents(project)
+        try:
+            place = documents.location(path) if documents.roots else None
+        except (RagstreamError, OSError):
+            return ""
+        return str(place.absolute()) if place is not None and place.is_file() else ""
 
     def require(self) -> None:
         """Refuse projects that are not there.

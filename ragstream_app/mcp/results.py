@@ -22,6 +22,9 @@ Heading = Annotated[
 Framed = Annotated[str, Field(description=f"Untrusted text in a frame. {READING_RULE}")]
 
 
+MOST_ALSO = 5
+
+
 class Result(BaseModel):
     """What a tool returns."""
 
@@ -40,7 +43,17 @@ class FoundPassage(BaseModel):
     citation: Citation
     project: str
     file: File
+    path: str = Field(description="Where the file lies on this machine; empty where it does not.")
+    lines: str = Field(
+        description="First and last line of the passage, such as 12-18; empty for files without "
+        "lines, and for a file that has changed since it was indexed."
+    )
+    also: list[File] = Field(description="Other files that hold the same passage.")
     heading: Heading
+    context: str = Field(
+        description="What it stands in, quoted: the head of its table, the keys above it, its "
+        "class; empty for none."
+    )
     score: float = Field(description="Higher is better; comparable within one search only.")
     whole: bool = Field(description="Whether `quote` is all of the passage.")
     quote: Framed
@@ -57,8 +70,12 @@ class SearchResult(Result):
         """Return the passages, each below its citation."""
         parts = [
             f"{p.citation} score {p.score:.3f}, project {p.project}, {p.file}"
+            + (f", lines {p.lines}" if p.lines else "")
+            + (f" of {p.path}" if p.path else "")
+            + (f", the same in {', '.join(p.also[:MOST_ALSO])}" if p.also else "")
+            + (f" and {len(p.also) - MOST_ALSO:,} more" if len(p.also) > MOST_ALSO else "")
             + ("" if p.whole else ", shortened")
-            + f"{_under(p.heading)}\n{p.quote}"
+            + f"{_under(p.heading)}{_within(p.context)}\n{p.quote}"
             for p in self.passages
         ]
         return "\n\n".join([*parts, self.note])
@@ -225,6 +242,10 @@ class IngestResult(Result):
             f"{self.project}: {done}, {counts or 'no files'}, {counted(self.passages, 'passage')}"
         )
         return "\n".join([first, *self.warnings])
+
+
+def _within(context: str) -> str:
+    return f", and stands in\n{context}" if context else ""
 
 
 def _under(heading: str) -> str:

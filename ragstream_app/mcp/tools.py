@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from difflib import get_close_matches
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from mcp_types import Tool, ToolAnnotations
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from ragstream_app.mcp.calls import told
 from ragstream_app.mcp.excerpts import (
@@ -37,7 +38,7 @@ from ragstream_app.mcp.results import (
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.fences import one_line, safe_name
-from ragstream_core.records.identity import shown_name
+from ragstream_core.records.identity import parse_chunk_id, shown_name
 
 if TYPE_CHECKING:
     from ragstream_app.mcp.calls import Call
@@ -87,6 +88,26 @@ class ToolCall(BaseModel):
     annotations: ClassVar[ToolAnnotations] = READS
     result: ClassVar[type[Result]]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_what_is_meant(cls, given: object) -> object:
+        """Say of an argument that is not known which one may be meant.
+
+        Raises:
+            ValueError: There is such an argument.
+        """
+        known = list(cls.model_fields)
+        for name in (n for n in given if n not in known) if isinstance(given, dict) else ():
+            near = get_close_matches(str(name), known, 1)
+            if near:
+                many = f"; it takes one of each: call {cls.name} once a {near[0]}"
+                is_list = isinstance(given[name], list) and len(given[name]) > 1
+                raise ValueError(
+                    f"there is no argument {str(name)[:40]!r}, use {near[0]!r}"
+                    + (many if is_list else "")
+                )
+        return given
+
     @abstractmethod
     def run(self, desk: Desk, call: Call) -> Result:
         """Do it; in a thread.
@@ -109,10 +130,11 @@ class ToolCall(BaseModel):
 
 
 class Search(ToolCall):
-    """Find passages of a project's documents by meaning and by words.
+    """Find passages of a project's documents by meaning and by words, with file and lines.
 
-    Returns short quotes, the best first, each with a citation. Open one whole with `open_passage`;
-    for an answer from documents, prefer `build_prompt`.
+    Use it to look something up: where a thing is defined, described or decided. Returns short
+    quotes, the best first, each with a citation, its file on this machine and its lines. Open one
+    whole with `open_passage`; to answer a question from documents, use `build_prompt`.
     """
 
     name = "search"
@@ -140,7 +162,11 @@ class Search(ToolCall):
                 citation=answer_marker(hit.source, short_id(hit.chunk_id)),
                 project=hit.project,
                 file=safe_name(hit.source),
+                path=desk.place_of(hit.project, parse_chunk_id(hit.chunk_id)[0]),
+                lines="-".join(map(str, hit.lines)) if hit.lines else "",
+                also=list(map(safe_name, hit.also)),
                 heading=quoted_heading(hit.heading),
+                context=quoted_heading(hit.context),
                 score=round(hit.score, 6),
                 whole=quote is short,
                 quote=text,
@@ -154,6 +180,7 @@ class Search(ToolCall):
 class OpenPassage(ToolCall):
     """Open a passage whole by its citation, with passages before and after it if you want.
 
+    Use it after `search`, or to read what a Super-Prompt cites.
     A citation of a Super-Prompt opens as it was then if its `prompt_key` is given.
     """
 
@@ -231,6 +258,7 @@ class OpenPassage(ToolCall):
 class BuildPrompt(ToolCall):
     """Turn a question into a Super-Prompt: rules, cited facts and framed evidence from a project.
 
+    Use it when an answer has to rest on documents: it says what they answer and what they do not.
     It fits a token budget, is kept under a key, and can be explained with `explain`. Answer from
     it, and cite as it says.
     """
@@ -260,6 +288,7 @@ class BuildPrompt(ToolCall):
 class Explain(ToolCall):
     """Say why passages are in a Super-Prompt or are not: stage, rule, reason and score.
 
+    Use it when something that you expect is missing from a Super-Prompt.
     With a citation alone, the newest Super-Prompt that considered that passage is explained.
     """
 
@@ -300,7 +329,10 @@ class Explain(ToolCall):
 
 
 class ListProjects(ToolCall):
-    """List the projects, how much of each is indexed, and whether files changed since."""
+    """List the projects, how much of each is indexed, and whether files changed since.
+
+    Use it first where you do not know which `project` to name.
+    """
 
     name = "list_projects"
     title = "List projects"

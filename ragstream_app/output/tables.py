@@ -265,6 +265,8 @@ def print_search(hits: Sequence[SearchHit], least: float) -> None:
     """
     for rank, hit in enumerate(hits, start=1):
         where = printable(shown_name(hit.chunk_id))
+        more = len(hit.also)
+        where += f" and {more:,} more file{'s' if more > 1 else ''}" if more else ""
         scores = f"dense {hit.dense:.3f} · lexical {hit.lexical:.2f}"
         typer.echo(f"{rank:>3}  {hit.score:.3f}  {where}  ({scores})")
         typer.echo(f"     {one_line(hit.snippet)[:SNIPPET_CHARS]}")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, overload
 
 from ragstream_core.errors import ChooseProject, RunCommand, UsageError
 from ragstream_core.platform.data_frame import data_frame
+from ragstream_core.text import contexts
 from ragstream_core.text.markup import table_html, visible
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ragstream_core.conversations.sessions import HistoryTurn
+    from ragstream_core.records import Chunk, Hit
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
+_READ_AT_ONCE = 50  # passages that are compared at a time
 _ROW = ("chunk_id", "source", "score", "dense", "lexical", "snippet")
 
 
@@ -37,6 +40,11 @@ class SearchHit:
         heading: The heading above it, empty for none.
         span: Start and end character offsets in the decoded file.
         location: Where the file lies on this machine if it is read in place; else None.
+        lines: First and last line of the file, from 1; None for files without lines of their own,
+            and where the file is not what was indexed.
+        page: Page of the file, from 1; 0 for files without pages.
+        also: Project and path of the other files in which the same passage stands.
+        context: What it stands in, such as the head of its table, on one line; may be empty.
     """
 
     chunk_id: str
@@ -49,11 +57,18 @@ class SearchHit:
     heading: str = ""
     span: tuple[int, int] = (0, 0)
     location: str | None = None
+    lines: tuple[int, int] | None = None
+    page: int = 0
+    also: tuple[str, ...] = ()
+    context: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return one row of `ragstream search --json`."""
         row: dict[str, Json] = {name: getattr(self, name) for name in _ROW}
-        return {**row, "location": self.location} if self.location else row
+        row["span"] = list(self.span)
+        held = {"lines": self.lines and list(self.lines), "page": self.page,
+                "context": self.context, "also": list(self.also), "location": self.location}  # fmt: skip
+        return row | {name: value for name, value in held.items() if value}
 
     def __str__(self) -> str:
         """Return score, source and text."""
@@ -155,10 +170,12 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     filters, now = file_sources.filters_of(text), dt.datetime.now().astimezone()
     off = file_sources.closed(workspace, filters, views, now)
     found = ranked.search(views, " ".join(pieces), pieces=pieces, off=off)
-    hits = [hit for hit in found if hit.cosine >= settings.retrieval.min_score][:k]
-    chunks = load(views, [hit.chunk_id for hit in hits])
+    hits = [hit for hit in found if hit.cosine >= settings.retrieval.min_score]
+    groups = _distinct(hits, lambda ids: load(views, ids), k)
+    chunks = [chunk for _, (chunk, *_) in groups]
     homes = [(str(chunk.meta["project"]), parse_chunk_id(chunk.id)[0]) for chunk in chunks]
     places = file_locations(workspace, homes)
+    lines = _Lines(workspace)
     return SearchResult(
         text,
         tuple(
@@ -173,10 +190,68 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
                 str(chunk.meta["heading"]),
                 chunk.span,
                 places.get(home),
+                lines.of(chunk),
+                int(chunk.meta["page_number"]),
+                tuple(_files(others, besides=chunk)),
+                contexts.shown(chunk.context),
             )
-            for hit, chunk, home in zip(hits, chunks, homes, strict=True)
+            for (hit, (chunk, *others)), home in zip(groups, homes, strict=True)
         ),
     )
+
+
+def _distinct(
+    hits: Sequence[Hit], load: Callable[[Sequence[str]], Sequence[Chunk]], k: int
+) -> list[tuple[Hit, list[Chunk]]]:
+    """Return the best hits that say something of their own, each with the chunks that say the same.
+
+    Args:
+        hits: The best first.
+        load: Returns chunks by their ids.
+        k: Most hits to return.
+    """
+    groups: dict[str, tuple[Hit, list[Chunk]]] = {}
+    at_once = max(2 * k, _READ_AT_ONCE)
+    for start in range(0, len(hits), at_once):
+        if len(groups) >= k:
+            break
+        part = hits[start : start + at_once]
+        for hit, chunk in zip(part, load([hit.chunk_id for hit in part]), strict=True):
+            said = " ".join(chunk.in_context.split())
+            groups.setdefault(said, (hit, []))[1].append(chunk)
+    return list(groups.values())[:k]
+
+
+def _files(others: Sequence[Chunk], *, besides: Chunk) -> Iterator[str]:
+    """Yield project and path of some chunks' files, each once."""
+    own = (besides.meta["project"], besides.meta["path"])
+    for home in dict.fromkeys((c.meta["project"], c.meta["path"]) for c in others):
+        if home != own:
+            yield "/".join(home)
+
+
+class _Lines:
+    """Counts the lines of the files that hits lie in; each file is read once."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._texts: dict[tuple[str, str], str] = {}
+
+    def of(self, chunk: Chunk) -> tuple[int, int] | None:
+        """Return first and last line of a chunk; None: its file has none, or is another now."""
+        from ragstream_core.ingestion.file_types import kind_of
+        from ragstream_core.wiring.file_states import indexed_text
+
+        if kind_of(str(chunk.meta["file_type"])) not in ("text", "code"):
+            return None
+        home = str(chunk.meta["project"]), str(chunk.meta["path"])
+        if home not in self._texts:
+            self._texts[home] = indexed_text(self._workspace, *home, str(chunk.meta["sha256"]))
+        text, (start, end) = self._texts[home], chunk.span
+        if not text:
+            return None
+        first = text.count("\n", 0, start) + 1
+        return first, first + text.count("\n", start, end)
 
 
 def search_turns(

@@ -103,7 +103,7 @@ class Contexts:
 
 def shown(context: str) -> str:
     """Return a context on one line, for people: ``databases > billing > listen``."""
-    if context.startswith(("{", "[")):
+    if context.startswith(("{", "[", '"')) and context.rstrip()[-1] in "{[,":
         keys = _JSON_KEY.findall(context)
         return " > ".join(f"{key}: {value}" if value else key for key, value in keys)
     parts = [line.strip().strip("|").rstrip(":{[(,").strip() for line in context.split("\n")]
@@ -145,7 +145,7 @@ def _nested_marks(
         if depth is None:
             yield row.start, tuple(line for _, line in stack)
             continue
-        closing = row.body[0] in ")]}"
+        closing = row.body[0] in ")]}{"  # goes on with the line above of the same depth
         while stack and (stack[-1][0] > depth or (stack[-1][0] == depth and not closing)):
             stack.pop()
         yield row.start, tuple(line for _, line in stack)

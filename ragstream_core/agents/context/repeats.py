@@ -69,7 +69,7 @@ def shown_once(kept: Sequence[Chunk]) -> tuple[list[Chunk], dict[str, str]]:
         within = [
             one
             for one in others
-            if len(chunk.snippet) <= MOST_MORE * len(one.snippet)
+            if len(chunk.in_context) <= MOST_MORE * len(one.in_context)
             and _within(said[one.id], said[chunk.id])
         ]
         same |= {one.id: chunk.id for one in within}
@@ -93,7 +93,7 @@ def _lines(said: str) -> frozenset[str]:
 
 def _said_by(chunk: Chunk) -> str:
     is_data = data_kind(chunk.source.rsplit(".", 1)[-1])
-    return _as_it_stands(chunk.snippet) if is_data else _said(chunk.snippet)
+    return _as_it_stands(chunk.in_context) if is_data else _said(chunk.in_context)
 
 
 @remembered

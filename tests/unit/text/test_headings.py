@@ -1,4 +1,12 @@
-from ragstream_core.text.headings import MAX_TITLE, HeadingIndex, find_headings, heading_path
+import pytest
+
+from ragstream_core.text.headings import (
+    MAX_TITLE,
+    HeadingIndex,
+    find_headings,
+    front_matter_end,
+    heading_path,
+)
 
 
 def test_paths_in_markdown():
@@ -41,3 +49,55 @@ def test_a_whole_paragraph_above_dashes_is_a_heading_of_bounded_length():
     assert path.startswith("word word") and path.endswith("word…")
     assert len(path) <= MAX_TITLE
     assert find_headings(text, file_type="md")[0].title == ("word " * 4_000).strip()
+
+
+PLAIN = """PUMP HOUSE
+==========
+
+1. PUMPS
+
+There are three.
+
+2. FAN WARRANTY
+
+2.1 Exceptions
+
+None of them.
+
+Steps:
+
+1. Open the valve
+
+2. Close the valve
+
+3. Go home
+
+SAFETY
+Never open the door.
+
+The end of the story
+
+is a line.
+"""
+
+
+def test_titles_of_a_plain_text_are_headings_and_lists_are_none():
+    titles = [(h.level, h.title) for h in find_headings(PLAIN, file_type="txt")]
+    assert titles == [
+        (1, "PUMP HOUSE"), (2, "1. PUMPS"), (2, "2. FAN WARRANTY"), (3, "2.1 Exceptions"),
+        (2, "SAFETY"),
+    ]  # fmt: skip
+    path = heading_path(PLAIN, PLAIN.index("None of"), file_type="txt")
+    assert path == "PUMP HOUSE > 2. FAN WARRANTY > 2.1 Exceptions"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_front_matter_is_left_out_whatever_ends_its_lines(end):
+    text = end.join(["---", "title: A", "# a comment", "tags: [b]", "---", "# Title", "", "Words."])
+    assert [h.title for h in find_headings(text, file_type="md")] == ["Title"]
+    assert front_matter_end(text) == text.index("# Title")
+
+
+def test_a_rule_at_the_beginning_hides_no_headings():
+    text = "---\n\nWords of a text.\n\n# One\n\n---\n\n# Two\n"
+    assert [h.title for h in find_headings(text, file_type="md")] == ["One", "Two"]
