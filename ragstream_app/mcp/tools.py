@@ -97,7 +97,9 @@ class ToolCall(BaseModel):
             ValueError: There is such an argument.
         """
         known = list(cls.model_fields)
-        for name in (n for n in given if n not in known) if isinstance(given, dict) else ():
+        if not isinstance(given, dict):
+            return given
+        for name in sorted(map(str, given.keys() - known)):
             near = get_close_matches(str(name), known, 1)
             if near:
                 many = f"; it takes one of each: call {cls.name} once a {near[0]}"

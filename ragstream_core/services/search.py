@@ -65,10 +65,15 @@ class SearchHit:
     def to_json(self) -> dict[str, Json]:
         """Return one row of `ragstream search --json`."""
         row: dict[str, Json] = {name: getattr(self, name) for name in _ROW}
-        row["span"] = list(self.span)
-        held = {"lines": self.lines and list(self.lines), "page": self.page,
-                "context": self.context, "also": list(self.also), "location": self.location}  # fmt: skip
-        return row | {name: value for name, value in held.items() if value}
+        held: dict[str, Json] = {
+            "lines": list(self.lines or ()),
+            "page": self.page,
+            "context": self.context,
+            "also": list(self.also),
+            "location": self.location,
+        }
+        told = {name: value for name, value in held.items() if value}
+        return {**row, "span": list(self.span), **told}
 
     def __str__(self) -> str:
         """Return score, source and text."""

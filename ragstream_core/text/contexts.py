@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from ragstream_core.text.blocks import Line, LineKind, lines_of
@@ -262,7 +262,7 @@ def _lead(text: str, lines: Sequence[Line], at: int) -> str:
 
 def _list_marks(
     text: str, lines: Sequence[Line], at: int, lead: str
-) -> Iterator[tuple[int, tuple[str, ...]]]:
+) -> Generator[tuple[int, tuple[str, ...]], None, int]:
     """Yield for each item of a list its introduction, and the items that it is indented under.
 
     Returns:

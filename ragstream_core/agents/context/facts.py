@@ -34,6 +34,8 @@ EASE_OF_STRONGEST = 0.5
 FROM_STRONGEST = 3
 BESIDE_BONUS = 0.15
 IDENTIFIER_BONUS = 0.3
+SET_ASIDE = -1.0
+"""Score of what says the like of another thing than the one that is asked for by its name."""
 Strengths = Mapping[str, Sequence[float]]
 """Chunk id → how strong it is for each piece, in [0, 1]; 1 for the strongest of a piece."""
 
@@ -113,7 +115,7 @@ def _named(
             if held:
                 row[p] = round(row[p] + IDENTIFIER_BONUS, 6)
             elif _kind(quote) in kinds:
-                row[p] = 0.0
+                row[p] = SET_ASIDE
     return rows
 
 

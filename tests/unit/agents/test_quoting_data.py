@@ -82,7 +82,9 @@ def test_rows_of_a_table_are_quoted_whole(rows, tabs):
         lines = [f"| {' | '.join(row)} |" for row in [head, ("---",) * 3, *rows]]
         text, wanted = "\n".join(lines), [" | ".join(row) for row in rows]
     found = quotes_of(chunk("a.md", text), 0, stemmed_terms)
-    assert [q.text for q in found] == wanted
+    assert [q.verbatim for q in found] == wanted
+    names = [f"name: {a} · low: {b} · high: {c}" for a, b, c in rows]
+    assert [q.text for q in found] == names
     assert all({"name", "low", "high"} <= q.context for q in found)
 
 
