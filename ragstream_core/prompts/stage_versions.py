@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 6,
     "a2_prompt_shaper": 6,
-    "a1_file_injector": 2,
-    "retrieval": 9,
-    "reranker": 4,
-    "a3_nli_gate": 6,
-    "a4_condenser": 17,
+    "a1_file_injector": 3,
+    "retrieval": 10,
+    "reranker": 5,
+    "a3_nli_gate": 7,
+    "a4_condenser": 18,
     "a2_audit": 4,
-    "a5_format_enforcer": 4,
-    "prompt_builder": 2,
+    "a5_format_enforcer": 5,
+    "prompt_builder": 3,
 }
 """Op of the chain → its version."""
 

@@ -121,7 +121,16 @@ def test_prompt_reads_stdin(indexed, run, monkeypatch):
 def test_search_ranks(indexed, run):
     rows = json.loads(run("search", "exact file lock", "-p", "manual", "-k", "2", "--json")[1])
     assert len(rows) == 2
-    assert set(rows[0]) == {"chunk_id", "source", "score", "dense", "lexical", "snippet"}
+    assert set(rows[0]) == {
+        "chunk_id",
+        "source",
+        "score",
+        "dense",
+        "lexical",
+        "snippet",
+        "span",
+        "lines",
+    }
     assert rows[0]["source"] == "guide/locks.md" and rows[0]["score"] >= rows[1]["score"]
     code, out, err = run("search", "lock", "-p", "manual", "--set", "retrieval.min_score=1")
     assert (code, out) == (0, "") and "cosine of 1 or more (retrieval.min_score)" in err

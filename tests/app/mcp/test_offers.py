@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import pytest
@@ -13,7 +14,7 @@ from mcp_types import TextResourceContents
 from ragstream_app.mcp import resources
 from ragstream_app.mcp.calls import for_an_agent
 from ragstream_app.mcp.desk import Desk
-from ragstream_app.mcp.server import make_server
+from ragstream_app.mcp.server import READING, make_server
 from ragstream_core.errors import Action, RunCommand, SetSetting, worded
 from ragstream_core.library import History
 from ragstream_core.services.explain import explanation
@@ -509,3 +510,24 @@ def test_the_model_is_loaded_once_by_calls_that_come_together(tmp_path, monkeypa
     for thread in threads:
         thread.join()
     assert len(loads) == len(done) == 4
+
+
+def test_a_search_gives_lines_and_the_files_place_on_this_machine(space):
+    (found, *_) = call(space, "search", query=QUESTION).structured_content["passages"]
+    first, _, last = found["lines"].partition("-")
+    lines = Path(found["path"]).read_text(encoding="utf-8").split("\n")[int(first) - 1 : int(last)]
+    quoted = [line.removeprefix("| ") for line in found["quote"].split("\n")[1:-1]]
+    assert Path(found["path"]).is_absolute() and found["whole"]
+    assert [line.strip() for line in lines] == [line.strip() for line in quoted]
+
+
+@pytest.mark.parametrize("given", ["demo", ["demo", "zebras"]])
+def test_an_argument_that_there_is_not_names_the_one_that_is_meant(space, given):
+    result = call(space, "search", query=QUESTION, projects=given)
+    assert result.is_error and "no argument 'projects', use 'project'" in text_of(result)
+    assert ("once a project" in text_of(result)) == isinstance(given, list)
+
+
+def test_each_description_says_when_to_use_the_tool(space):
+    for tool in READING:
+        assert "Use it " in tool.described().description
