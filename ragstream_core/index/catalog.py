@@ -31,6 +31,7 @@ from ragstream_core.index.rows import (
     Generation,
     ScanStamp,
     TextRow,
+    place_terms,
 )
 from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
 from ragstream_core.index.vectors import broken_vectors, sound_texts
@@ -258,5 +259,5 @@ class Catalog:
 
 
 def _place_terms(place: str) -> tuple[bytes, int]:
-    terms = derived.place_terms(place)
+    terms = place_terms(place)
     return terms, zlib.crc32(terms)

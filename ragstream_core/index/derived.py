@@ -16,7 +16,7 @@ from typing import Any
 
 from ragstream_core.index import lexical
 from ragstream_core.index.catalog_read import live_files, meta
-from ragstream_core.index.rows import FileEntry, Generation, heading_of
+from ragstream_core.index.rows import FileEntry, Generation, place_terms
 from ragstream_core.index.schema import LEXICAL_KEY, WIDE_TERMS, transaction
 from ragstream_core.platform.files import replace_bytes
 
@@ -178,15 +178,6 @@ def _row_ranges(db: sqlite3.Connection, table: str) -> Iterator[str]:
 def _say_version(db: sqlite3.Connection, path: Path, version: str) -> None:
     with transaction(db, path):
         db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (LEXICAL_KEY, version))
-
-
-@functools.lru_cache(maxsize=4096)
-def place_terms(place: str) -> bytes:
-    """Return the terms of a row's heading, as the row keeps it; its context's are of its text."""
-    from ragstream_core.text.terms import term_blob
-
-    heading = heading_of(place)
-    return term_blob(heading) if heading else b""
 
 
 @functools.lru_cache(maxsize=1)  # SQLite asks for a row's terms, then for their crc

@@ -285,7 +285,7 @@ def _derived_terms(
     Raises:
         IntegrityError: A text is damaged.
     """
-    from ragstream_core.index.derived import place_terms
+    from ragstream_core.index.rows import place_terms
     from ragstream_core.records.identity import sha256_hex
     from ragstream_core.text.terms import term_blob
 

@@ -6,6 +6,7 @@ a turn is a file named ``<session>/<seq>``. Stdlib only: the no-op path needs no
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -78,6 +79,15 @@ def placed(heading: str, context: str) -> str:
 def heading_of(place: str) -> str:
     """Return the heading path of what `placed` returned."""
     return place.partition("\n")[0]
+
+
+@functools.lru_cache(maxsize=4096)
+def place_terms(place: str) -> bytes:
+    """Return the terms of a row's heading, as the row keeps it; its context's are of its text."""
+    from ragstream_core.text.terms import term_blob
+
+    heading = heading_of(place)
+    return term_blob(heading) if heading else b""
 
 
 def parted(place: str, text: str) -> tuple[str, str, str]:

@@ -64,7 +64,7 @@ ENCODINGS = [
     ("utf-16-bom-alone", codecs.BOM_UTF16_LE, "", "utf-16-le"),
     ("bom-inside", "a\ufeffb".encode(), "a\ufeffb", "utf-8"),
     ("crlf", b"a\r\nb\r\n", "a\r\nb\r\n", "utf-8"),
-    ("cr", b"a\rb\r", "a\rb\r", "utf-8"),
+    ("cr", b"a\rb\r", "a\nb\n", "utf-8"),
     ("line-separator", "a\u2028b\u2029c".encode(), "a\u2028b\u2029c", "utf-8"),
     ("next-line", "a\x85b".encode(), "a\x85b", "utf-8"),
     ("form-feed", b"a\x0cb", "a\x0cb", "utf-8"),
