@@ -1,0 +1,82 @@
+"""Documents that say that another has taken their place."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragstream_core.agents.context.supersession import superseded, with_successors
+from ragstream_core.records import Chunk
+
+
+def chunk(source, text):
+    return Chunk(source, source, text, (0, len(text)), {})
+
+
+OLD = chunk("adr/0002-broker.md", "# ADR 2: RabbitMQ\n\nWe use RabbitMQ as our message broker.")
+NEW = chunk("adr/0007-broker.md", "# ADR 7: Kafka\n\nWe use Kafka as our message broker.")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Status: superseded by ADR 7",
+        "**Status**: Superseded by [ADR 7](0007-broker.md)",
+        "superseded_by: ADR-0007",
+        "Replaced by ADR 7.",
+        "Ersetzt durch ADR 7",
+        "Status: abgelöst durch ADR 7",
+        "Remplacé par ADR 7",
+        "Sustituido por ADR 7",
+        "Estado: reemplazado por ADR 7",
+    ],
+)
+def test_the_older_says_it(line):
+    old = chunk(OLD.source, f"{OLD.snippet}\n\n{line}\n")
+    assert superseded([old, NEW])[OLD.source] == (NEW.source, True)
+    alone = superseded([old])[OLD.source]
+    assert not alone.found and "ADR" in alone.told
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Supersedes ADR 2", "Replaces ADR-0002.", "Ersetzt ADR 2", "Annule et remplace ADR 2",
+     "Sustituye a ADR 2", "supersedes: 0002-broker.md"],
+)  # fmt: skip
+def test_the_newer_says_it(line):
+    new = chunk(NEW.source, f"{NEW.snippet}\n\n{line}\n")
+    assert superseded([OLD, new]) == {OLD.source: (NEW.source, True)}
+
+
+@pytest.mark.parametrize("word", ["superseded", "deprecated", "überholt", "obsolète", "obsoleto"])
+def test_a_status_without_a_successor(word):
+    old = chunk("a.md", f"---\nstatus: {word}\n---\n# A\n")
+    assert superseded([old])["a.md"] == ("", False)
+
+
+def test_names_of_versions():
+    rows = [chunk(f"d/offer_v{n}.md", "x") for n in (1, 2, 10)]
+    assert {s: r.by for s, r in superseded(rows).items()} == {
+        "d/offer_v1.md": "d/offer_v10.md",
+        "d/offer_v2.md": "d/offer_v10.md",
+    }
+    assert superseded([chunk("a/x_v1.md", "x"), chunk("b/x_v2.md", "x")]) == {}
+
+
+@given(st.lists(st.text(alphabet="abc xyz.\n#", max_size=60), min_size=1, max_size=5))
+def test_documents_that_nobody_supersedes_stay_as_they_are(texts):
+    rows = [chunk(f"{n}.md", text) for n, text in enumerate(texts)]
+    assert superseded(rows) == {}
+    assert with_successors(rows[:2], rows, {}) == rows[:2]
+
+
+def test_what_a_program_replaces_supersedes_no_document():
+    text = "The function replaces tabs.\n\nA cache was replaced by a list in version 7.\n"
+    assert superseded([chunk("a.md", text), OLD, NEW]) == {}
+
+
+def test_the_successor_stands_behind_the_older():
+    old = chunk(OLD.source, OLD.snippet + "\n\nSuperseded by ADR 7")
+    other = chunk("o.md", "Other.")
+    marks = superseded([old, other, NEW])
+    assert with_successors([old, other], [old, other, NEW], marks) == [old, NEW, other]
+    assert with_successors([NEW, old], [NEW, old], marks) == [NEW, old]
