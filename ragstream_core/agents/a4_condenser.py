@@ -11,12 +11,13 @@ fact, and one with a fact is *perhaps* at least. A language model may choose the
 answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``. If the
 evidence is to be tight, passages behind its end (`context.evidence_end`) are not selected, and of
 long ones behind the best a window is shown (`context.windows`), unless it is not sure that they
-answer.
+answer. Beside a document that is superseded (`context.supersession`) stands the best passage of
+its successor, if one was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -44,6 +45,8 @@ from ragstream_core.agents.context.open_issues import (
     all_not_found,
     conflicts,
     not_worse,
+    replaced_sources,
+    said_of_superseded,
     unanswered,
     with_facts,
 )
@@ -57,6 +60,12 @@ from ragstream_core.agents.context.passage_selection import (
 )
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.context.said_before import found_in_turns
+from ragstream_core.agents.context.supersession import (
+    Replaced,
+    best_of_successors,
+    superseded,
+    with_successors,
+)
 from ragstream_core.agents.context.windows import FROM_RANK, window_of
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.agents.llm_call import Ask
@@ -173,7 +182,10 @@ class Condenser:
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Condense the kept candidates."""
         result = advance(prompt, STAGE)
-        kept = self._kept(prompt)
+        found_docs = _best_first(prompt)
+        replaced = superseded(found_docs)
+        kept = with_successors(self._kept(prompt), found_docs, replaced)
+        beside = best_of_successors(kept, replaced)
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
         measures = _measures(prompt)
         reader = replace(reader, strengths=_strengths(prompt, kept, measures))
@@ -187,7 +199,7 @@ class Condenser:
             picked = self._select(usable, free, self._reserve(free), same)
             return picked, answers.of_passages(reader.within(picked).evidence, picked.cuts)
 
-        first = self._first(prompt, kept, measures if ends else None, look)
+        first = self._first(prompt, kept, measures if ends else None, look, beside)
         usable, ended, picked, seen, doubt = first
         found = self._found(prompt, reader.within(picked), picked, seen)
 
@@ -200,17 +212,22 @@ class Condenser:
                 judged = not_worse(judged, seen)
             judged = with_facts(judged, found.chosen)
             turns = [chunk for chunk in kept if is_past(chunk) and chunk.id in selected.tokens]
+            if replaced:
+                newer = [
+                    e for e in within.evidence if answers.chunks[e.chunk_id].source not in replaced
+                ]
+                judged = said_of_superseded(judged, answers.of(newer, selected.cuts), replaced)
             judged, said = found_in_turns(
                 judged, reader.asked, turns, terms=self.terms, weight=reader.weight
             )
-            told = self._s_ctx(within, found, short, judged)
+            told = self._s_ctx(within, found, short, judged, replaced)
             issues = [_with_short(issue, short) for issue in said]
             return replace(told, open_issues=(*issues, *told.open_issues)), judged
 
         picked, (told, verdicts) = self._filled(prompt, usable, free, (picked, s_ctx))
         if ends and all(row.answer.word == ANSWERED for row in seen):
             picked = self._in_windows(picked, usable, reader, (found, told), same)
-        put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended, doubt))
+        put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended, doubt, beside))
         put_decisions(result, ANSWERS, piece_rows(verdicts, pass_number(prompt)))
         missed = found.missed if found else ""
         extras = result.extras
@@ -264,7 +281,12 @@ class Condenser:
         return replace(picked, tokens={**picked.tokens, **tokens}, windows=windows)
 
     def _first(
-        self, prompt: SuperPrompt, kept: list[Chunk], measures: Measures | None, look: Look
+        self,
+        prompt: SuperPrompt,
+        kept: list[Chunk],
+        measures: Measures | None,
+        look: Look,
+        beside: Collection[str] = (),
     ) -> FirstLook:
         """Choose what may be shown by whether it answers: all of it, less, or the nearest alone.
 
@@ -273,25 +295,27 @@ class Condenser:
             kept: What the gate kept.
             measures: What the end of the evidence is found by; None: it does not end.
             look: Selects from some passages, and says what they answer.
+            beside: The passages that stand in for successors of shown documents.
         """
-        ended = _ended(kept, measures, ALWAYS) if measures else {}
+        ended = _ended(kept, measures, ALWAYS, beside) if measures else {}
         usable = [c for c in kept if is_past(c) or c.id not in ended]
         picked, seen = look(usable)
         if all_not_found(seen) and not is_locked(prompt):
-            nearest = self._nearest(kept)
+            nearest = self._nearest(kept, beside)
             doubt = nearest_only(seen, self.keep_top)
             return FirstLook(nearest, {}, *look(nearest), doubt)
         if measures and ended and any(row.answer.word != ANSWERED for row in seen):
-            ended = _ended(kept, measures, max(ALWAYS, self.keep_top))
+            ended = _ended(kept, measures, max(ALWAYS, self.keep_top), beside)
             usable = [c for c in kept if is_past(c) or c.id not in ended]
             picked, now = look(usable)
             seen = not_worse(now, seen)
         return FirstLook(usable, ended, picked, seen, "")
 
-    def _nearest(self, kept: Sequence[Chunk]) -> list[Chunk]:
+    def _nearest(self, kept: Sequence[Chunk], beside: Collection[str]) -> list[Chunk]:
         """Return what is shown of documents that probably answer nothing; turns stay."""
         nearest = [chunk.id for chunk in kept if not is_past(chunk)][: self.keep_top]
-        return [chunk for chunk in kept if is_past(chunk) or chunk.id in nearest]
+        shown = {*nearest, *beside}
+        return [chunk for chunk in kept if is_past(chunk) or chunk.id in shown]
 
     def _free(self, prompt: SuperPrompt, s_ctx: SCtx) -> int:
         """Return the tokens that are free for attachments beside an S_ctx; perhaps none."""
@@ -380,17 +404,33 @@ class Condenser:
         return Passages(shown, picked.cuts, reader, self.terms).found(self.ask, self.max_facts)
 
     def _s_ctx(
-        self, reader: Reading, found: ContextParts, short: dict[str, str], judged: list[Judged]
+        self,
+        reader: Reading,
+        found: ContextParts,
+        short: dict[str, str],
+        judged: list[Judged],
+        replaced: Mapping[str, Replaced],
     ) -> SCtx:
         quotes = [quote for quote, _, _ in found.chosen]
-        rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in found.chosen]
+        rows = [
+            (quote, _fact(quote, ids, score, short, replaced)) for quote, ids, score in found.chosen
+        ]
         issues = unanswered(reader.asked, judged, reader.evidence, reader.files, terms=self.terms)
-        issues += conflicts(quotes, reader.quotes)
+        issues += conflicts(quotes, reader.quotes, replaced)
+        issues += replaced_sources(quotes, replaced)
         return SCtx(
             tuple(row for quote, row in rows if quote not in found.constraints),
             tuple(row for quote, row in rows if quote in found.constraints),
             tuple(_with_short(issue, short) for issue in issues),
         )
+
+
+def _best_first(prompt: SuperPrompt) -> list[Chunk]:
+    """Return the passages of documents that were found, the nearest to the question first."""
+    scores = prompt.extras.scores
+    told = [chunk for chunk in prompt.base_context_chunks if not is_past(chunk)]
+    near = {c.id: max(scores[c.id].piece_cosines, default=-1.0) for c in told if c.id in scores}
+    return sorted(told, key=lambda chunk: -near.get(chunk.id, -1.0))
 
 
 def _measures(prompt: SuperPrompt) -> Measures:
@@ -401,10 +441,13 @@ def _measures(prompt: SuperPrompt) -> Measures:
     return reranked, {i: near.both for i, near in nearness(prompt.extras.scores).items()}
 
 
-def _ended(kept: Sequence[Chunk], measures: Measures, least: int) -> dict[str, Beyond]:
+def _ended(
+    kept: Sequence[Chunk], measures: Measures, least: int, beside: Collection[str]
+) -> dict[str, Beyond]:
     """Return the passages of documents behind the end of the evidence."""
     documents = [chunk.id for chunk in kept if not is_past(chunk)]
-    return beyond_evidence(documents, *measures, least=least)
+    ended = beyond_evidence(documents, *measures, least=least)
+    return {i: row for i, row in ended.items() if i not in beside}
 
 
 def _put(result: SuperPrompt, picked: Selection, missed: str) -> None:
@@ -436,9 +479,17 @@ def _quoted(found: ContextParts | None, told: SCtx, quotes: Sequence[Quote]) -> 
             yield from (q for q in quotes if q.chunk_id in cited and q.text in issue.text)
 
 
-def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str]) -> Fact:
+def _fact(
+    quote: Quote,
+    piece_ids: list[str],
+    score: float,
+    short: dict[str, str],
+    replaced: Mapping[str, Replaced],
+) -> Fact:
     cited = Cited(quote.chunk_id, quote.source, short[quote.chunk_id])
-    return Fact(quote.text, quote.heading, tuple(piece_ids), score, (cited,), quote.quoted or None)
+    newer = replaced[quote.source].told if quote.source in replaced else ""
+    heading = "; ".join(filter(None, (quote.heading, newer)))
+    return Fact(quote.text, heading, tuple(piece_ids), score, (cited,), quote.quoted or None)
 
 
 def _with_short(issue: OpenIssue, short: dict[str, str]) -> OpenIssue:

@@ -30,7 +30,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 10,
     "reranker": 5,
     "a3_nli_gate": 7,
-    "a4_condenser": 18,
+    "a4_condenser": 19,
     "a2_audit": 4,
     "a5_format_enforcer": 5,
     "prompt_builder": 3,

@@ -66,7 +66,8 @@ class OpenIssue:
     """What the evidence leaves open.
 
     Attributes:
-        kind: ``unsupported``, ``perhaps``, ``missing_term``, ``conflict`` or ``conversation``.
+        kind: ``unsupported``, ``perhaps``, ``missing_term``, ``conflict``, ``superseded`` or
+            ``conversation``.
         text: One sentence for people.
         piece_id: The query piece that has no sure answer; empty for another kind.
         citations: The passages that disagree, or the one that may answer.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,10 @@ from ragstream_core.agents.context.answer_signs import (
     sentences_of,
     signs_of,
 )
+from ragstream_core.agents.context.contradictions import disagree, newer_of, values_of
 from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
 from ragstream_core.agents.context.quotable import Quote, Terms
+from ragstream_core.agents.context.supersession import Replaced
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.records import Chunk
 from ragstream_core.records.s_ctx import (
@@ -39,12 +40,10 @@ from ragstream_core.records.s_ctx import (
 from ragstream_core.text.task_words import is_saying, only_tells, small_words, what_is_asked
 
 CHUNK_SUPPORT = 0.6
-CONFLICT_SIMILARITY = 0.6
 MAX_PIECE_CHARS = 160
 MAX_TERMS = 6
 MAX_CONFLICTS = 4
 _WORD = re.compile(r"(?<!\w)[^\W_][\w.+#-]{1,60}")
-_NUMBER = re.compile(r"\b(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?\b")
 
 
 @dataclass(frozen=True)
@@ -180,6 +179,46 @@ def _lifted(row: Judged, fact: Quote) -> Judged:
     nearest = Cited(fact.chunk_id, fact.source)
     answer = replace(row.answer, word=PERHAPS, nearest=nearest)
     return Judged(answer, row.held, f"{row.reason}; a fact speaks to it")
+
+
+def said_of_superseded(
+    judged: Sequence[Judged], newer: Sequence[Judged], replaced: Mapping[str, Replaced]
+) -> list[Judged]:
+    """Return verdicts that call nothing answered by a document that says it is superseded.
+
+    Args:
+        judged: As of `Answers.of`.
+        newer: The same by the other documents alone: what they answer is answered by them.
+        replaced: The superseded documents.
+    """
+    others = {row.answer.piece_id: row for row in newer}
+    rows = []
+    for row in judged:
+        nearest = row.answer.nearest
+        old = replaced.get(nearest.source) if nearest else None
+        other = others.get(row.answer.piece_id)
+        if old is not None and row.answer.word == ANSWERED and nearest is not None:
+            if other is not None and other.answer.word == ANSWERED:
+                row = other
+            else:
+                reason = f"{row.reason}; but {nearest.source} is {old.told}"
+                row = Judged(replace(row.answer, word=PERHAPS), row.held, reason)
+        rows.append(row)
+    return rows
+
+
+def replaced_sources(chosen: Sequence[Quote], replaced: Mapping[str, Replaced]) -> list[OpenIssue]:
+    """Say of each document with a fact that it is superseded, and by what.
+
+    Args:
+        chosen: The facts.
+        replaced: The superseded documents.
+    """
+    firsts = {quote.source: quote for quote in reversed(chosen) if quote.source in replaced}
+    return [
+        _issue("superseded", f"{source} is {replaced[source].told}", quotes=(firsts[source],))
+        for source in sorted(firsts)
+    ]
 
 
 @dataclass(frozen=True)
@@ -343,43 +382,31 @@ def _far(held: Estimate | None) -> str:
     return f" (the closest sentence does not mention “{farthest}”)" if farthest else ""
 
 
-@functools.lru_cache(maxsize=20_000)
-def _numbers(text: str) -> frozenset[str]:
-    return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
-
-
-@functools.lru_cache(maxsize=20_000)
-def _words(terms: frozenset[str]) -> frozenset[str]:
-    return frozenset(term for term in terms if any(c.isalpha() for c in term))
-
-
-def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
-    a, b = _numbers(left.text), _numbers(right.text)
-    if left.source == right.source or a & b:
-        return False
-    mine, other = _words(left.held), _words(right.held)
-    return len(mine & other) >= CONFLICT_SIMILARITY * max(1, len(mine | other))
-
-
-def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[OpenIssue]:
-    """List chosen sentences that another file repeats with other numbers.
+def conflicts(
+    chosen: Sequence[Quote],
+    quotes: Sequence[Quote],
+    replaced: Mapping[str, Replaced] | None = None,
+) -> list[OpenIssue]:
+    """List chosen sentences that another one repeats with another number (`contradictions`).
 
     Pairs of data and signatures say nothing by themselves: two services have two ports. Which of
-    them is newer is left to the reader: modification times are not part of what a prompt
-    is made from, so they may not stand in it.
+    them is newer is said where the documents say it: modification times are not part of what a
+    prompt is made from, so they may not stand in it.
 
     Args:
         chosen: The facts.
         quotes: All quotable sentences, the chosen ones among them.
+        replaced: The superseded documents.
     """
     seen: set[frozenset[str]] = set()
     issues = []
-    counted = [[q for q in said if q.is_said and _numbers(q.text)] for said in (chosen, quotes)]
+    counted = [[q for q in said if q.is_said and values_of(q.text)] for said in (chosen, quotes)]
     for left, right in product(*counted):
         pair = frozenset((left.text, right.text))
-        if not _same_but_for_numbers(left, right) or pair in seen:
+        if pair in seen or not disagree(left, right):
             continue
         seen.add(pair)
-        text = f"Passages disagree: “{left.text}” against “{right.text}”"
+        newer = newer_of(left, right, replaced or {})
+        text = f"Passages disagree: “{left.text}” against “{right.text}”{newer}"
         issues.append(_issue("conflict", text, quotes=(left, right)))
     return issues[:MAX_CONFLICTS]

@@ -168,3 +168,17 @@ def with_successors(
         if best is not None:
             result.insert(at + 1, best)
     return result
+
+
+def best_of_successors(kept: Sequence[Chunk], replaced: Mapping[str, Replaced]) -> dict[str, str]:
+    """Return the first passage of each shown document's successor: its id → the older document.
+
+    Args:
+        kept: As of `with_successors`.
+        replaced: As of `superseded`.
+    """
+    first: dict[str, str] = {}
+    for chunk in kept:
+        first.setdefault(chunk.source, chunk.id)
+    olds = (old for old in first if old in replaced and replaced[old].by in first)
+    return {first[replaced[old].by]: old for old in olds}

@@ -1,0 +1,183 @@
+"""Sentences that say one thing of one subject with two values.
+
+Two sentences disagree if they share most words, name the same subjects (K-10 and K-20 are two, so
+are "the catalog service" and "the billing service") and differ in a value: 20 euros and 35 euros,
+five and seven, 20 April and 4 May. Half a minute and 30 seconds are one value.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from ragstream_core.agents.context.quotable import Quote
+from ragstream_core.agents.context.supersession import Replaced
+
+SIMILAR = 0.6
+_NUMBER = re.compile(r"(?<![\w.-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w-])")
+_UNITED = re.compile(r"(\d+(?:\.\d+)?)([A-Za-zµ%°]{1,4})(?![\w-])")
+_NAME = re.compile(r"(?<!\w)(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[\w-]+(?!\w)")
+_VERSION = re.compile(r"v\d+", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+_WORDS_OF_NUMBERS = {
+    word: str(n)
+    for n, word in enumerate(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ]
+    )
+    if n > 1  # "one of them" counts nothing
+}
+_SPELT = re.compile(rf"\b(?:{'|'.join(_WORDS_OF_NUMBERS)})\b", re.IGNORECASE)
+_SECONDS = {
+    "ms": 0.001, "millisecond": 0.001, "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0,
+    "minute": 60.0, "h": 3600.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0,
+}  # fmt: skip
+_WEIGHTS = {"mg": 1e-6, "g": 1e-3, "kg": 1.0, "t": 1e3}
+_LENGTHS = {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3}
+_SCALES = {
+    unit: (kind, factor)
+    for kind, table in (("time", _SECONDS), ("weight", _WEIGHTS), ("length", _LENGTHS))
+    for unit, factor in table.items()
+}
+_SETS = frozenset(
+    ["is", "was", "are", "were", "be", "set", "raised", "lowered", "changed", "now", "new", "old"]
+)
+
+
+_NO_SUBJECTS = _SETS | _WORDS_OF_NUMBERS.keys() | _SCALES.keys() | {f"{unit}s" for unit in _SCALES}
+
+
+class _Value(NamedTuple):
+    amount: str
+    kind: str
+    after: str
+
+
+@functools.lru_cache(maxsize=20_000)
+def values_of(text: str) -> tuple[_Value, ...]:
+    """Return the values of a sentence in order; names like K-10 are none.
+
+    Args:
+        text: The sentence.
+    """
+    spelt = _SPELT.sub(lambda m: _WORDS_OF_NUMBERS[m[0].lower()], text)
+    spelt = _UNITED.sub(r"\1 \2", spelt)
+    found = []
+    for match in _NUMBER.finditer(spelt):
+        amount = match[0].replace(",", "")
+        unit = _WORD.match(spelt[match.end() :].lstrip(" -"))
+        word = unit[0].lower() if unit else ""
+        kind, factor = _SCALES.get(word, _SCALES.get(word.removesuffix("s"), ("", 0.0)))
+        amount = f"{float(amount) * factor:.9g}" if kind else amount
+        before = _WORD.findall(spelt[: match.start()])
+        found.append(_Value(amount, kind, before[-1].lower() if before else ""))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=20_000)
+def _names(text: str) -> frozenset[str]:
+    bare = _UNITED.sub(" ", text)
+    return frozenset(m.lower() for m in _NAME.findall(bare) if not _VERSION.fullmatch(m))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _words(terms: frozenset[str]) -> frozenset[str]:
+    numbers = _WORDS_OF_NUMBERS.keys() | _SCALES.keys()
+    return frozenset(t for t in terms if t.isalpha() and t not in numbers)
+
+
+def _two_subjects(left: str, right: str) -> bool:
+    """Return whether one word of a sentence or heading stands for another: catalog, billing."""
+    one, two = ([w.lower() for w in _WORD.findall(t)] for t in (left, right))
+    for tag, a, b, c, d in SequenceMatcher(None, one, two, autojunk=False).get_opcodes():
+        if tag != "replace":
+            continue
+        mine, other = one[a:b], two[c:d]
+        mine = [w for w in mine if w not in _NO_SUBJECTS and not _is_form_of_one(w, other)]
+        other = [w for w in other if w not in _NO_SUBJECTS and not _is_form_of_one(w, one[a:b])]
+        if mine and other:
+            return True
+    return False
+
+
+def _is_form_of_one(word: str, others: list[str]) -> bool:
+    return any(word.startswith(other) or other.startswith(word) for other in others)
+
+
+def _other_value(left: str, right: str) -> bool:
+    mine, other = values_of(left), values_of(right)
+    if len(mine) != len(other):
+        return not {v.amount for v in mine} & {v.amount for v in other}
+    unlike = [(a, b) for a, b in zip(mine, other, strict=True) if a.amount != b.amount]
+    if not unlike or any(a.kind != b.kind for a, b in unlike):
+        return False
+    labels = len(mine) > 1 and unlike[0][0] is mine[0]
+    # "service 1 … 5" and "service 2 … 7" are two services: the first number is a name of one
+    return not (labels and mine[0].after not in _SETS and _is_label(mine[0], left))
+
+
+def _is_label(value: _Value, text: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(value.after)} {re.escape(value.amount)} [a-z]+ ", text,
+                          re.IGNORECASE)) and value.kind == "" and len(value.after) > 3  # fmt: skip
+
+
+def disagree(left: Quote, right: Quote) -> bool:
+    """Return whether two sentences give one subject two values.
+
+    Args:
+        left: A sentence.
+        right: Another one, perhaps of the same file.
+    """
+    if left.text == right.text or "|" in left.text or "|" in right.text:
+        return False  # rows of a table have their own subjects
+    mine, other = _words(left.held), _words(right.held)
+    if len(mine & other) < SIMILAR * max(1, len(mine | other)):
+        return False
+    if not _other_value(left.text, right.text):
+        return False
+    if _names(f"{left.heading} {left.text}") != _names(f"{right.heading} {right.text}"):
+        return False
+    one, two = set(_WORD.findall(left.heading.lower())), set(_WORD.findall(right.heading.lower()))
+    apart = bool(one & two) and _two_subjects(left.heading, right.heading)
+    return not apart and not _two_subjects(left.text, right.text)
+
+
+def newer_of(left: Quote, right: Quote, replaced: Mapping[str, Replaced]) -> str:
+    """Say which of two sentences is newer, where their documents say it; else nothing.
+
+    Args:
+        left: A sentence.
+        right: The one that disagrees.
+        replaced: The superseded documents.
+    """
+    for old, new in ((left, right), (right, left)):
+        if old.source in replaced and new.source not in replaced:
+            return f" (newer: {new.source})"
+    days = [_year(quote) for quote in (left, right)]
+    if days[0] and days[1] and days[0] != days[1]:
+        newer = left if days[0] > days[1] else right
+        return f" (newer: {newer.source})"
+    return ""
+
+
+def _year(quote: Quote) -> int:
+    found = re.findall(r"\b(?:19|20)\d\d\b", quote.heading) or re.findall(
+        r"(?<!\d)(?:19|20)\d\d(?!\d)", quote.source
+    )
+    return int(found[-1]) if found else 0

@@ -1,0 +1,52 @@
+"""Which sentences give one subject two values."""
+
+import pytest
+
+from ragstream_core.agents.context.contradictions import disagree, newer_of
+from ragstream_core.agents.context.quotable import Quote
+from ragstream_core.agents.context.supersession import Replaced
+from ragstream_core.text.terms import terms
+
+
+def quote(text, source="a.md", heading=""):
+    held = tuple(terms(text))
+    return Quote("id", source, 0, (0, 9), text, heading, held, frozenset(held), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("The limit of service 2 is 5 calls.", "The limit of service 2 is 7 calls.", True),
+        ("The limit of service 1 is 5 calls.", "The limit of service 2 is 7 calls.", False),
+        ("We keep five copies of a backup.", "We keep seven copies of a backup.", True),
+        ("A call ends after 30 seconds here.", "A call ends after 0.5 minutes here.", False),
+        ("A call ends after 30 seconds here.", "A call ends after 2 minutes here.", True),
+        ("The pump K-10 weighs 12 kg when dry.", "The pump K-20 weighs 18 kg when dry.", False),
+        ("The pump K-10 weighs 12 kg when dry.", "The pump K-10 weighs 18 kg when dry.", True),
+        ("The pump K-10 weighs 12kg when dry.", "The pump K-10 weighs 12 kg when dry.", False),
+        (
+            "The port of the catalog service in production is 8080.",
+            "The port of the billing service in production is 9090.",
+            False,
+        ),
+        ("The pilot starts on 20 April 2026.", "The pilot starts on 4 May 2026.", True),
+        ("Reads listen on port 8080 here.", "Reads listen on port 9090 here.", True),
+    ],
+)
+def test_two_values_of_one_subject(left, right, expected):
+    assert disagree(quote(left), quote(right)) is expected
+    assert disagree(quote(right, "b.md"), quote(left)) is expected
+
+
+def test_headings_name_subjects_too():
+    one = quote("The service listens on port 8080.", heading="Catalog service")
+    two = quote("The service listens on port 9090.", heading="Billing service")
+    assert not disagree(one, two)
+    assert disagree(one, two._replace(heading="Catalog service"))
+
+
+def test_the_newer_is_named_where_the_documents_say_it():
+    old, new = quote("x", "m21.md", "Meals 2021"), quote("y", "m25.md", "Meals 2025")
+    assert newer_of(old, new, {}) == newer_of(new, old, {}) == " (newer: m25.md)"
+    assert newer_of(old._replace(heading=""), new, {}) == ""
+    assert newer_of(new, old, {"m25.md": Replaced("m21.md", True)}) == " (newer: m21.md)"
