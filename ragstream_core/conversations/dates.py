@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_MONTHS = (
+MONTHS = (
     "january|jan|januar|jänner|janvier|enero", "february|feb|februar|février|febrero",
     "march|mar|märz|mars|marzo", "april|apr|avril|abril", "may|mai|mayo",
     "june|jun|juni|juin|junio",
@@ -172,7 +172,7 @@ def _number(table: tuple[str, ...], word: str) -> int:
 @functools.cache
 def _hint() -> re.Pattern[str]:
     """Return what every text has that names a day, tried first because most have none of it."""
-    tables = _MONTHS, _NEAR_DAYS, _STEPS, ("ago|vor|y a|hace",)
+    tables = MONTHS, _NEAR_DAYS, _STEPS, ("ago|vor|y a|hace",)
     return re.compile(r"\b(?:(?:19|20)\d\d|" + "|".join(map(_any, tables)) + r")\b")
 
 
@@ -182,7 +182,7 @@ def _rules() -> tuple[tuple[re.Pattern[str], _Rule], ...]:
 
     A group of a number, "month2", is another place of the same part.
     """
-    month, unit, weekday, step = map(_any, (_MONTHS, _UNITS, _WEEKDAYS, _STEPS))
+    month, unit, weekday, step = map(_any, (MONTHS, _UNITS, _WEEKDAYS, _STEPS))
     year, count = r"(?:19|20)\d\d", rf"(?:\d{{1,3}}|{_any(_NUMBERS)})"
     date, until = _date_form(month, year), _date_form(month, year, _UNTIL)
     first = rf"(?:{date}|(?P<bare>\d{{1,2}})(?:st|nd|rd|th|er|\.)?)"
@@ -258,7 +258,7 @@ def _between(match: re.Match[str], base: _From) -> Days:
 def _date_of(match: re.Match[str], base: _From, which: str = "") -> dt.date:
     if iso := match[f"iso{which}"]:
         return dt.date.fromisoformat(iso)
-    month, day = _number(_MONTHS, _part(match, "month", which)) + 1, int(_part(match, "day", which))
+    month, day = _number(MONTHS, _part(match, "month", which)) + 1, int(_part(match, "day", which))
     if year := _part(match, "year", which):
         return dt.date(int(year), month, day)
     return _of_no_year(month, day, base)
@@ -316,7 +316,7 @@ def _month_of(year: int, month: int) -> Days:
 
 
 def _month(match: re.Match[str], base: _From) -> Days:
-    month, parts = _number(_MONTHS, match["month"]) + 1, match.groupdict()
+    month, parts = _number(MONTHS, match["month"]) + 1, match.groupdict()
     if year := parts.get("year"):
         return _month_of(int(year), month)
     today = base.said()
@@ -334,7 +334,7 @@ def _stepped(match: re.Match[str], base: _From) -> Days:
     if weekday := _part(match, "weekday"):
         return _weekday(today, _number(_WEEKDAYS, weekday), by)
     if match["month"]:
-        month = _number(_MONTHS, match["month"]) + 1
+        month = _number(MONTHS, match["month"]) + 1
         past, ahead = month >= today.month, month <= today.month
         return _month_of(today.year + (-past if by < 0 else ahead if by else 0), month)
     return _unit_of(today, _number(_UNITS, _part(match, "unit")), by)

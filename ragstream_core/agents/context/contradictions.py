@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ragstream_core.agents.context.quotable import Quote
 from ragstream_core.agents.context.supersession import Replaced
+from ragstream_core.conversations.dates import MONTHS
 
 SIMILAR = 0.6
 _NUMBER = re.compile(r"(?<![\w.-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w-])")
@@ -23,26 +24,10 @@ _NAME = re.compile(r"(?<!\w)(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[\w-]+(?!\w)")
 _VERSION = re.compile(r"v\d+", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 _WORDS_OF_NUMBERS = {
-    word: str(n)
-    for n, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ]
-    )
-    if n > 1  # "one of them" counts nothing
-}
+    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
+    "nine": "9", "ten": "10", "eleven": "11", "twelve": "12",
+}  # fmt: skip
+"""Without "one": "one of them" counts nothing."""
 _SPELT = re.compile(rf"\b(?:{'|'.join(_WORDS_OF_NUMBERS)})\b", re.IGNORECASE)
 _SECONDS = {
     "ms": 0.001, "millisecond": 0.001, "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0,
@@ -56,11 +41,45 @@ _SCALES = {
     for unit, factor in table.items()
 }
 _SETS = frozenset(
-    ["is", "was", "are", "were", "be", "set", "raised", "lowered", "changed", "now", "new", "old"]
+    [
+        "is",
+        "was",
+        "are",
+        "were",
+        "be",
+        "set",
+        "raised",
+        "lowered",
+        "changed",
+        "now",
+        "new",
+        "old",
+        "date",
+    ]
 )
 
 
 _NO_SUBJECTS = _SETS | _WORDS_OF_NUMBERS.keys() | _SCALES.keys() | {f"{unit}s" for unit in _SCALES}
+
+
+_MONTH_OF = {name: n for n, names in enumerate(MONTHS, start=1) for name in names.split("|")}
+_MONTH = "|".join(sorted(_MONTH_OF, key=len, reverse=True))
+_DAY = re.compile(
+    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?(?: of| de)? (?P<month>{_MONTH})"
+    rf"|(?P<month_first>{_MONTH}) (?P<day_last>\d{{1,2}})(?:st|nd|rd|th)?)\b",
+    re.IGNORECASE,
+)
+
+
+@functools.lru_cache(maxsize=20_000)
+def _with_plain_days(text: str) -> str:
+    """Write a day as one number, its month before its day: 20 April is 420."""
+    return _DAY.sub(_day_number, text)
+
+
+def _day_number(match: re.Match[str]) -> str:
+    month = _MONTH_OF[(match["month"] or match["month_first"]).lower()]
+    return f"{month}{int(match['day'] or match['day_last']):02}"
 
 
 class _Value(NamedTuple):
@@ -76,7 +95,7 @@ def values_of(text: str) -> tuple[_Value, ...]:
     Args:
         text: The sentence.
     """
-    spelt = _SPELT.sub(lambda m: _WORDS_OF_NUMBERS[m[0].lower()], text)
+    spelt = _SPELT.sub(lambda m: _WORDS_OF_NUMBERS[m[0].lower()], _with_plain_days(text))
     spelt = _UNITED.sub(r"\1 \2", spelt)
     found = []
     for match in _NUMBER.finditer(spelt):
@@ -98,13 +117,13 @@ def _names(text: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=20_000)
 def _words(terms: frozenset[str]) -> frozenset[str]:
-    numbers = _WORDS_OF_NUMBERS.keys() | _SCALES.keys()
+    numbers = _WORDS_OF_NUMBERS.keys() | _SCALES.keys() | _MONTH_OF.keys() | _SETS
     return frozenset(t for t in terms if t.isalpha() and t not in numbers)
 
 
 def _two_subjects(left: str, right: str) -> bool:
     """Return whether one word of a sentence or heading stands for another: catalog, billing."""
-    one, two = ([w.lower() for w in _WORD.findall(t)] for t in (left, right))
+    one, two = ([w.lower() for w in _WORD.findall(_with_plain_days(t))] for t in (left, right))
     for tag, a, b, c, d in SequenceMatcher(None, one, two, autojunk=False).get_opcodes():
         if tag != "replace":
             continue

@@ -111,13 +111,13 @@ def superseded(chunks: Sequence[Chunk]) -> dict[str, Replaced]:
             olds = [s for s in texts if s != source and _is_named(said, names[s])]
             found.update((old, Replaced(source, True)) for old in olds)
     for source, parts in texts.items():
-        match = _rules().older.search("\n".join(parts))
-        if match:
-            said = _tokens(match[1])
+        older = _rules().older.search("\n".join(parts))
+        if older:
+            said = _tokens(older[1])
             new = next((s for s in texts if s != source and _is_named(said, names[s])), "")
             known = found.get(source)
             if new or not (known and known.found):
-                by = re.split(r"[.;,](?:\s|$)|[|*\"')]", match[1])[0].strip(" _`")
+                by = re.split(r"[.;,](?:\s|$)|[|*\"')]", older[1])[0].strip(" _`")
                 found[source] = Replaced(new or by, bool(new))
     return found
 
@@ -136,7 +136,7 @@ def _versions(sources: Mapping[str, object]) -> dict[str, Replaced]:
         if match := _VERSION.match(path.stem):
             key = (str(path.parent), match["stem"].lower(), match["rest"].lower(), path.suffix)
             groups.setdefault(key, []).append((int(match["number"]), source))
-    found = {}
+    found: dict[str, Replaced] = {}
     for rows in groups.values():
         newest = max(rows)
         found.update((s, Replaced(newest[1], True)) for n, s in rows if n < newest[0])

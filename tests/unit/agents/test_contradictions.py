@@ -30,6 +30,7 @@ def quote(text, source="a.md", heading=""):
             False,
         ),
         ("The pilot starts on 20 April 2026.", "The pilot starts on 4 May 2026.", True),
+        ("The pilot starts on 20 April.", "New date: the pilot starts on 4 May 2026.", True),
         ("Reads listen on port 8080 here.", "Reads listen on port 9090 here.", True),
     ],
 )

@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.context.supersession import superseded, with_successors
 from ragstream_core.records import Chunk
+from ragstream_core.text.token_estimates import HeuristicTokenCounter
+from tests.unit.agents.test_condense import kept
 
 
 def chunk(source, text):
@@ -80,3 +83,21 @@ def test_the_successor_stands_behind_the_older():
     marks = superseded([old, other, NEW])
     assert with_successors([old, other], [old, other, NEW], marks) == [old, NEW, other]
     assert with_successors([NEW, old], [NEW, old], marks) == [NEW, old]
+
+
+def test_the_prompt_names_the_successor_and_never_says_answered_by_the_older():
+    old = "# ADR 2\n\nStatus: superseded by ADR 7\n\nWe use RabbitMQ as our message broker here."
+    new = "# ADR 7\n\nSupersedes ADR 2\n\nKafka carries all events between services now."
+    prompt = kept(old, new, question="Which message broker do we use?")
+    older, newer = prompt.base_context_chunks
+    prompt.views_by_stage = {"a3": [older.id]}
+    result = Condenser(HeuristicTokenCounter())(prompt)
+    assert result.final_selection_ids == [older.id, newer.id]
+    (fact,) = [f for f in result.extras.s_ctx.facts if f.citations[0].chunk_id == older.id]
+    assert "superseded by d1.md" in fact.heading
+    kinds = {issue.kind for issue in result.extras.s_ctx.open_issues}
+    assert "superseded" in kinds
+    (row,) = [r for r in result.extras.decisions if r.chunk_id == newer.id]
+    assert row.reason.endswith("successor of d0.md")
+    for answer in result.extras.answers:
+        assert (answer.word, answer.nearest and answer.nearest.source) != ("answered", "d0.md")
