@@ -5,7 +5,8 @@ canonical headers and, if they leave it open, from the persona; in ``extras``: `
 ``format``, ``headers`` (unknown ones, kept and shown, not searched for), ``explicit`` (body keys
 the person set), ``segments``, ``query_pieces``, and if there are any ``filters`` and ``persona``
 (body keys that the settings set); and Layer G, the newest turns verbatim, as
-``recentConversation``. Never touches the wording; blanks stand where a filter stood. A prompt
+``recentConversation``. A follow-up ("And its weight?") is looked up with what was asked before it;
+the task says so below it. Never touches the wording; blanks stand where a filter stood. A prompt
 without a word is refused.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.headers import (
@@ -24,6 +25,7 @@ from ragstream_core.agents.headers import (
     json_fault,
 )
 from ragstream_core.agents.pieces import cut_pieces
+from ragstream_core.conversations.follow_ups import FollowUp
 from ragstream_core.errors import EmptyPrompt
 from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
@@ -69,6 +71,7 @@ class Preprocessing:
             in the body); empty if there is none.
         notes: What the person should know about the conversation.
         left: Documents that the filters leave to search; None: not counted.
+        follow_up: How the question is read if it leans on the one before it.
         persona: ``system``, ``role``, ``tone`` if no header says them; empty ones do not count.
     """
 
@@ -79,6 +82,7 @@ class Preprocessing:
     recent: Mapping[str, Json] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     left: int | None = None
+    follow_up: FollowUp | None = None
     persona: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
@@ -97,6 +101,10 @@ class Preprocessing:
         body = body_from(sections)
         segments = segment_table(sections, rule)
         pieces, lost = self._pieces([s for s in sections if s.canon in CONTENT])
+        read_as = self.follow_up if list(body) == ["task"] else None
+        if read_as:
+            pieces = (replace(pieces[0], text=read_as.query),)
+            body["text"] = f"(read as: {body['task'].strip()} ({read_as.about}))"
         result = advance(prompt, "preprocessed")
         persona = self._persona(body)
         result.body = {**BODY_DEFAULTS, **prompt.body, **persona, "text": "", **body}
@@ -104,7 +112,7 @@ class Preprocessing:
         extras = result.extras
         extras.raw_text, extras.format = raw, kind
         extras.headers = tuple(UnknownHeader(s.name, s.text, s.span) for s in unknown)
-        extras.explicit = tuple(sorted(body))
+        extras.explicit = tuple(sorted(key for key in body if key != "text" or not read_as))
         extras.segments, extras.query_pieces = segments, pieces
         if persona:
             extras.persona = tuple(sorted(persona))
@@ -115,7 +123,7 @@ class Preprocessing:
         told, warned = _told(filtered, self.left)
         fault = json_fault(filtered.text) if kind != "json" else ""
         warnings = [*_warnings(fault, lost), *warned, *self.notes]
-        told = [*_events(kind, rule, unknown), *told, *_shown(self.recent)]
+        told = [*_events(kind, rule, unknown), *_followed(read_as), *told, *_shown(self.recent)]
         put_notes(result, OP, events=told, warnings=warnings)
         return result
 
@@ -147,6 +155,11 @@ def _events(kind: str, rule: str, unknown: list[Section]) -> list[str]:
     if names:
         events.append(f"sections without a canonical name are shown, not searched for: {names}")
     return events
+
+
+def _followed(read_as: FollowUp | None) -> list[str]:
+    about = "a follow-up: searched with what was asked before it, as"
+    return [f"{about} {read_as.query!r} (history.follow_ups)"] if read_as else []
 
 
 def _shown(recent: Mapping[str, Json]) -> list[str]:

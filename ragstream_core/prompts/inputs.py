@@ -20,6 +20,9 @@ DIGEST = "memory_digest"
 CONVERSATION = "conversation"
 """The text that is a conversation which came with the question, as `conversations.given` has it."""
 
+FOLLOW_UP = "follow_up"
+"""The text that says how a follow-up question is read, as `conversations.follow_ups` has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:

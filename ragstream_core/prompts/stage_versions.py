@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 6,
+    "a0_preprocessing": 7,
     "a2_prompt_shaper": 6,
     "a1_file_injector": 3,
     "retrieval": 10,

@@ -58,8 +58,8 @@ class PromptInputs:
         settings: The complete chain settings, section → key → value.
         changes: Settings changed on the way: op that saw it first, dotted key, value.
         texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
-            ``memory_digest`` if there is one; and ``diff:project/path`` for the changes of a
-            file.
+            ``memory_digest`` and ``follow_up`` if there is one; and ``diff:project/path`` for the
+            changes of a file.
         now: ISO 8601 time of the request; for a finished prompt the beginning of its day, written
             in UTC whatever the zone, if stages read that alone, and empty if none did.
         time_zone: Its zone's name; likewise.

@@ -217,6 +217,10 @@ class HistoryConfig(Section):
         "none", description="Whose newest turns fill up a session that has fewer: nobody's, those "
         "of the prompt's own projects, or those of all.",
     )  # fmt: skip
+    follow_ups: bool = Field(
+        default=True, description="Search \"And its weight?\" with what was asked before it in the "
+        "same conversation; the prompt says how it was read.",
+    )  # fmt: skip
     max_tokens: int = Field(1_000, ge=0, description="Token budget of older turns (Layer E).")
     sessions: Names = Field(
         (), description="Search only these sessions; `current` is the prompt's own; empty: all."

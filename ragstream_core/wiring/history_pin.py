@@ -9,12 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragstream_core.conversations.follow_ups import TURNS, follow_up, may_lean
+from ragstream_core.conversations.journal.records import INACTIVE, Turn
 from ragstream_core.conversations.lexicon import read_lexicon_text
+from ragstream_core.conversations.recent_history import Scope, layer_g
 from ragstream_core.errors import InputUnavailable, RagstreamError, RunCommand
 from ragstream_core.records.prompt_inputs import HistoryPin
 from ragstream_core.wiring.journal import journal, snapshot_path
 
 if TYPE_CHECKING:
+    from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
 
@@ -56,6 +60,30 @@ def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
         models = f"embedded by model {view.embed_fp[:12]}, the documents by {embed_fp[:12]}"
         return "", 0, f"{_LEFT_OUT}{models}; {BACKFILL} --rebuild"
     return view.digest, view.mark.position.seq, ""
+
+
+def follow_up_text(
+    workspace: Workspace, request: PromptRequest, settings: ChainSettings, pin: HistoryPin
+) -> str:
+    """Return how a question is read that leans on the one before it, "" if it stands by itself.
+
+    Args:
+        workspace: The data root.
+        request: What is asked; a conversation that came with it stands for the session's.
+        settings: Say whether follow-ups are read so, and which turns do not count.
+        pin: What of the journal counts.
+    """
+    if not settings.history.follow_ups or not may_lean(request.text):
+        return ""
+    before = request.conversation
+    if not before and pin.seq:
+        out = (*settings.history.exclude_tags, INACTIVE)
+        scope = Scope(request.session, TURNS, exclude_tags=out)
+        own = layer_g(journal(workspace), scope, upto=pin.seq).own
+        turns = (entry.record for entry in own)
+        before = tuple((t.user_text, t.assistant_text) for t in turns if isinstance(t, Turn))
+    found = follow_up(request.text, before)
+    return found.pinned() if found else ""
 
 
 def lexicon_text(workspace: Workspace, settings: ChainSettings) -> str:

@@ -24,7 +24,7 @@ from ragstream_core.index.pulled import is_pulled
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
-from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, PromptRequest
+from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, FOLLOW_UP, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.settings import ChainSettings
@@ -41,7 +41,12 @@ from ragstream_core.wiring.file_sources import (
     injectable,
     named_files,
 )
-from ragstream_core.wiring.history_pin import lexicon_text, pin_history, require_history
+from ragstream_core.wiring.history_pin import (
+    follow_up_text,
+    lexicon_text,
+    pin_history,
+    require_history,
+)
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of_settings, within_window
@@ -60,6 +65,7 @@ Cite every claim as [source: <filename>, chunk: <id>].
 ALONE = {
     "history.enabled": False,
     "history.recency_k": 0,
+    "history.follow_ups": False,
     "prompt.recent_history": False,
     **{f"agents.{agent}_form": "deterministic" for agent in ("a2", "a3", "a4", "audit")},
 }
@@ -136,6 +142,7 @@ def _pinned_texts(
                 projects=projects,
             ),
             CONVERSATION: pinned_text(request.conversation, settings.history.recency_k),
+            FOLLOW_UP: follow_up_text(workspace, request, settings, history),
         }
     return {
         **_texts(workspace.data_dir, projects),

@@ -17,12 +17,13 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.context.answer_estimate import weights_table
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
+from ragstream_core.conversations.follow_ups import FollowUp
 from ragstream_core.errors import UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import Layout, digest_tokens
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.edits import run_edited
-from ragstream_core.prompts.inputs import begin, persists, pinned_settings, settings_at
+from ragstream_core.prompts.inputs import FOLLOW_UP, begin, persists, pinned_settings, settings_at
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.prompts.stage_versions import TimedStage
 from ragstream_core.records import SuperPrompt
@@ -152,7 +153,15 @@ def _preprocessing(
     given = settings.prompt
     persona = {"system": given.system, "role": given.role, "tone": given.tone}
     left = file_sources.left(workspace, inputs)
-    return replace(stage, recent=recent, notes=notes, left=left, persona=persona)
+    pinned = inputs.texts.get(FOLLOW_UP, "") if settings.history.follow_ups else ""
+    return replace(
+        stage,
+        recent=recent,
+        notes=notes,
+        left=left,
+        persona=persona,
+        follow_up=FollowUp.of_pinned(pinned),
+    )
 
 
 def _shaper(

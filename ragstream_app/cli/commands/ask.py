@@ -59,8 +59,9 @@ def ask(
         Exit: The answer broke off.
     """
     from ragstream_assets.recorder.recorder import record_prompt
+    from ragstream_core.conversations.follow_ups import FollowUp
     from ragstream_core.prompts.doubt import doubt_of
-    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.prompts.inputs import FOLLOW_UP, PromptRequest, inputs_of
     from ragstream_core.wiring import answering
 
     settings = options.setting_values(assignments)
@@ -101,6 +102,9 @@ def ask(
     for warning in [*changed, *made.warnings]:
         if warning != doubt:
             _note(f"warning: {warning}")
+    read_as = FollowUp.of_pinned(inputs_of(made.prompt).texts.get(FOLLOW_UP, ""))
+    if read_as:
+        _note(f"read as: {request.text.strip()} ({read_as.about})")
     _announce(prepared)
     try:
         answer = answering.answer(
