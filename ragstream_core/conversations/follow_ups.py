@@ -37,6 +37,8 @@ _ELIDED = re.compile(r"\b(?:[ldjnmtsc]|qu)['’](?=\w)", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s$")
 _OF = ("of", "for", "von", "vom", "für", "de", "du", "del", "pour", "para")
 """What stands behind these is a thing that is asked about, and not where it is."""
+_ONE = ("one", "ones")
+_THAT_ONE = re.compile(r"^\s+ones?\b", re.IGNORECASE)
 _CITED = re.compile(r"\[[^\]]*\]")
 _EDGE = " \t\n¿?¡!.,;:"
 
@@ -244,7 +246,7 @@ def _pointer(text: str, tokens: Sequence[_Token], language: _Language) -> _Token
         return None
     own = [token for token in tokens if token.kind != "function"]
     for place, token in enumerate(tokens):
-        is_last = place == len(tokens) - 1
+        is_last = all(other.key in _ONE for other in tokens[place + 1 :])
         points = token.key in language.pronouns
         points = points or (token.key in language.bare and (is_last or not own))
         if not points:
@@ -285,7 +287,7 @@ def _pointing(
     about = _said(topic.thing)
     end = pointer.at + len(pointer.text)
     begin = re.sub(r"-(?:t-)?$", " ", text[: pointer.at])  # combien pèse-t-elle
-    query = f"{begin}{about}{text[end:]}"
+    query = f"{begin}{about}{_THAT_ONE.sub('', text[end:])}"
     lead = re.match(r"[¿¡\s]*(?:and|but|so|und|aber|et|mais|y|pero)\b[\s,]*", query, re.IGNORECASE)
     query = query[lead.end() :] if lead else query
     return _Topic(topic.thing, _placed(own, topic)), FollowUp(about, query)
