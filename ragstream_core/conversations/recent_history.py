@@ -250,18 +250,18 @@ def _is_pair(record: Record) -> TypeGuard[Turn]:
     return (
         isinstance(record, Turn)
         and record.status == "complete"
-        and bool(record.user_text or _answer(record))
+        and bool(record.user_text or answer_of(record))
     )
 
 
-def _answer(turn: Turn) -> str:
+def answer_of(turn: Turn) -> str:
     """Return what was answered; what is no answer is nobody's words."""
     return "" if is_non_answer(turn) else turn.assistant_text
 
 
 def is_question_alone(entry: Entry) -> bool:
     """Return whether of a pair only the question is shown: it was not answered."""
-    return isinstance(entry.record, Turn) and not _answer(entry.record).strip()
+    return isinstance(entry.record, Turn) and not answer_of(entry.record).strip()
 
 
 def _sides(entry: Entry) -> list[Side]:
@@ -274,7 +274,7 @@ def _sides(entry: Entry) -> list[Side]:
     if not isinstance(turn, Turn):
         raise ValueError(f"record {entry.seq} is no turn")
     lines = iter(unit(turn)[1])
-    sides = zip(turn.speakers, (turn.user_text, _answer(turn)), strict=True)
+    sides = zip(turn.speakers, (turn.user_text, answer_of(turn)), strict=True)
     return [
         Side(heading(turn, speaker), words, next(lines) if words.strip() else None)
         for speaker, words in sides

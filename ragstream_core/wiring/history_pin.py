@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.conversations.follow_ups import TURNS, follow_up, may_lean
 from ragstream_core.conversations.journal.records import INACTIVE, Turn
 from ragstream_core.conversations.lexicon import read_lexicon_text
-from ragstream_core.conversations.recent_history import Scope, layer_g
+from ragstream_core.conversations.recent_history import Scope, answer_of, layer_g
 from ragstream_core.errors import InputUnavailable, RagstreamError, RunCommand
 from ragstream_core.records.prompt_inputs import HistoryPin
 from ragstream_core.wiring.journal import journal, snapshot_path
@@ -80,8 +80,8 @@ def follow_up_text(
         out = (*settings.history.exclude_tags, INACTIVE)
         scope = Scope(request.session, TURNS, exclude_tags=out)
         own = layer_g(journal(workspace), scope, upto=pin.seq).own
-        turns = (entry.record for entry in own)
-        before = tuple((t.user_text, t.assistant_text) for t in turns if isinstance(t, Turn))
+        turns = [entry.record for entry in own if isinstance(entry.record, Turn)]
+        before = tuple((t.user_text, answer_of(t)) for t in turns)
     found = follow_up(request.text, before)
     return found.pinned() if found else ""
 
