@@ -35,9 +35,9 @@ _OTHERS = frozenset(
 _MAYBE = re.compile(r"[A-Za-z]:\S")
 _TOKEN = re.compile(r"""(?<!\S)([A-Za-z]{2,12}):("[^"\n]*"|'[^'\n]*'|\S+)([^\s]*)""")
 _CODE = re.compile(
-    r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]+`"
+    r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)|`[^`\n]+`"
     r"|(?<=\n)[ \t\r]*\n(?:(?: {4}|\t)[^\n]*(?:\n|\Z)|[ \t\r]*\n)+",
-    re.DOTALL,
+    re.DOTALL | re.MULTILINE,
 )
 """Fenced, quoted, and indented behind an empty line."""
 _END = ".,;:!?)"

@@ -15,6 +15,7 @@ from importlib import resources
 from typing import Any
 
 from ragstream_core.errors import UnknownSetting
+from ragstream_core.text.blocks import fence_behind
 from ragstream_core.text.sentences import is_filler, trim
 
 CONTENT = ("TASK", "CONTEXT", "PURPOSE", "USER_PROMPT")
@@ -72,7 +73,6 @@ _LABEL = re.compile(
     r"\s{0,3}(?:\*\*|__)?([^\W\d_][\w -]{0,40}?)(?:\*\*|__)?(?::(?:\*\*|__)?(?=\s|$)|：)"
 )
 _UNDERLINE = re.compile(r" {0,3}(?:={3,}|-{3,})[ \t\r]*$")
-_FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _MARKUP = re.compile(
     r"^(?: {0,3}#{1,6} |\s{0,3}(?:```|~~~)|\s{0,3}\*\*[^*\n]{1,60}\*\*"
     r"|[^\s=-][^\n]{0,200}\n {0,3}={3,}[ \t\r]*$)",
@@ -234,14 +234,13 @@ def _candidates(raw: str) -> Iterator[tuple[str, int, int, int, bool]]:
     Yields:
         (name, level, its start, the start of its body, whether it is one whatever its name).
     """
-    at, taken, fenced = 0, 0, False
+    at, taken, fence = 0, 0, ""
     above = ["", ""]  # the two lines above
     for line in raw.split("\n"):
         end, start = at + len(line), at - len(above[1]) - 1
         row = None
-        if _FENCE.match(line):
-            fenced = not fenced
-        elif fenced:
+        before, fence = fence, fence_behind(line, fence)
+        if before or fence:
             pass
         elif match := _ATX.match(line):
             row = (line[match.end() :], len(match[1]), at, end, True)

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FENCE = re.compile(r"([ \t]{0,12})(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _ITEM = re.compile(r"(?:[-*+•]|\(?\d{1,9}[.)]|\(?[A-Za-z][.)])[ \t]")
 _RULE = re.compile(r"([-=~^*_+#`:.'\"])\1{2,}[ \t]*$")
@@ -52,16 +52,30 @@ def lines_of(text: str) -> Iterator[Line]:
     for match in _LINE.finditer(text):
         start, body = match.start(), match.group().rstrip()
         end = start + len(body)
-        opener = _FENCE.match(body)
-        if fence:
-            closes = opener and opener[1][0] == fence[0] and len(opener[1]) >= len(fence)
-            fence = "" if closes and opener and not body[opener.end() :].strip() else fence
+        before, fence = fence, fence_behind(body, fence, indent=3)
+        if before:
             yield Line(start, end, LineKind.CODE if body.strip() else LineKind.BLANK)
-        elif opener:
-            fence = opener[1]
+        elif fence:
             yield Line(start, end, LineKind.FENCE)
         else:
             yield Line(start, end, _kind(body))
+
+
+def fence_behind(line: str, fence: str, *, indent: int = 12) -> str:
+    """Return the fence that is open behind a line; empty: none.
+
+    Args:
+        line: The line.
+        fence: The one that is open before it. Only a line of as many of its signs closes it.
+        indent: So many blanks may stand before a fence; items of lists indent theirs.
+    """
+    mark = _FENCE.match(line)
+    if mark is None or len(mark[1].expandtabs(4)) > indent:
+        return fence
+    if not fence:
+        return mark[2]
+    closes = mark[2].startswith(fence) and not line[mark.end() :].strip()
+    return "" if closes else fence
 
 
 def _kind(body: str) -> LineKind:

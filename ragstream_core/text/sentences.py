@@ -7,26 +7,66 @@ block. A line break inside wrapped prose ends none.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import resources
 from typing import NamedTuple
 
-from ragstream_core.text.blocks import Line, LineKind, lines_of
+from ragstream_core.text.blocks import Line, LineKind, fence_behind, lines_of
 
 # Possessive, and only at the start of a run of stops: linear whatever the text.
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s)|(?<![。！？])[。！？]++[」』”’）]*+")
 _SPACE_RUN = re.compile(r"\s*")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _OPENERS = "\"'“‘«([*_`"
-_TITLES = "dr mr mrs ms prof st jr sr e.g i.e cf vs approx ca ed eds al inc ltd corp dept est"
-_BEFORE_NUMBERS = (
-    "no nos fig figs eq eqs sec ch vol pp p jan feb mar apr jun jul aug sep oct nov dec"
-)
-_ABBREVIATIONS = frozenset(_TITLES.split())
-_NUMBERED = frozenset(_BEFORE_NUMBERS.split())
 _WRAPPED_FROM = 60
 _WRAPPED_LOWER_FROM = 25
-_LOOK_BACK = 24
+_LOOK_BACK, _LOOK_AHEAD = 24, 12
+
+
+class _Stops(NamedTuple):
+    """Full stops that end no sentence: `abbreviations.yaml`, all languages together.
+
+    Attributes:
+        words: None of theirs ends a sentence.
+        numbered: None does before a number.
+        phrases: What several full stops stand in; ``last`` is one that may end a sentence.
+        months: Stand behind a numeral with a full stop.
+        ordinals_behind: A numeral with a full stop behind them counts something.
+    """
+
+    words: frozenset[str]
+    numbered: frozenset[str]
+    phrases: re.Pattern[str]
+    months: frozenset[str]
+    ordinals_behind: frozenset[str]
+
+
+@functools.cache
+def _stops() -> _Stops:
+    import yaml
+
+    path = resources.files(__package__).joinpath("abbreviations.yaml")
+    rows: dict[str, dict[str, list[str]]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    of = {
+        key: {str(word) for row in rows.values() for word in row.get(key, ())}
+        for key in ("always", "before_numbers", "may_end", "months", "ordinals_behind")
+    }
+    both = ("|".join(_spelt(word) for word in sorted(of[key])) for key in ("always", "may_end"))
+    phrases = r"(?<![\w.])(?:(?:{})\.|(?:{})(?P<last>\.))".format(*both)
+    return _Stops(
+        frozenset(word.replace(" ", "") for word in of["always"]),
+        frozenset(of["before_numbers"]),
+        re.compile(phrases, re.IGNORECASE),
+        frozenset(of["months"]),
+        frozenset(of["ordinals_behind"]),
+    )
+
+
+def _spelt(phrase: str) -> str:
+    return re.escape(phrase).replace(r"\ ", r"\s{0,2}")
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
@@ -72,7 +112,7 @@ def _continues(text: str, previous: Line, line: Line) -> bool:
     if text[previous.end - 1] in ":;|>":
         return False
     length = previous.end - previous.start
-    first = text[line.start : line.end].lstrip()[0]
+    first = text[line.start : line.end].lstrip().lstrip(_OPENERS)[:1]
     return length >= _WRAPPED_FROM or (length >= _WRAPPED_LOWER_FROM and first.islower())
 
 
@@ -98,20 +138,38 @@ def _ends_sentence(text: str, begin: int, stop: re.Match[str], following: int, e
         return False
     before = text[max(begin, stop.start() - _LOOK_BACK) : stop.start()]
     word = before.split()[-1].lstrip(_OPENERS) if before.split() else ""
-    if word.isdigit() and stop.start() - len(word) <= begin:
+    if word.isdigit() and (stop.start() - len(word) <= begin or _counts(text, before, following)):
         return False  # "1." opens a list item
     letters = word.split(".")
     if word != "I" and all(len(part) == 1 and part.isupper() for part in letters):
         return False  # an initial, or several: "J.", "U.S."
-    if word.lower() in _NUMBERED and following < end and text[following].isdigit():
+    number = following < end and text[following].isdigit()
+    if word.lower() in _stops().words or (number and word.lower() in _stops().numbered):
         return False
-    return word.lower() not in _ABBREVIATIONS
+    return not (word[-1:].isalpha() and _in_phrase(text, stop.start()))
+
+
+def _counts(text: str, before: str, following: int) -> bool:
+    """Return whether the numeral before a full stop counts what follows: 31. März, im 19. Jahr."""
+    ahead = _LETTERS.match(text, following)
+    behind = before.split()[-2:-1]
+    return ahead is not None and (
+        ahead.group().lower() in _stops().months
+        or (bool(behind) and behind[0].lower().lstrip(_OPENERS) in _stops().ordinals_behind)
+    )
+
+
+def _in_phrase(text: str, at: int) -> bool:
+    """Return whether a full stop stands in an abbreviation of several words: z. B. this."""
+    around = _stops().phrases.finditer(text, max(0, at - _LOOK_BACK), at + _LOOK_AHEAD)
+    return any(m.start() <= at < m.end() and at != m.start("last") for m in around)
 
 
 MAX_TITLE, MAX_TITLE_WORDS, MIN_BELOW = 50, 6, 6
 """Of a numbered heading in running text: its characters and words, and the words below it."""
 LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
-_FENCE = re.compile(r"\s{0,12}(?:```|~~~)")
+QUOTED = re.compile(r"^ {0,3}(?!>>>)(?:>[ \t]?)+", re.MULTILINE)
+"""What marks a line of a quotation, as in mails; not a prompt of Python."""
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
 _MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")
@@ -176,7 +234,7 @@ class _Role(NamedTuple):
 
 
 _EMPTY = _Role("", ends=True)
-_WITHIN = {kind: _Role(kind) for kind in ("prose", "item", "code")}
+_WITHIN = {kind: _Role(kind) for kind in ("prose", "item")}
 _LINES = {kind: _Role(kind, begins=True, ends=True) for kind in ("heading", "markup", "code")}
 
 
@@ -186,8 +244,15 @@ def blocks(text: str) -> list[Block]:
     starts: list[int] = []
     ends: list[int] = []
     kind, lines, at = "", 0, 0  # of the open block; without a kind none is open
-    for line in text.split("\n"):
-        role = _role(line, kind, lines)
+    fence, quoted = "", False
+    for whole in text.split("\n"):
+        mark = None if fence else QUOTED.match(whole)
+        line = whole[mark.end() :] if mark else whole
+        if mark and not quoted:
+            kind = ""  # a quotation begins a block
+        quoted, at = mark is not None, at + len(whole) - len(line)
+        before, fence = fence, fence_behind(line, fence)
+        role = _fenced(before, fence) if before or fence else _role(line, kind, lines)
         end = at + len(line.rstrip())
         if role.kind == kind == "item" and lines == 1 and _heads(text, starts[-1], ends[-1], line):
             kinds[-1], role = "heading", _Role("prose", begins=True)
@@ -205,12 +270,13 @@ def blocks(text: str) -> list[Block]:
     return [Block(*row) for row in rows if row[1] < row[2]]
 
 
+def _fenced(before: str, behind: str) -> _Role:
+    """Return what a line is by the fences that are open before and behind it."""
+    return _Role("code", begins=not before, ends=not behind)
+
+
 def _role(line: str, kind: str, lines: int) -> _Role:
     """Return what a line is, behind a number of lines of an open block of some kind."""
-    if _FENCE.match(line):
-        return _Role("code", begins=kind != "code", ends=kind == "code")
-    if kind == "code":
-        return _WITHIN[kind]
     if not line.strip():
         return _EMPTY
     if kind == "prose" and lines == 1 and _UNDERLINE.match(line):
@@ -264,7 +330,8 @@ def sentences_in(text: str, start: int = 0, end: int | None = None) -> list[tupl
         end: Where it ends; the end of the text by default.
     """
     found: list[tuple[int, int]] = []
-    for begin, finish in sentence_spans(text[start:end]):
+    plain = QUOTED.sub(lambda mark: " " * len(mark[0]), text[start:end])
+    for begin, finish in sentence_spans(plain):
         at, last = start + begin, start + finish
         for stop in _OTHER_STOP.finditer(text, at, last):
             found.append((at, stop.end()))

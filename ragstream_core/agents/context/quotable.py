@@ -25,7 +25,7 @@ from ragstream_core.agents.context.whole_sentences import begins, is_whole, lean
 from ragstream_core.agents.pieces import word_count
 from ragstream_core.records import Chunk
 from ragstream_core.text.memo import remembered
-from ragstream_core.text.sentences import LINK, Block, blocks, sentences_in
+from ragstream_core.text.sentences import LINK, QUOTED, Block, blocks, sentences_in
 
 MIN_WORDS = 5
 MAX_WORDS = 60
@@ -98,8 +98,11 @@ class Quote(NamedTuple):
 
 @remembered
 def readable(text: str) -> str:
-    """Collapse white space, show links by their text, drop tags: the form that is compared."""
-    linked = LINK.sub(lambda m: m.group(1) or m.group(), text)
+    """Collapse white space, show links by their text, drop tags and marks of quotations.
+
+    It is the form that is compared.
+    """
+    linked = LINK.sub(lambda m: m.group(1) or m.group(), QUOTED.sub("", text))
     return " ".join(_TAG.sub("", linked).split())
 
 

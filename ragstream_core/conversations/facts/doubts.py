@@ -123,7 +123,9 @@ _ASKING = re.compile(
 )
 _QUOTED = re.compile(r"[\"“«]([^\"“”«»\n]*)[\"”»]")
 _QUOTED_WORDS = 3
-_MASKED = re.compile(r"^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|^(?:[>|]|\t| {4})[^\n]*$", re.M | re.S)
+_MASKED = re.compile(
+    r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)|^(?:[>|]|\t| {4})[^\n]*$", re.M | re.S
+)
 HEDGES = re.compile(
     r"\b(?:usually|mostly|often|sort of|kind of|kinda|basically|roughly|more or less|sometimes|"
     r"tend to|"

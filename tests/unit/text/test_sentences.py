@@ -1,8 +1,12 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragstream_core.text.sentences import sentence_spans
+from ragstream_core.agents.context.quotable import readable
+from ragstream_core.text.blocks import LineKind, lines_of
+from ragstream_core.text.sentences import blocks, sentence_spans, sentences_in
 
 
 def sentences(text):
@@ -47,3 +51,61 @@ def test_a_hundred_kilobytes_take_no_time(unit):
     begin = time.process_time()
     sentence_spans(text)
     assert time.process_time() - begin < 30  # quadratic rules take minutes
+    assert time.process_time() - begin < 1.0  # quadratic rules take minutes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Als Medium dient z. B. Wasser oder ein anderes Öl.",
+        "Es gilt i. d. R. Absatz 2, d.h. Alles ist erlaubt.",
+        "Siehe Abs. 2 Satz 1 und Art. 5 der Norm, Nr. 7.",
+        "Am 31. März und im 19. Jahrhundert war es so.",
+        "Véase la pág. 12, p. ej. Madrid, y el Sr. López.",
+        "Voir p. ex. Paris, env. 5 km, chap. 3.",
+        "The price incl. VAT is 5.",
+        "A line that ends at the margin and goes on\n(in brackets) is one sentence.",
+    ],
+)
+def test_these_stops_end_no_sentence(text):
+    assert sentences(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Das ist eine andere Art. Wasser fehlt.",
+        "Der Port ist 5. Die Grenze ist 7.",
+        "It opens at 5 a. m. The pump starts.",
+        "It is 5 mm. The pump is new.",
+        "She said no. Then left.",
+        "That was in 44 v. Chr. Danach kam Augustus.",
+    ],
+)
+def test_these_stops_do(text):
+    assert len(sentences(text)) == 2
+
+
+FENCES = st.sampled_from(["```", "````", "~~~", "~~~~"])
+
+
+@given(FENCES, st.lists(st.sampled_from(["```", "~~~", "```py", "words", ""]), max_size=6))
+def test_only_its_own_fence_closes_a_block_of_code(fence, inside):
+    inside = [line for line in inside if not (line.startswith(fence) and line == line[0] * 3)]
+    text = "\n".join([f"{fence}text", *inside, fence, "A sentence behind."])
+    found = blocks(text)
+    assert [block.kind for block in found] == ["code", "prose"]
+    fences = [line.kind for line in lines_of(text)]
+    assert fences[0] is LineKind.FENCE and fences[-1] is LineKind.PROSE
+
+
+def test_marks_of_a_quotation_stay_out_of_its_sentences():
+    text = "> The pump runs at full speed now\n> (as before). It stops.\n>\n> > Two\n\n>>> print(3)"
+    assert [text[b.start : b.end] for b in blocks(text)][0].startswith("The pump")
+    assert [b.kind for b in blocks(text)] == ["prose", "prose", "prose"]
+    block = blocks(text)[0]
+    spans = sentences_in(text, block.start, block.end)
+    assert [readable(text[a:b]) for a, b in spans] == [
+        "The pump runs at full speed now (as before).",
+        "It stops.",
+    ]
