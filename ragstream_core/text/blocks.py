@@ -61,6 +61,11 @@ def lines_of(text: str) -> Iterator[Line]:
             yield Line(start, end, _kind(body))
 
 
+def is_table_rule(line: str) -> bool:
+    """Return whether a line parts the head of a table with several columns from its rows."""
+    return "|" in line and "-" in line and _TABLE_RULE.match(line) is not None
+
+
 def fence_behind(line: str, fence: str, *, indent: int = 12) -> str:
     """Return the fence that is open behind a line; empty: none.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import NamedTuple
 
-from ragstream_core.text.blocks import Line, LineKind, fence_behind, lines_of
+from ragstream_core.text.blocks import Line, LineKind, fence_behind, is_table_rule, lines_of
 
 # Possessive, and only at the start of a run of stops: linear whatever the text.
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s)|(?<![。！？])[。！？]++[」』”’）]*+")
@@ -173,6 +173,7 @@ QUOTED = re.compile(r"^ {0,3}(?!>>>)(?:>[ \t]?)+", re.MULTILINE)
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
 _MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")
+_HTML_ROW = re.compile(r"\s{0,12}<tr[\s>]", re.IGNORECASE)
 _ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s{1,8}(?:\[[ xX]\] )?")
 _OTHER_STOP = re.compile(r"[؟۔।॥։።፧။។]+")  # Arabic, Urdu, Hindi, Armenian, Amharic, Burmese, Khmer
 # Whole sentences that ask nothing; each alternative is anchored and holds no nested quantifier.
@@ -244,15 +245,19 @@ def blocks(text: str) -> list[Block]:
     starts: list[int] = []
     ends: list[int] = []
     kind, lines, at = "", 0, 0  # of the open block; without a kind none is open
-    fence, quoted = "", False
-    for whole in text.split("\n"):
+    fence, quoted, in_table = "", False, False
+    lines_below = [*text.split("\n")[1:], ""]
+    for whole, below in zip(text.split("\n"), lines_below, strict=True):
         mark = None if fence else QUOTED.match(whole)
         line = whole[mark.end() :] if mark else whole
         if mark and not quoted:
             kind = ""  # a quotation begins a block
         quoted, at = mark is not None, at + len(whole) - len(line)
         before, fence = fence, fence_behind(line, fence)
+        in_table = "|" in line and (in_table or is_table_rule(below))
         role = _fenced(before, fence) if before or fence else _role(line, kind, lines)
+        if in_table and role.kind in ("prose", "item", "markup"):  # without bars around it
+            role = _Role("row", len(line) - len(line.lstrip()), begins=True, ends=True)
         end = at + len(line.rstrip())
         if role.kind == kind == "item" and lines == 1 and _heads(text, starts[-1], ends[-1], line):
             kinds[-1], role = "heading", _Role("prose", begins=True)
@@ -286,6 +291,8 @@ def _role(line: str, kind: str, lines: int) -> _Role:
 
 def _text_role(line: str, kind: str) -> _Role:
     indent = len(line) - len(line.lstrip())
+    if kind == "row" or _HTML_ROW.match(line):  # a row of HTML may have many lines
+        return _Role("row", indent, begins=kind != "row", ends="</tr" in line.lower())
     if _HEADING.match(line):
         return _LINES["heading"]
     if _MARKUP.match(line) or _UNDERLINE.match(line):

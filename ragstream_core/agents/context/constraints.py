@@ -58,10 +58,12 @@ _TELLS = re.compile(
     r"|they (?:may|might|can) not|if and only if"
     r"|(?:it|they|he|she|who) (?:cannot|can't|can not)"
     r"|(?:cannot|can't|can not) (?:see|know|tell|guess|list|help|get)"
-    r"|(?:over|containing) at least \w+)\b"
-    r"|\b(?:in|since|until|by|before|after|from) (?:1\d{3}|20[01]\d)\b",
+    r"|(?:over|containing) at least \w+)\b",
     re.IGNORECASE,
 )
+_YEAR = re.compile(r"\b(?:in|before|after|from|during) (?:1[5-9]\d\d|20[01]\d)\b", re.I)
+_PAST = re.compile(r"\b(?:was|were|had|did|could|would|became|began)\b", re.IGNORECASE)
+"""Only both together tell of the past: 1500 may be milliseconds."""
 _GERMAN = re.compile(
     r"(?<!niemand )\b(?:muss|müssen)\b(?! nicht\b)|\b(?:darf|dürfen)\b[^.;]{0,60}?"
     r"\b(?:nur|nicht|kein\w{0,2}|höchstens|nie(?:mals)?)\b"
@@ -179,4 +181,5 @@ def is_constraint(text: str) -> bool:
         return pattern is not None and pattern.search(told) is not None
     if not (_ENGLISH.search(told) or _AMOUNT.search(told)):
         return False
-    return not _TELLS.search(text)
+    past = _YEAR.search(text) and _PAST.search(text)
+    return not (_TELLS.search(text) or past)

@@ -27,7 +27,8 @@ from ragstream_core.records import Chunk
 from ragstream_core.text.memo import remembered
 from ragstream_core.text.sentences import LINK, QUOTED, Block, blocks, sentences_in
 
-MIN_WORDS = 5
+MIN_WORDS, MIN_TELLING_WORDS = 5, 3
+"""A shorter sentence says something only if it names or counts: “The limit is 5.”"""
 MAX_WORDS = 60
 MAX_ITEM_WORDS = 45
 MAX_HEADING = 60
@@ -46,7 +47,8 @@ _INLINE_CODE = re.compile(
     r"`[^`\n]{1,200}`|(?<![\w\"])\"[^\";\n]{1,60}\"(?![\w\"])|“[^“”;\n]{1,60}”"
 )
 """Also as manuals in plain text write it: the "__init__()" method; but no statement, "a = 1;"."""
-_TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>")
+_TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>|</?t(?:r|d|h)(?:\s[^<>]{0,200})?>")
+_NEXT_CELL = re.compile(r"</t[dh]>\s*<t[dh](?:\s[^<>]{0,200})?>")
 _BOILERPLATE = re.compile(
     r"^(?:see (?:also|the|our|this|an?|\[)|read more|click here|next steps?|learn more|check out"
     r"|for more|for (?:further |more )?details|refer to|table of contents|on this page|was this"
@@ -57,6 +59,10 @@ _BOILERPLATE = re.compile(
 _BAR = re.compile(r"(?<!\\)\|")
 SEPARATED = " · "
 """Between the cells of a row that is shown with the names of its columns."""
+_TELLING = re.compile(
+    r"(?!(?:see|siehe|vgl|voir|véase|cf)\b)[\s\S]*(?:\d|\S\s[*_`\"“(]*(?-i:[A-Z])|`|\w_\w)",
+    re.IGNORECASE,
+)
 _FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(\w*)[^\n]*\n")
 
 
@@ -103,7 +109,7 @@ def readable(text: str) -> str:
     It is the form that is compared.
     """
     linked = LINK.sub(lambda m: m.group(1) or m.group(), QUOTED.sub("", text))
-    return " ".join(_TAG.sub("", linked).split())
+    return " ".join(_TAG.sub("", _NEXT_CELL.sub(" | ", linked)).split())
 
 
 def looks_like_code(text: str) -> bool:
@@ -118,7 +124,8 @@ def is_quotable(text: str) -> bool:
     """Return whether a sentence can stand alone as a fact."""
     words = LINK.sub(r"\1", text).split()
     visible = [word for word in words if any(c.isalnum() for c in word)]
-    if not MIN_WORDS <= word_count(" ".join(visible)) <= MAX_WORDS:
+    least = MIN_TELLING_WORDS if _TELLING.match(text) else MIN_WORDS
+    if not least <= word_count(" ".join(visible)) <= MAX_WORDS:
         return False
     links = [len(m.group(1) or "") + 1 for m in LINK.finditer(text)]
     share = sum(links) / max(1, len(" ".join(words)))
@@ -129,6 +136,9 @@ def is_quotable(text: str) -> bool:
 
 def is_row(text: str) -> bool:
     """Return whether a row of a table can stand as a fact: two cells with words, not long."""
+    if "<th" in text and "<td" not in text:
+        return False  # the names of columns
+    text = _NEXT_CELL.sub(" | ", text)
     cells = [c for c in re.split(r"[|\t]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
     return len(cells) > 1 and word_count(text) <= MAX_WORDS and not _DRAWN.search(text)
 

@@ -42,6 +42,11 @@ from ragstream_core.agents.context.constraints import is_constraint
         "压力不超过3巴。",
         "運転中に蓋を開けてはいけません。",
         "密封を毎日点検する必要があります。",
+        "Requests must finish in 1500 ms.",
+        "Retries must stop after 1000 attempts.",
+        "Files must be kept from 1900 pages on.",
+        "Since 2019 all services must use TLS.",
+        "All services must be migrated by 2018.",
     ],
 )
 def test_what_limits_or_demands(text):

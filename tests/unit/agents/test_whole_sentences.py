@@ -6,6 +6,7 @@ from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import quotes_of
 from ragstream_core.agents.context.whole_sentences import is_whole, leans
 from ragstream_core.records import Chunk
+from ragstream_core.text.sentences import blocks
 
 
 def said(text, heading="", name="a.txt"):
@@ -119,3 +120,54 @@ def test_names_of_programs_in_quotation_marks_make_a_sentence_no_code(text):
 )  # fmt: skip
 def test_a_line_of_a_grammar_or_a_shell_is_no_sentence(text):
     assert said(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Theta defaults to 0.25.",
+        "The limit is 5.",
+        "Der Port ist 8503.",
+        "Its owner is Anna.",
+        "El puerto es 8503.",
+        "The key is `min_score`.",
+    ],
+)
+def test_a_short_sentence_that_names_or_counts_is_a_fact(text):
+    assert said(f"{text} More of it follows below in this text.", "H")[0] == text
+
+
+@pytest.mark.parametrize(
+    "text", ["It works well.", "See Fig. 3.", "Very good.", "Step 3.", "Yes, 5."]
+)
+def test_a_short_one_that_says_nothing_is_none(text):
+    assert text not in said(f"{text} More of it follows below in this text.", "H")
+
+
+def test_what_is_fenced_is_no_sentence_and_what_stands_behind_is():
+    text = "~~~\n```\nInside of a fence nothing is a statement of ours.\n~~~\nThe gate keeps what is near."
+    assert said(text) == ["The gate keeps what is near."]
+
+
+def test_a_quotation_is_quoted_without_its_marks():
+    text = "> The pump delivers forty litres of water each minute at full\n> speed if it is open."
+    assert said(text) == [
+        "The pump delivers forty litres of water each minute at full speed if it is open."
+    ]
+
+
+@pytest.mark.parametrize("bar", ["", "| "])
+def test_a_table_needs_no_outer_bars(bar):
+    text = f"{bar}Name | Port\n{bar}---- | ---:\n{bar}gateway | 8503\n{bar}mailer | 25\n\nA | bar."
+    assert [quote.replace("Name: ", "").replace("Port: ", "").replace(" · ", " | ")
+            for quote in said(text)][:2] == ["gateway | 8503", "mailer | 25"]  # fmt: skip
+    assert blocks(text)[-1].kind == "prose"
+
+
+def test_rows_of_a_table_in_html_are_facts():
+    rows = (
+        "<tr><td>gateway</td><td>8503</td></tr>\n<tr>\n<td>mailer</td>\n<td class=x>25</td>\n</tr>"
+    )
+    head = "<tr><th>Name</th><th>Port</th></tr>"
+    text = f"<table>\n{head}\n{rows}\n</table>\n\nThe gate is shut at night."
+    assert said(text) == ["gateway | 8503", "mailer | 25", "The gate is shut at night."]
