@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -20,6 +20,7 @@ from unicodedata import normalize
 from ragstream_core.agents.headers import CONTENT, find_sections, guarantee_task
 from ragstream_core.conversations.journal.records import moment_ns
 from ragstream_core.records.stage_results import Filter
+from ragstream_core.text.code import BY_LINES, GRAMMARS
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
@@ -45,6 +46,10 @@ _TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,10}")
 _TAG = re.compile(r"[\w-]{1,40}")
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TYPES = frozenset(
+    ("md markdown mdx txt rst adoc org tex rtf log json jsonl yml yaml toml ini cfg xml csv tsv pdf"
+     " docx doc pptx xlsx html htm xhtml epub odt ods odp eml msg ipynb css scss sass less vue").split()
+) | {*GRAMMARS, *BY_LINES}  # fmt: skip
 _DAYS = {"d": 1, "w": 7}
 
 
@@ -163,11 +168,14 @@ def _values(kind: str, value: str) -> tuple[str, ...]:
     """
     if kind.lower() not in KINDS:
         raise ValueError(f"there is no filter {kind!r}; there are {', '.join(KINDS)}")
-    if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
-        value = value[1:-1]
+    quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
+    value = value[1:-1] if quoted else value
     if not value.strip() or len(value) > MAX_VALUE or any(c in "\"'`" for c in value):
         raise ValueError(f"{kind}: needs a value, quoted as a whole where it holds blanks")
-    return _READERS[kind.lower()](value)
+    found = _READERS[kind.lower()](value)
+    if not quoted and any(_WORDS[kind.lower()](one) for one in found):
+        raise ValueError(f'to filter by it, write {kind.lower()}:"{value}"')
+    return found
 
 
 def _file(value: str) -> tuple[str, ...]:
@@ -195,6 +203,16 @@ def _since(value: str) -> tuple[str, ...]:
 
 
 _READERS = {"file": _file, "type": _type, "tag": _tag, "since": _since}
+
+
+_WORDS: Mapping[str, Callable[[str], bool]] = {
+    "file": lambda value: value.isalpha() and value.islower(),
+    "type": lambda value: value not in _TYPES,
+    "tag": lambda value: value.isalpha() and value.islower(),
+    "since": lambda value: False,
+}
+"""What is written without quotes and fits neither a file nor a type nor the look of a tag is a word
+of the question: type:ignore, file:line, tag:latest."""
 
 
 def _parts(value: str, pattern: re.Pattern[str], example: str) -> tuple[str, ...]:
