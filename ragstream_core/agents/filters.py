@@ -46,10 +46,11 @@ _TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,10}")
 _TAG = re.compile(r"[\w-]{1,40}")
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TYPES = frozenset(
-    ("md markdown mdx txt rst adoc org tex rtf log json jsonl yml yaml toml ini cfg xml csv tsv pdf"
-     " docx doc pptx xlsx html htm xhtml epub odt ods odp eml msg ipynb css scss sass less vue").split()
-) | {*GRAMMARS, *BY_LINES}  # fmt: skip
+_TYPE_NAMES = """
+md markdown mdx txt rst adoc org tex rtf log json jsonl yml yaml toml ini cfg xml csv tsv pdf docx
+doc pptx xlsx html htm xhtml epub odt ods odp eml msg ipynb css scss sass less vue
+"""
+_TYPES = frozenset(_TYPE_NAMES.split()) | {*GRAMMARS, *BY_LINES}
 _DAYS = {"d": 1, "w": 7}
 
 

@@ -84,6 +84,8 @@ _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 _GAP = re.compile(r"(?:[ \t\r\n,]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OBJECT = re.compile(r"\{\s*[\"'][^\"'\n]{1,60}[\"']\s*:")
 _BARE = re.compile(r"[^\W\d][\w-]*")
+_EXAMPLE = {"input", "output"}
+"""Labels that, both together, show what goes in and comes out: no wish for a form."""
 PREAMBLE = "preamble"
 LABEL = 9
 """The level of `Name: text`, below every heading."""
@@ -259,7 +261,11 @@ def _headers(raw: str, aliases: Mapping[str, str]) -> list[tuple[str, int, int, 
     """Return (name, level, header start, body start) of each header."""
     found: list[tuple[str, int, int, int]] = []
     inside = 0
-    for name, level, start, end, sure in _candidates(raw):
+    candidates = list(_candidates(raw))
+    labels = {normalise_header(name) for name, level, *_ in candidates if level == LABEL}
+    for name, level, start, end, sure in candidates:
+        if level == LABEL and labels >= _EXAMPLE and normalise_header(name) in _EXAMPLE:
+            continue
         canon = aliases.get(normalise_header(name), "")
         if canon or (sure and (not inside or level <= inside)):
             found.append((name, level, start, end))  # a deeper unknown one belongs to its body …
@@ -276,9 +282,29 @@ def _text_sections(raw: str, aliases: Mapping[str, str]) -> list[Section]:
     ]
     sections = []
     for name, level, begin, finish in bodies:
-        start, end = trim(raw, begin, finish)
-        sections.append(Section(name, "", raw[start:end], (start, end), (), level))
+        is_meta = level == LABEL and aliases.get(normalise_header(name), "") in META
+        said = _label_end(raw, begin, finish) if is_meta else finish
+        for title, first, last in ((name, begin, said), ("", said, finish)):
+            start, end = trim(raw, first, last)
+            sections.append(Section(title, "", raw[start:end], (start, end), (), level))
     return sections
+
+
+def _label_end(raw: str, begin: int, finish: int) -> int:
+    """Return where a wish such as `Tone: dry` ends: at an empty line, or where something is asked.
+
+    What stands behind it, or is asked there, is the person's question.
+    """
+    at, said = begin, False
+    for line in raw[begin:finish].splitlines(keepends=True):
+        if _is_asked(line) or (said and not line.strip()):
+            return at
+        said, at = said or bool(line.strip()), at + len(line)
+    return finish
+
+
+def _is_asked(line: str) -> bool:
+    return line.rstrip(" \t\r\n\"'”»)*_").endswith(("?", "？", "؟"))
 
 
 def guarantee_task(raw: str, sections: list[Section]) -> tuple[list[Section], str]:
@@ -299,7 +325,10 @@ def guarantee_task(raw: str, sections: list[Section]) -> tuple[list[Section], st
     ):
         chosen = next((s for s in sections if fits(s)), None)
         if chosen is not None:
-            return [replace(s, canon="TASK") if s is chosen else s for s in sections], rule
+            others = [
+                s if s.name or s is chosen else replace(s, canon="USER_PROMPT") for s in sections
+            ]
+            return [replace(s, canon="TASK") if s is chosen else s for s in others], rule
     start, end = trim(raw, 0, len(raw))
     kept = [s for s in sections if s.canon and s.canon not in CONTENT]
     return [Section("", "TASK", raw[start:end], (start, end)), *kept], "whole prompt"

@@ -368,3 +368,26 @@ def test_each_question_is_a_piece_in_any_script(text):
     pieces = [p.text for p in a0(text).extras.query_pieces]
     assert len(pieces) == 3
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("raw", "asked"),
+    [
+        ("It returns wrong values.\nInput: 5\nOutput: 7\nWhy is that so?", "Why is that so?"),
+        ("Style: what does it mean?", "what does it mean?"),
+        ("We use pumps.\nTone: dry\nWhich pump is the oldest?", "Which pump is the oldest?"),
+        ("Tone: dry\n\nExplain how the gate drops chunks.", "Explain how the gate drops"),
+        ("Format:\n- short\n- a table\n\nExplain the gate of the index.", "Explain the gate"),
+        ("Task: see below\nRole: a judge\nWer hat das Tor geöffnet?", "Wer hat das Tor"),
+        ("Length: how long is the pipe?\nOutput: short", "how long is the pipe?"),
+    ],
+)
+def test_a_label_swallows_no_question(raw, asked):
+    pieces = a0(raw).extras.query_pieces
+    assert any(asked in piece.text for piece in pieces)
+
+
+def test_a_wish_stays_one_and_an_example_is_none():
+    prompt = a0("How does it work?\nFormat: a table\nwith two columns\n\nAnd who made it then?")
+    assert prompt.body["format"] == "a table\nwith two columns"
+    assert "format" not in a0("It is wrong.\nInput: 5\nOutput: 7\nWhy is that so?").extras.explicit

@@ -145,7 +145,7 @@ def test_a_short_one_that_says_nothing_is_none(text):
 
 
 def test_what_is_fenced_is_no_sentence_and_what_stands_behind_is():
-    text = "~~~\n```\nInside of a fence nothing is a statement of ours.\n~~~\nThe gate keeps what is near."
+    text = "~~~\n```\nIn a fence nothing is a statement of ours.\n~~~\nThe gate keeps what is near."
     assert said(text) == ["The gate keeps what is near."]
 
 
