@@ -26,8 +26,12 @@ MAX_DOMAIN = 40
 MAX_WORDS = 5000
 # trade words | everyday words
 _DOMAINS = (
-    ("retrieval", "rerank embed bm25", "retriev vector index chunk search semantic rag corpus"),
-    ("orchestration", "dagster airflow", "pipeline asset sensor schedul job partition workflow"),
+    (
+        "retrieval",
+        "rerank embeddings bm25",
+        "embed retriev vector index chunk search semantic rag corpus",
+    ),
+    ("orchestration", "dagster", "airflow pipeline asset sensor schedul job partition workflow"),
     (
         "database",
         "sql sqlite postgres",
@@ -53,7 +57,7 @@ _SOFTWARE = re.compile(
     r"|\b(?i:python|javascript|typescript|golang|c\+\+|sqlite3?|postgres(?:ql)?|mysql|faiss|numpy"
     r"|pytest|unit[ -]tests?|traceback|stack ?trace|segfault|docker(?:file)?|docker-compose"
     r"|kubernetes|github|gitlab|pull requests?|merge requests?|code ?base|source code|refactor"
-    r"|dagster|airflow|streamlit|bm25|cross-encoder)\b",
+    r"|dagster|apache airflow|airflow dags?|streamlit|bm25|cross-encoder)\b",
     re.MULTILINE,
 )
 _WRITES = re.compile(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from ragstream_core.text.sentences import sentences_in
+
 _START = r"(?:^|[.!?:;\n]\s{0,4}|\b(?:please|to|and|you|then|should|must)\s)"
 _ANFANG = (
     r"(?:^|[.!?:;\n¿¡]\s{0,4}|\b(?:bitte|und|dann|du|sie|puis|et|y|luego|por favor"
@@ -73,11 +75,43 @@ _NAMES = re.compile(
 )
 
 
+_ASKS_TO_KNOW = re.compile(
+    r"[\s\-*+•\"'“„«(¿¡]*(?:(?:please|kindly|bitte|por favor|and|und|et|y|so|now)[, ]+"
+    r"|(?:can|could|would|will) (?:you|someone|we) (?:please )?"
+    r"|(?:i|we) (?:want|need|would like) to "
+    r"|(?:kannst|könntest) du |(?:können|könnten) sie |(?:peux-tu|pouvez-vous|puedes|puede) )*"
+    r"(?:explain|describe|list|summari[sz]e|outline|define|name|tell|show|know|understand"
+    r"|what|whats|what's|which|who|whose|where|when|is|are|was|were|does|do|did|has|have"
+    r"|how (?:does|do (?!i\b|we\b|you\b)|is|are|did|was|many|much|often|long|large|big)"
+    r"|erklär\w{0,2}|erläuter\w{0,2}|beschreib\w{0,2}|nenn\w{0,2}|liste|zeig\w{0,2}|was|welche\w?|wer"
+    r"|wo|wann|ist|sind|gibt|hat|haben|wie (?:funktioniert|ist|sind|wird|werden|viel|oft|lange)"
+    r"|explique[rz]?|décri\w{1,4}|liste[rz]?|quel\w{0,3}|qui|que|qu['’]est|où|quand|est-ce"
+    r"|explica|describ[ea]|enumera|qué|cuál\w{0,2}|quién|dónde|cuándo|cómo (?:funciona|es|está))"
+    r"(?![\w-])",
+    re.IGNORECASE,
+)
+"""How a sentence begins that wants to know something, whatever it is about."""
+_WRONG = re.compile(
+    r"\b(?:wrong with|wrong here|cause of|causes? (?:this|my|the)|matter with|do i do|can i do"
+    r"|(?:i|we) (?:fix|debug|do about))\b",
+    re.IGNORECASE,
+)
+_TO_DO = frozenset({"fix", "review", "test", "plan", "specify", "implement"})
+
+
 def intent_of(text: str) -> str:
     """Return what somebody wants done, as the first intent that fits, or an empty text.
+
+    The word that heads a sentence decides: who asks what an error is wants nothing mended.
 
     Args:
         text: Their words.
     """
-    plain = _NAMES.sub(" ", text)
-    return next((name for name, pattern in _INTENTS if pattern.search(plain)), "")
+    plain = _NAMES.sub(" · ", text)
+    sentences = [plain[slice(*span)] for span in sentences_in(plain)]
+    to_do, to_know = [], []
+    for sentence in sentences:
+        knows = _ASKS_TO_KNOW.match(sentence) and not _WRONG.search(sentence)
+        (to_know if knows else to_do).append(sentence)
+    told = {True: "\n".join(to_do), False: "\n".join([*to_do, *to_know])}
+    return next((name for name, words in _INTENTS if words.search(told[name in _TO_DO])), "")

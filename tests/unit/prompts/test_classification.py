@@ -38,11 +38,30 @@ from tests.unit.agents.labelled_prompts import PROMPTS
         ("Implement a FAISS store", "implement", "code"),
         ("How do I configure the port?", "configure", "answer"),
         ("Write a specification for the gate", "specify", "spec"),
+        ("Explain the exception hierarchy of this code base", "explain", "answer"),
+        ("What does the `retry()` function do when an error occurs?", "explain", "answer"),
+        ("Which exception does `open()` raise?", "explain", "answer"),
+        ("Was bedeutet die Fehlermeldung von `load`?", "explain", "answer"),
+        ("Where is the error raised?", "locate", "answer"),
+        ("What is the migration plan?", "explain", "answer"),
+        ("Could you describe the bug tracker?", "explain", "answer"),
+        ("`load()` does not work", "fix", "answer"),
+        ("`load()` crashes. What do I do?", "fix", "answer"),
+        ("How do I fix the crash in loader.py?", "fix", "code"),
+        ("Why does `load` fail with a KeyError?", "fix", "answer"),
     ],
 )
 def test_intent_and_deliverable(task, intent, deliverable):
     shape = classify(task)
     assert (shape.intent, shape.deliverable) == (intent, deliverable)
+
+
+@pytest.mark.parametrize(
+    "task", ["What airflow does the pump need?", "How are the bolts embedded in concrete?"]
+)
+def test_no_domain_of_software_for_a_word_that_means_something_else(task):
+    assert classify(task).domain not in DOMAINS
+    assert not role_is_sure(task)
 
 
 def test_domain_comes_from_the_task_then_from_project_memory():
