@@ -122,6 +122,26 @@ RIGHT = 24
 """So many characters behind a marker may matter."""
 
 _IT = "the document"
+_OTHER_OBJECTS = tuple(
+    (re.compile(rf"(?:{words})[ \t]{{0,3}}\Z", re.IGNORECASE), it)
+    for words, it in (
+        (r"\b(?:laut|gemäß|zufolge|siehe|vgl\.|(?:steht|beschrieben|genannt|angegeben|erklärt"
+         r"|festgelegt|definiert|erwähnt|gezeigt|dokumentiert) in)", "dem Dokument"),
+        (r"\b(?:selon|d['’]après|voir|(?:décrit|indiqué|défini|mentionné|expliqué)e?s? dans)",
+         "le document"),
+        (r"\b(?:según|véase|ver|de acuerdo con"
+         r"|(?:descrit|indicad|definid|mencionad|explicad)[oa]s? en)", "el documento"),
+        (r"\b(?:secondo|vedi|(?:descritt|indicat|definit|menzionat)[oaie] in)", "il documento"),
+    )
+)  # fmt: skip
+_OTHER_SUBJECTS = (
+    (re.compile(r"[ \t]{0,3}(?:sagt|besagt|beschreibt|nennt|zeigt|erklärt|definiert|gibt an"
+                r"|legt fest|erwähnt|empfiehlt|verlangt|bestätigt)\b"), "Das Dokument"),
+    (re.compile(r"[ \t]{0,3}(?:dit|indique|décrit|montre|explique|définit|précise|mentionne"
+                r"|recommande|exige|confirme)\b"), "Le document"),
+    (re.compile(r"[ \t]{0,3}(?:dice|indica|describe|muestra|explica|define|menciona|recomienda"
+                r"|exige|confirma)\b"), "El documento"),
+)  # fmt: skip
 _WRAPPERS = tuple(
     (re.compile(rf"{opening}\Z", re.IGNORECASE), re.compile(closing))
     for opening, closing in (
@@ -172,10 +192,19 @@ def join(left: str, right: str) -> tuple[str, int]:
         return left[: line_start.start() + 1], word + len(following)
     if _SENTENCE_START.search(left) and _SUBJECT_OF.match(right, skip):
         return f"{left}T{_IT[1:]} ", word
+    if _SENTENCE_START.search(left):
+        for verbs, subject in _OTHER_SUBJECTS:
+            if verbs.match(right, skip):
+                return f"{left}{subject} ", word
     if _CLAUSE_START.search(left) and _SUBJECT_OF.match(right, skip):
         return f"{left}{_IT} ", word
-    if _OBJECT_OF.search(left):
-        left = " ".join([left.rstrip(" \t"), _IT])
+    it = (
+        _IT
+        if _OBJECT_OF.search(left)
+        else next((name for words, name in _OTHER_OBJECTS if words.search(left)), "")
+    )
+    if it:
+        left = " ".join([left.rstrip(" \t"), it])
         return (f"{left} " if following.isalnum() else left), word
     left, skip = _closed(left, right, skip=skip, word=word)
     return defused(left), skip

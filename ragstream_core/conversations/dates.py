@@ -208,6 +208,7 @@ def _date_form(month: str, year: str, which: str = "") -> str:
     """Return a date as a rule reads it; its groups are named for the day that it is of a span."""
     return (
         rf"(?:(?P<iso{which}>{year}-\d\d-\d\d)"
+        r"(?:t\d\d(?::?\d\d){0,2}(?:[.,]\d{1,9})?(?:z|[+-]\d\d(?::?\d\d)?)?)?"
         rf"|(?P<day{which}>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<month{which}>{month})"
         rf"\.?(?:,? (?:de |del )?(?P<year{which}>{year}))?"
         rf"|(?P<month2{which}>{month})\.? (?P<day2{which}>\d{{1,2}})(?:st|nd|rd|th)?"

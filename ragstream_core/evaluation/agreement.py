@@ -160,12 +160,25 @@ _OPPOSITES = (
     ("enabled", "disabled"), ("allowed", "forbidden"), ("oldest", "newest"), ("older", "newer"),
     ("longest", "shortest"), ("with", "without"), ("all", "none"), ("starts", "stops"),
     ("inside", "outside"), ("public", "private"), ("early", "late"), ("everything", "nothing"),
+    ("mindestens", "höchstens"), ("mehr", "weniger"), ("vor", "nach"), ("immer", "nie"),
+    ("mit", "ohne"), ("aktiviert", "deaktiviert"), ("erlaubt", "verboten"), ("erste", "letzte"),
+    ("plus", "moins"), ("avant", "après"), ("toujours", "jamais"), ("avec", "sans"),
+    ("más", "menos"), ("antes", "después"), ("siempre", "nunca"), ("con", "sin"),
 )  # fmt: skip
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:['’]\w+)?")
-_NEGATED = re.compile(r"\b(can)not\b|n['’]t\b", re.IGNORECASE)
-_DENIALS = frozenset(
-    ("not", "no", "never", "none", "nor", "neither", "without", "nobody", "nothing", "unable")
-)
+_NEGATED = re.compile(r"\b(can)not\b|n['’]t\b|\bn['’](?=[aeéèêhiouy])", re.IGNORECASE)
+_DENIAL_WORDS = """
+not no never none nor neither without nobody nothing unable
+nicht nichts nie niemals niemand kein keine keinen keinem keiner keines ohne weder
+ne pas jamais aucun aucune rien personne sans ni
+nunca jamás ningún ninguna ninguno nada nadie tampoco sin
+non mai nessun nessuno nessuna niente senza
+não nem nenhum nenhuma ninguém sem
+niet geen nooit niemand zonder
+"""
+_DENIALS = frozenset(_DENIAL_WORDS.split())
+_DENIES_INSIDE = re.compile("[不没沒未無无]|ない|なく|ません|아니|없")
+"""Where words are not parted by blanks."""
 _COUNTED = (
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
@@ -266,7 +279,7 @@ def _held(sentence: str, place: str) -> float:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(_NEGATED.sub(lambda m: f"{m[1] or ''} not", text))
+    return _TOKEN.findall(_NEGATED.sub(lambda m: f"{m[1] or ''} not ", text))
 
 
 def _joined(tokens: Sequence[str]) -> str:
@@ -295,7 +308,8 @@ def _is_short_form(name: str, text: str) -> bool:
 
 
 def _denies(text: str) -> bool:
-    return any(token.casefold() in _DENIALS for token in _tokens(text))
+    said = any(token.casefold() in _DENIALS for token in _tokens(text))
+    return said or _DENIES_INSIDE.search(text) is not None
 
 
 def _opposite(sentence: str, place: str) -> str:

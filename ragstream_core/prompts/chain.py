@@ -133,7 +133,9 @@ def last_op(stage: str) -> str:
 
 def rescoped(prompt: SuperPrompt) -> bool:
     """Whether the audit asked for its one re-run and it has not happened yet."""
-    return prompt.extras.audit.outcome == "rescoped"
+    ops = [op for op, _ in prompt.extras.trail]
+    again = AUDIT in ops and not set(RERUN).isdisjoint(ops[ops.index(AUDIT) + 1 :])
+    return prompt.extras.audit.outcome == "rescoped" and not again
 
 
 def run_chain(

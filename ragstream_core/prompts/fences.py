@@ -26,14 +26,23 @@ _LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _DROPPED = {
     "control": "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f",
     "bidi": "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069",
-    "zero_width": "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065"
+    "zero_width": "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065"
     "\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a",
     "tag": "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff",
     "variation": "\ufe00-\ufe0f\U000e0100-\U000e01ef",
     "surrogate": "\ud800-\udfff",
 }
-_ANY_DROPPED = re.compile(f"[{''.join(_DROPPED.values())}]")
+_JOINED = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\ufb50-\ufdff\ufe70-\ufefc"
+_PICTURES = "\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_LOOSE_JOINER = (
+    f"(?!(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}])|(?<=[{_PICTURES}])\u200d(?=[{_PICTURES}]))"
+    "[\u200c\u200d]"
+)
+"""A (non-)joiner is part of a word in the scripts of Persia, India and Burma, and of a picture made
+of several; anywhere else it hides something."""
 _BY_KIND = {kind: re.compile(f"[{chars}]") for kind, chars in _DROPPED.items()}
+_BY_KIND["zero_width"] = re.compile(f"[{_DROPPED['zero_width']}]|{_LOOSE_JOINER}")
+_ANY_DROPPED = re.compile(f"[{''.join(_DROPPED.values())}]|{_LOOSE_JOINER}")
 
 # Tokens of chat templates, which some local servers parse anywhere in a text, and the three
 # citation forms, which only the prompt's author may issue.

@@ -23,7 +23,8 @@ def named(text, said=MONDAY, nearest=False):
     [
         "on 3 June, 2023", "June 3rd 2023", "Jun. 3, 2023", "the 3rd of June 2023",
         "on 2023-06-03.", "am 3. Juni 2023", "le 3 juin 2023", "el 3 de junio de 2023",
-        "[3 June 2023, 14:07] Ann: hi",
+        "[3 June 2023, 14:07] Ann: hi", "at 2023-06-03T10:00", "2023-06-03T10:00:05.123Z it broke",
+        "2023-06-03T10:00:00+02:00", "[2023-06-03 10:00:00] it broke",
     ],
 )  # fmt: skip
 def test_a_date_is_one_day(text):

@@ -88,6 +88,26 @@ def test_the_rule_by_quote_and_agreement(sentence, rule):
     assert (found.rule, found.supported) == (rule, rule in ("quote", "agreement"))
 
 
+DENIED = (
+    ("Der Port des Dienstes ist 8503.", "Der Port des Dienstes ist nicht 8503."),
+    ("Der Dienst hat einen Port.", "Der Dienst hat keinen Port."),
+    ("Le port du service est 8503.", "Le port du service n'est pas 8503."),
+    ("El puerto del servicio es 8503.", "El puerto del servicio no es 8503."),
+    ("La porta del servizio è 8503.", "La porta del servizio non è 8503."),
+    ("A porta do serviço é 8503.", "A porta do serviço não é 8503."),
+    ("De poort van de dienst is 8503.", "De poort van de dienst is niet 8503."),
+    ("网关的端口是8503。", "网关的端口不是8503。"),
+)
+
+
+@pytest.mark.parametrize(("affirmed", "denied"), DENIED)
+def test_a_denial_counts_in_other_languages(affirmed, denied):
+    same = np.array([[1.0, 0.0], [1.0, 0.0]], dtype=np.float32)
+    for sentence, passage in ((affirmed, denied), (denied, affirmed)):
+        found = support(sentence, passage, embed=lambda texts: same[[0] * len(texts)])
+        assert not found.supported, (sentence, found)
+
+
 @given(held=st.integers(0, 5), cosine=st.floats(-1, 1))
 @example(held=2, cosine=0.96)  # exactly on the threshold
 @example(held=2, cosine=0.95999)

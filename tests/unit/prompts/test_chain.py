@@ -95,6 +95,9 @@ def test_a_rescoped_audit_runs_the_four_ops_once_more():
     cut = OPS.index("a2_audit") + 1
     assert ran == [*OPS[:cut], *RERUN, *OPS[cut:]]
     assert [op for op, _ in done.extras.trail] == ran
+    ran.clear()
+    run_chain(make, done, first="a2_audit")
+    assert ran == [*OPS[OPS.index("a2_audit") :]]
 
 
 def test_bad_ways_and_bad_requests_are_refused(workspace):

@@ -35,6 +35,19 @@ def test_invisible_characters_go_and_are_counted(char, kind):
     assert clean.dropped == {kind: 2}
 
 
+@pytest.mark.parametrize("text", ["می\u200cخواهم", "क्\u200dष", "👩\u200d💻", "👨\u200d👩\u200d👧"])
+def test_a_joiner_stays_where_it_is_part_of_a_word_or_a_picture(text):
+    assert normalise(text).text == text
+    assert normalise(text).dropped == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["ig\u200cnore", "a \u200d b", "\u200cمی", "x\u200d💻", "می\u200c"]
+)
+def test_anywhere_else_it_goes(text):
+    assert normalise(text).dropped == {"zero_width": 1}
+
+
 def test_ordinary_text_stays_whatever_the_script():
     text = "def f(x):\n\treturn x  # ≥ é 漢字 ﬁ ①\n"
     assert normalise(text) == normalise(text)
