@@ -31,6 +31,7 @@ from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
 from ragstream_core.records.json_form import Json
 from ragstream_core.records.stage_results import QueryPiece, Segment, UnknownHeader
+from ragstream_core.text.exclusions import without_excluded
 
 OP = "a0_preprocessing"
 _WORD = re.compile(r"\w")
@@ -100,7 +101,7 @@ class Preprocessing:
         sections, rule = guarantee_task(filtered.text, found)
         body = body_from(sections)
         segments = segment_table(sections, rule)
-        pieces, lost = self._pieces([s for s in sections if s.canon in CONTENT])
+        pieces, lost, excluded = self._pieces([s for s in sections if s.canon in CONTENT])
         read_as = self.follow_up if list(body) == ["task"] else None
         if read_as:
             pieces = (replace(pieces[0], text=read_as.query),)
@@ -122,7 +123,7 @@ class Preprocessing:
             result.recentConversation = dict(self.recent)
         told, warned = _told(filtered, self.left)
         fault = json_fault(filtered.text) if kind != "json" else ""
-        warnings = [*_warnings(fault, lost), *warned, *self.notes]
+        warnings = [*_warnings(fault, lost, excluded), *warned, *self.notes]
         told = [*_events(kind, rule, unknown), *_followed(read_as), *told, *_shown(self.recent)]
         put_notes(result, OP, events=told, warnings=warnings)
         return result
@@ -132,21 +133,25 @@ class Preprocessing:
         said = {*body, *(("role",) if "system" in body else ())}
         return {key: text for key, text in self.persona.items() if text and key not in said}
 
-    def _pieces(self, content: list[Section]) -> tuple[tuple[QueryPiece, ...], int]:
+    def _pieces(
+        self, content: list[Section]
+    ) -> tuple[tuple[QueryPiece, ...], int, tuple[str, ...]]:
+        """Return the pieces, how many tokens are in none, and what the question leaves out."""
         texts = [section.text for section in content]
         spans, lost = cut_pieces(
             texts, limit=self.max_pieces, count=self.count, window=self.window_tokens
         )
+        said = [without_excluded(texts[s.segment][s.start : s.end]) for s in spans]
         pieces = (
             QueryPiece(
                 f"q{i}",
-                texts[s.segment][s.start : s.end],
+                said[i - 1][0],
                 f"s{s.segment + 1}",
                 content[s.segment].raw_span(s.start, s.end),
             )
             for i, s in enumerate(spans, start=1)
         )
-        return tuple(pieces), lost
+        return tuple(pieces), lost, tuple(what for _, left_out in said for what in left_out)
 
 
 def _events(kind: str, rule: str, unknown: list[Section]) -> list[str]:
@@ -177,10 +182,16 @@ def _told(filtered: Filtered, left: int | None) -> tuple[list[str], list[str]]:
     return events, [*filtered.warnings, *none]
 
 
-def _warnings(fault: str, lost: int) -> list[str]:
+def _warnings(fault: str, lost: int, excluded: tuple[str, ...]) -> list[str]:
     long = (
         f"the prompt is too long to be searched for as a whole: about {lost} tokens of it are in "
         "no query piece; put the question under a heading TASK and shorten the rest"
     )
     broken = f"the prompt looks like JSON but is read as one plain text ({fault})"
-    return [*([broken] if fault else []), *([long] if lost else [])]
+    named = ", ".join(f"“{what}”" for what in dict.fromkeys(excluded))
+    others = (
+        f"the question leaves out {named}: these words are not searched for, and passages about "
+        "them may still be shown; check which of the others fit"
+    )
+    told = ((fault, broken), (lost, long), (excluded, others))
+    return [words for is_so, words in told if is_so]

@@ -21,6 +21,8 @@ from ragstream_core.prompts.trail import advance, latest_view, pass_number, piec
 from ragstream_core.prompts.trail import put_notes as notes
 from ragstream_core.records import Decision, SuperPrompt
 from ragstream_core.records.stage_results import Scores
+from ragstream_core.text.exclusions import without_excluded
+from ragstream_core.text.terms import terms
 
 STAGE = "reranked"
 OP = "reranker"
@@ -90,6 +92,7 @@ class RerankerStage:
         closer = self._closer(prompt, head)
         ranked = self._ranked(prompt, head, closer, weight)
         order = list(dict.fromkeys(itertools.chain(*reversed(ranked), view)))
+        order = _others_first(prompt, order[: len(head)]) + order[len(head) :]
         rows = self._decisions(prompt, order, ranked, closer, why)
         result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
         put_decisions(result, STAGE, rows)
@@ -171,6 +174,20 @@ class RerankerStage:
                          pass_no=pass_number(prompt), scores=parts)
             )  # fmt: skip
         return rows
+
+
+def _others_first(prompt: SuperPrompt, order: list[str]) -> list[str]:
+    """Put the passages that speak of what the question leaves out behind the others."""
+    raw = prompt.extras.raw_text
+    left_out = [
+        frozenset(terms(what))
+        for piece in prompt.extras.query_pieces
+        for what in without_excluded(raw[slice(*piece.span)])[1]
+    ]
+    if not any(left_out):
+        return order
+    texts = {chunk.id: frozenset(terms(chunk.snippet)) for chunk in prompt.base_context_chunks}
+    return sorted(order, key=lambda i: any(words and words <= texts[i] for words in left_out))
 
 
 def _retrieval_score(prompt: SuperPrompt, chunk_id: str) -> float:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 7,
-    "a2_prompt_shaper": 6,
+    "a0_preprocessing": 8,
+    "a2_prompt_shaper": 7,
     "a1_file_injector": 3,
     "retrieval": 10,
-    "reranker": 5,
+    "reranker": 6,
     "a3_nli_gate": 7,
-    "a4_condenser": 19,
-    "a2_audit": 4,
+    "a4_condenser": 20,
+    "a2_audit": 5,
     "a5_format_enforcer": 5,
     "prompt_builder": 3,
 }

@@ -391,3 +391,10 @@ def test_a_wish_stays_one_and_an_example_is_none():
     prompt = a0("How does it work?\nFormat: a table\nwith two columns\n\nAnd who made it then?")
     assert prompt.body["format"] == "a table\nwith two columns"
     assert "format" not in a0("It is wrong.\nInput: 5\nOutput: 7\nWhy is that so?").extras.explicit
+
+
+def test_what_a_question_leaves_out_is_not_searched_for_and_said():
+    prompt = a0("Which services are not owned by team red?")
+    assert [p.text for p in prompt.extras.query_pieces] == ["Which services are not owned by?"]
+    assert prompt.body["task"] == "Which services are not owned by team red?"
+    assert any("leaves out “team red”" in w.message for w in prompt.extras.warnings)
