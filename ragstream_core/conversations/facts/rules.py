@@ -78,7 +78,7 @@ def sentence(subject: str, words: str) -> str:
 
 
 SUBJECTS = {"user": "The user", "company": "The company"}
-HEDGED = 0.2
+HEDGED = 0.3
 """A hedge takes so much of the confidence: no statement that has one is sure enough."""
 MAX_WORDS = 32
 _LEAD = re.compile(

@@ -229,3 +229,12 @@ def test_lines_are_added_and_dropped_and_no_other_is_touched(there, add, drop):
 )  # fmt: skip
 def test_ordinary_facts_are_no_secrets(text):
     assert not seems_secret(text)
+
+
+@pytest.mark.parametrize("hedge", ["mostly", "sort of", "usually"])
+def test_no_hedged_statement_is_sure_enough(hedge):
+    from ragstream_core.conversations.facts.candidate import Limits
+    from ragstream_core.conversations.facts.rules import candidates as found_in
+
+    found = found_in(f"I am a nurse, {hedge}.")
+    assert all(made.confidence < Limits().min_confidence for made in found)
