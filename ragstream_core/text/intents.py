@@ -109,7 +109,8 @@ def intent_of(text: str) -> str:
     """
     plain = _NAMES.sub(" · ", text)
     sentences = [plain[slice(*span)] for span in sentences_in(plain)]
-    to_do, to_know = [], []
+    to_do: list[str] = []
+    to_know: list[str] = []
     for sentence in sentences:
         knows = _ASKS_TO_KNOW.match(sentence) and not _WRONG.search(sentence)
         (to_know if knows else to_do).append(sentence)
