@@ -185,7 +185,7 @@ def test_results_say_what_they_are_in_one_line_and_do_not_change(rag):
         (lambda rag: rag.search("lock", ()), UsageError),
         (lambda rag: rag.search("lock", "demo", k=0), UsageError),
         (lambda rag: rag.prompt("?!", "demo"), EmptyPrompt),
-        (lambda rag: rag.prompt("lock", ()), UsageError),
+        (lambda rag: rag.prompt("lock", (), files=["a.md"]), UsageError),
         (lambda rag: rag.prompt("lock", "demo", through="nothing"), UsageError),
         (lambda rag: rag.prompt("lock", "demo", settings={"no.such": 1}), UnknownSetting),
         (lambda rag: rag.prompt("lock", "demo", colour="red"), UsageError),

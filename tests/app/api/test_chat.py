@@ -176,7 +176,7 @@ def test_a_server_of_one_project_goes_on_with_no_conversation_about_another(root
 def test_without_a_model_the_answer_is_the_extract(alone, space):
     found = alone.openai().chat.completions.create(model=NAME, messages=ASKED)
     text = found.choices[0].message.content
-    assert "This is what the documents say" in text and "- guide/locks.md [" in text
+    assert "the closest sentences from your documents" in text and "- guide/locks.md [" in text
     told = found.ragstream
     assert (told["origin"], told["model"]) == ("extract", "")
     assert told["citations"] and all(citation["verified"] for citation in told["citations"])

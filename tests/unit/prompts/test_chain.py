@@ -108,7 +108,7 @@ def test_bad_ways_and_bad_requests_are_refused(workspace):
     with pytest.raises(EmptyPrompt):
         request("  \n … ")
     with pytest.raises(UsageError, match="no project"):
-        PromptRequest(text="x", projects=())
+        PromptRequest(text="x", projects=(), files=("a.md",))
     with pytest.raises(UsageError, match="one project"):
         PromptRequest(text="x", projects=("a", "b"), as_of=2)
 
