@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
@@ -143,12 +144,12 @@ def _nested_marks(
         depth = None if quoted else depth_of(row)
         quoted = _still_quoted(row.body, quoted)
         if depth is None:
-            yield row.start, tuple(line for _, line in stack)
+            yield row.start, tuple(line for _, line in stack[-MAX_LINES:])
             continue
         closing = row.body[0] in ")]}{"  # goes on with the line above of the same depth
         while stack and (stack[-1][0] > depth or (stack[-1][0] == depth and not closing)):
             stack.pop()
-        yield row.start, tuple(line for _, line in stack)
+        yield row.start, tuple(line for _, line in stack[-MAX_LINES:])
         below = rows[number + 1].body if number + 1 < len(rows) else ""
         if not closing and opens(row.body, below):
             end = text.find("\n", row.start)
@@ -192,22 +193,29 @@ def _json_marks(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     An object of a list begins with its first pair, which mostly names it.
     """
     stack: list[str] = []
-    tokens = list(_TOKEN.finditer(text))
-    for at, token in enumerate(tokens):
+    before: deque[str] = deque(maxlen=4)
+    for token in _TOKEN.finditer(text):
         said = token.group()
+        is_mark = True
         if said in ("{", "["):
-            keyed = at > 1 and tokens[at - 1].group() == ":"
-            stack.append(f"{tokens[at - 2].group()}: {said}" if keyed else said)
+            keyed = len(before) > 1 and before[-1] == ":"
+            stack.append(f"{before[-2]}: {said}" if keyed else said)
         elif said in ("}", "]"):
             stack[-1:] = []
-        elif said == "," and at > 3 and stack and stack[-1] == "{":
-            first = tokens[at - 4 : at]
-            if first[0].group() == "{" and first[2].group() == ":":
-                stack[-1] = f"{{{first[1].group()}: {first[3].group()}, "
+        elif said == "," and stack and stack[-1] == "{" and _is_first_pair(before):
+            stack[-1] = f"{{{before[1]}: {before[3]}, "
         else:
-            continue
-        held = tuple(stack) if any(part not in ("{", "[") for part in stack) else ()
-        yield token.end(), held
+            is_mark = False
+        before.append(said)
+        if is_mark:
+            inner = stack[-MAX_LINES:]  # a stranger's brackets may be thousands deep
+            named = any(part not in ("{", "[") for part in inner)
+            yield token.end(), tuple(inner) if named else ()
+
+
+def _is_first_pair(before: Sequence[str]) -> bool:
+    """Return whether four tokens are a bracket with the first pair behind it."""
+    return len(before) == 4 and before[0] == "{" and before[2] == ":"
 
 
 def _text_marks(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -277,7 +285,7 @@ def _list_marks(
         if line.kind is LineKind.ITEM:
             while stack and stack[-1][0] >= indent:
                 stack.pop()
-            yield line.start, (lead, *(item for _, item in stack))
+            yield line.start, (lead, *(item for _, item in stack[-MAX_LINES:]))
             stack.append((indent, body.rstrip()))
         elif line.kind is not LineKind.BLANK and (
             line.kind is LineKind.HEADING or (after_blank and not indent)

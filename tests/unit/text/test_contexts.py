@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.text.chunk_profiles import ChunkProfile
 from ragstream_core.text.chunker import Chunker
-from ragstream_core.text.contexts import Contexts, shown
+from ragstream_core.text.contexts import MAX_LINES, Contexts, shown
 from ragstream_core.text.tokenizer import word_offsets
 
 SMALL = ChunkProfile("small", 80, 0)
@@ -197,3 +197,17 @@ def test_a_chunk_fits_with_its_context_in_front_and_keeps_its_place(text, limit,
 def test_prose_needs_none():
     text = "# Title\n\n" + "\n\n".join("A sentence stands here. " * 12 for _ in range(9))
     assert Contexts(text, file_type="md").is_empty
+
+
+@pytest.mark.parametrize("kind", ["json", "yaml", "md"])
+def test_what_is_nested_deeply_has_its_inner_lines_only(kind):
+    """Brackets thousands deep: every place would repeat them all."""
+    texts = {
+        "json": '{"a":' * 30_000 + "1" + "}" * 30_000,
+        "yaml": "".join(f"{' ' * depth}k{depth}:\n" for depth in range(600)),
+        "md": "Parts:\n" + "".join(f"{' ' * 2 * depth}- item {depth}\n" for depth in range(300)),
+    }
+    text = texts[kind]
+    marks = Contexts(text, file_type=kind)
+    deepest = max(len(marks.lines_at(at)) for at in range(0, len(text), 97))
+    assert 0 < deepest <= MAX_LINES + 1
