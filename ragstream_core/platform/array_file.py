@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MARK = b"RAGSTREAM-HISTORY "
 """Stands before a description; named after the first file that had one."""
+OTHER = "it is of "
+"""Begins the message of a whole file whose stamp is another one."""
 _TAIL = re.compile(rb".{4}(?:ARROW1|SEALED)\Z", re.DOTALL)
 _TAIL_BYTES = 10
 _ALIGNED = 8
@@ -95,7 +97,7 @@ def decode(
     meta, end = _described(data)
     for name, value in stamp.items():
         if meta.get(name) != value:
-            raise ValueError(f"it is of {name} {meta.get(name)}, this program reads {value}")
+            raise ValueError(f"{OTHER}{name} {meta.get(name)}, this program reads {value}")
     if "crc32" in meta and zlib.crc32(memoryview(data)[:end]) != meta["crc32"]:
         raise ValueError("its arrays are damaged")
     arrays = {}

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.conversations.journal.segments import CURRENT
 from ragstream_core.errors import (
     EmbeddingFailed,
+    InputUnavailable,
     IntegrityError,
     RagstreamError,
     RunCommand,
     UsageError,
 )
 from ragstream_core.index.rows import ChunkRow, FileEntry
+from ragstream_core.platform.array_file import OTHER
 from ragstream_core.platform.files import make_private_dir, replace_bytes
 from ragstream_core.prompts.bundle_format import (
     BLOB,
@@ -115,6 +117,11 @@ def replay_bundle(
         try:
             space = put_down(workspace, Path(folder), bundle)
             return bundle.prompt_key, replay_prompt(space, bundle.prompt_key, live=live)
+        except InputUnavailable as error:
+            from ragstream_core.prompts.replay import ReplayVerdict
+
+            verdict = ReplayVerdict("input unavailable", error.message, "", "", error.hint)
+            return bundle.prompt_key, verdict
         except _NO_VALUE as error:
             broken(f"a value is not what it must be ({type(error).__name__})")
 
@@ -276,7 +283,14 @@ def _put_history(space: Workspace, bundle: Bundle, inputs: PromptInputs) -> None
 
         path = snapshot_path(space)
         replace_bytes(path, bytes(snapshot), durable=False)
-        view = open_snapshot(path)
+        try:
+            view = open_snapshot(path)
+        except IntegrityError as error:
+            if f"{OTHER}lexical" not in error.message:
+                raise
+            # whole, and of terms by other rules; nothing here can publish it again
+            why = f"the older turns of the bundle: {error.message.partition(': ')[2]}"
+            raise InputUnavailable(why, hint="build the prompt again where it was made") from None
         if view is None or view.digest != inputs.history.snapshot:
             broken("its older turns differ")
         view.verify()

@@ -98,5 +98,5 @@ def test_a_command_answers_first_and_waits_for_its_run_a_while(
     finally:
         signal.signal(signal.SIGINT, handler)
     assert code == 0 and QUESTION in out
-    assert "writing the run" in err and "took too long; the prompt is kept" in err
+    assert "saving the run in Dagster" in err and "took too long; the prompt is kept" in err
     assert writer.flush(60)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-BY_HAND = {"bench_map"}
+BY_HAND = {"bench_everyday", "bench_follow_ups", "bench_map"}
 """Benchmarks that no page shows."""
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 

@@ -79,7 +79,7 @@ def test_changed_settings_hold_from_their_stage_on(workspace):
     assert settings_at(inputs, "prompt_builder").gate.theta == 0.9
     again = inputs_of(change_settings(changed, "a3_nli_gate", {"gate.theta": "0.1"}))
     assert settings_at(again, "a3_nli_gate").gate.theta == 0.1
-    with pytest.raises(UnknownSetting, match="not read by the chain"):
+    with pytest.raises(UnknownSetting, match="not a setting that one prompt"):
         change_settings(prompt, "retrieval", {"dagster.port": "1"})
 
 

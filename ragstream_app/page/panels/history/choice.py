@@ -92,7 +92,7 @@ def show() -> None:
     )
     chosen_row = (row for row in listing().sessions if row.session_id == state[SESSION_KEY])
     if title := next((row.title for row in chosen_row), ""):
-        st.caption(literal(title))
+        st.text(title)
     notices.show(PLACE)
     _tell_of_earlier_turns()
     allowed = workspace().config.settings.history.persist

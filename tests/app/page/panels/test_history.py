@@ -492,7 +492,7 @@ def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):
     widget(page.multiselect, "All turns with these tags").set_value(["GOLD"]).run()
     before = records()
     click(page, "Which turns?")
-    assert records() == before and any("1 turns would be" in m for m in messages(page))
+    assert records() == before and any("1 turn would be" in m for m in messages(page))
     click(page, "Bring in")
     assert journal.show(open_workspace())[3].tags == ("GOLD", "project:manual")
     click(page, "Undo")
