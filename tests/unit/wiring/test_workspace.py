@@ -291,7 +291,8 @@ def test_as_of_reads_an_older_generation(space, tmp_path):
 def test_search_needs_no_prompt(space):
     rows = search(space, "token budget", ["demo"], k=2)
     assert rows[0].source == "notes/limits.txt"
-    assert set(rows[0].to_json()) == {"chunk_id", "source", "score", "dense", "lexical", "snippet"}
+    shown = {"chunk_id", "source", "score", "dense", "lexical", "snippet", "span", "lines"}
+    assert set(rows[0].to_json()) == shown
 
 
 def test_keep_one_generation_when_replaced_rows_are_to_go(tmp_path):
