@@ -53,7 +53,7 @@ def test_a_reply_from_outside_is_seen_by_the_next_prompt_and_cleared_for_good(wa
 
     assert holding(site.data, CANARY)
     walk.opens(walk.button("Clear history"), walk.button("What would go?")).click()
-    walk.sees("1 turns")
+    walk.sees("1 turn ")
     expect(walk.button("Clear for good")).to_be_disabled()
     walk.box("Type CLEAR to confirm").fill("CLEAR")
     walk.box("Type CLEAR to confirm").press("Enter")
