@@ -68,7 +68,7 @@ def test_an_answer_comes_once_and_is_kept(indexed, server, run):
     (turn,) = turns(run)
     assert turn["assistant_text"] == f"{FIRST} Nothing else counts."
     assert page.session_state["session"] == turn["session_id"]
-    assert said(page).count(QUESTION) == 1
+    assert said(page).count(QUESTION) == 2, "as the conversation's title, and as the turn"
 
 
 def test_citations_are_checked_and_open_their_passage(indexed, server):
