@@ -27,12 +27,11 @@ def doubt_of(prompt: SuperPrompt) -> str:
     nearest = _nearest(prompt, (*missing, *unsure))
     where = f" Nearest: {', '.join(nearest)}." if nearest else ""
     if len(missing) == len(answers):
-        return f"Your documents probably do not answer this.{where}"
+        return f"No passage clearly answers this.{where}"
     if len(unsure) == len(answers):
-        return f"Your documents may not answer this.{where}"
-    said = [f"Your documents probably do not answer {_quoted(missing)}."] if missing else []
-    said += [f"They may not answer {_quoted(unsure)}."] if unsure and missing else []
-    said += [f"Your documents may not answer {_quoted(unsure)}."] if unsure and not missing else []
+        return f"A passage might answer this.{where}"
+    said = [f"No passage clearly answers {_quoted(missing)}."] if missing else []
+    said += [f"A passage might answer {_quoted(unsure)}."] if unsure else []
     return f"{' '.join(said)}{where}"
 
 

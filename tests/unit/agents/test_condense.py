@@ -220,7 +220,7 @@ def test_the_best_passages_are_shown_even_if_they_probably_answer_nothing(most):
     built = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt)).extras
     assert (NEAREST_ONLY if most else NOTHING_ATTACHED) in built.super_prompt
     (warning,) = built.warnings
-    assert warning.message.startswith("Your documents probably do not answer this.")
+    assert warning.message.startswith("No passage clearly answers this.")
     assert all(f"d{n}.md" in warning.message for n in range(min(most, 3)))
     assert warning.message not in built.super_prompt  # words for people are none for the model
 

@@ -87,7 +87,7 @@ def test_an_injected_file_is_evidence(passages):
     done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(Condenser(COUNTER)(prompt)))
     assert NEAREST_ONLY not in done.extras.super_prompt
     (warning,) = done.extras.warnings
-    assert warning.message.startswith("Your documents probably do not answer “Which valve has")
+    assert warning.message.startswith("No passage clearly answers “Which valve has")
     (issue,) = texts_of(done, "open_issues")
     assert "“Which valve has a leak?” (in no passage here: valve, leak)" in issue
 

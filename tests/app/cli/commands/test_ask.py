@@ -123,7 +123,7 @@ def test_without_a_model_and_a_passage_memory_answers_word_for_word(run, nobody,
 
 
 ELSEWHERE = "Which wine goes with the sourdough bread?"
-DOUBT = "Your documents probably do not answer this. Nearest: "
+DOUBT = "No passage clearly answers this. Nearest: "
 
 
 def test_without_a_model_it_is_said_first_that_the_documents_do_not_answer(run, nobody):
