@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from ragstream_core.platform.files import replace_text
+from ragstream_core.platform.files import replace_bytes, replace_text
+from ragstream_core.records.identity import sha256_hex
 
 GRAPHS = Path("stores", "pgvector")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
 _RECEIPT, _MEASURED, _MADE = "graph.json", "recall.json", "made.json"
+_ROWS, _LONGEST_HEAD = "rows.bin", 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,44 @@ def write(index_dir: Path, receipt: Receipt) -> None:
         OSError: Disk full; the old one stays.
     """
     replace_text(index_dir / GRAPHS / _RECEIPT, json.dumps(asdict(receipt)))
+
+
+def write_rows(index_dir: Path, head: Mapping[str, object], body: bytes) -> None:
+    """Note which rows of a generation a graph has, so that no question has to find it out.
+
+    Args:
+        index_dir: Of the project.
+        head: What the rows are of; ``digest`` names the generation.
+        body: The rows.
+
+    Raises:
+        OSError: Disk full; the old note stays.
+    """
+    first = json.dumps({**head, "sha256": sha256_hex(body)}).encode()
+    replace_bytes(index_dir / GRAPHS / _ROWS, b"%s\n%s" % (first, body))
+
+
+def read_rows(index_dir: Path, digest: str) -> tuple[Mapping[str, Any], bytes] | None:
+    """Return the note of a generation's rows; None if there is none that is whole."""
+    try:
+        first, _, body = (index_dir / GRAPHS / _ROWS).read_bytes().partition(b"\n")
+        head = json.loads(first)
+        return (head, body) if _is_of(head, digest) and head["sha256"] == sha256_hex(body) else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def has_rows(index_dir: Path, digest: str) -> bool:
+    """Return whether the rows of a generation are noted; reads one line."""
+    try:
+        with (index_dir / GRAPHS / _ROWS).open("rb") as file:
+            return _is_of(json.loads(file.readline(_LONGEST_HEAD)), digest)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_of(head: object, digest: str) -> bool:
+    return isinstance(head, dict) and head.get("digest") == digest
 
 
 def note_made(index_dir: Path, names: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ragstream_core.errors import InputUnavailable, TryAgain
 from ragstream_core.retrieval.rows import rows_of
 from ragstream_core.retrieval.scoring import propose
+from ragstream_core.vector_stores import pg_receipt
 from ragstream_core.vector_stores.pg_graph import (
     I64,
     MOST_ROWS,
@@ -30,17 +31,18 @@ class ViewRows:
     """The rows of a view by the names of their vectors; equal vectors are one name.
 
     Args:
-        view: A pinned generation.
+        every: The name of each vector.
 
     Attributes:
+        every: The name of each vector.
         names: Names of all vectors, ascending, each once.
         firsts: The first row of each.
     """
 
-    def __init__(self, view: CatalogView) -> None:
-        self._names = names_of(view.vectors)
-        self._order = np.argsort(self._names, kind="stable")
-        self._sorted = self._names[self._order]
+    def __init__(self, every: I64) -> None:
+        self.every = every
+        self._order = np.argsort(self.every, kind="stable")
+        self._sorted = self.every[self._order]
         fresh = np.ones(len(self._sorted), dtype=bool)
         fresh[1:] = self._sorted[1:] != self._sorted[:-1]
         self.names: I64 = self._sorted[fresh]
@@ -48,12 +50,12 @@ class ViewRows:
 
     @staticmethod
     def of(view: CatalogView) -> ViewRows:
-        """Return the rows of a view, found once."""
+        """Return the rows of a view, as its folder notes them or found once."""
         return _rows_of(view)
 
     def later(self, held: I64) -> npt.NDArray[np.bool_]:
         """Return which rows a graph of these names does not have."""
-        return ~np.isin(self._names, held)
+        return ~np.isin(self.every, held)
 
     def shared(self, held: I64) -> int:
         """Return how many of the names a graph holds are here."""
@@ -69,7 +71,8 @@ class ViewRows:
 
 @functools.lru_cache(maxsize=2)
 def _rows_of(view: CatalogView) -> ViewRows:
-    return ViewRows(view)
+    noted = _noted(view)
+    return ViewRows(noted.every if noted else names_of(view.vectors))
 
 
 class GraphSearch:
@@ -116,10 +119,13 @@ class GraphSearch:
 class _Held:
     """What a sealed graph holds of a view; read from the database once."""
 
-    def __init__(self, view: CatalogView, name: str) -> None:
+    def __init__(self, view: CatalogView, name: str, seal: str) -> None:
         self._view, self._name = view, name
         self.rows, self.shared = 0, 0
         self.later: I64 = np.zeros(0, dtype=np.int64)
+        noted = _noted(view)
+        if noted and (noted.name, noted.seal) == (name, seal):
+            self.rows, self.shared, self.later = noted.rows, noted.shared, noted.later
 
     def load(self, db: Connection) -> None:
         if self.rows:
@@ -131,7 +137,54 @@ class _Held:
 
 @functools.lru_cache(maxsize=4)
 def _held_by(view: CatalogView, name: str, seal: str) -> _Held:
-    return _Held(view, name)
+    return _Held(view, name, seal)
+
+
+class _Noted(NamedTuple):
+    """What the folder of an index notes of a view and the graph that serves it."""
+
+    every: I64
+    name: str
+    seal: str
+    rows: int
+    shared: int
+    later: I64
+
+
+def note_rows(db: Connection, view: CatalogView, name: str) -> None:
+    """Note in the folder of the index what a question would find out first.
+
+    Args:
+        db: A connection.
+        view: The generation that the graph serves.
+        name: Of the graph's table.
+
+    Raises:
+        OSError: Disk full; the note of before stays.
+    """
+    sealed = seal(db, name)
+    held, every = _held_by(view, name, sealed), ViewRows.of(view).every
+    held.load(db)
+    head = {"digest": view.digest, "name": name, "seal": sealed, "names": len(every)}
+    counts = {"rows": held.rows, "shared": held.shared}
+    body = np.concatenate([every, held.later]).astype("<i8").tobytes()
+    pg_receipt.write_rows(view.index_dir, {**head, **counts}, body)
+
+
+def _noted(view: CatalogView) -> _Noted | None:
+    found = pg_receipt.read_rows(view.index_dir, view.digest)
+    if found is None:
+        return None
+    head, body = found
+    try:
+        numbers = np.frombuffer(body, dtype="<i8").astype(np.int64)
+        every, later = np.split(numbers, [len(view.chunk_ids)])
+        noted = _Noted(
+            every, head["name"], head["seal"], int(head["rows"]), int(head["shared"]), later
+        )
+        return noted if head["names"] == len(every) == len(view.chunk_ids) else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def share_found(

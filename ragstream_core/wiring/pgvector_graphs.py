@@ -146,7 +146,8 @@ def due(workspace: Workspace, project: str, newest: Generation) -> bool:
     if not _wanted(workspace, newest):
         return False
     found = pg_receipt.read(workspace.index_dir(project))
-    if found is not None and found.digest == newest.digest:
+    noted = pg_receipt.has_rows(workspace.index_dir(project), newest.digest)
+    if found is not None and found.digest == newest.digest and noted:
         return False
     return _failed(workspace, project, newest) is None
 
@@ -268,7 +269,7 @@ class _Keeper:
             return self._kept_up(db, rebuild=rebuild, verify=verify)
 
     def _kept_up(self, db: Connection, *, rebuild: bool, verify: bool) -> GraphOutcome:
-        from ragstream_core.vector_stores import pg_graph
+        from ragstream_core.vector_stores import pg_graph, pg_search
 
         pg_graph.require_extension(db, self._database)
         pg_graph.TABLES.ensure(db, self._database)
@@ -290,6 +291,7 @@ class _Keeper:
             pg_receipt.write(self._index_dir, found)
         pg_receipt.note_made(self._index_dir, ())
         self._measure(db, found)
+        pg_search.note_rows(db, self._view, found.name)
         return GraphOutcome(made, reason if made == "built" else "", self._elsewhere(before))
 
     def _elsewhere(self, before: Receipt | None) -> str:
@@ -342,7 +344,7 @@ class _Keeper:
         if found.gone * _GONE_SHARE > found.rows:
             return f"{found.gone:,} of its {found.rows:,} vectors are gone from the index"
         if verify:
-            rows = ViewRows.of(self._view)
+            rows = ViewRows(pg_graph.names_of(self._view.vectors))  # not as anything notes them
             args = (rows.names, self._view.vectors, rows.firsts)
             if wrong := pg_graph.differing(db, found.name, *args):
                 return f"{wrong:,} of its vectors were not those of the index"

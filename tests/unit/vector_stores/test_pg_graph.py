@@ -1,5 +1,6 @@
 """Graphs of pgvector: what they hold, what a search proposes, what tells one from another."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,7 +44,9 @@ POOL = unit(60)
 
 def view_of(numbers):
     rows = POOL[list(numbers)]
-    return View(project="demo", vectors=rows, chunk_ids=[f"{i:03}" for i in range(len(rows))])
+    ids = [f"{i:03}" for i in range(len(rows))]
+    nowhere = Path("/nothing/is/noted/here")
+    return View(project="demo", vectors=rows, chunk_ids=ids, index_dir=nowhere, digest="d" * 64)
 
 
 def built(db, view, name="demo"):

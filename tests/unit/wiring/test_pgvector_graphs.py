@@ -23,7 +23,7 @@ from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.search import search
-from ragstream_core.vector_stores import pg_graph, pg_receipt
+from ragstream_core.vector_stores import pg_graph, pg_receipt, pg_search
 from ragstream_core.wiring import graph_proposer, ingestion, pgvector_graphs
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
@@ -135,6 +135,39 @@ def test_later_generations_and_older_ones_are_searched_by_the_same_graph(root, d
     assert (found.generation, found.built_of, found.later, found.gone) == (2, 1, 2, 2)
     assert text_of(ask(large)) == text_of(ask(exact))
     assert replay_prompt(large, key).verdict == "identical"
+
+
+def new_process():
+    pg_search._rows_of.cache_clear()
+    pg_search._held_by.cache_clear()
+
+
+def never(*_):
+    raise AssertionError("asked for what the folder notes")
+
+
+def test_the_first_question_of_a_process_reads_what_the_ingest_noted(root, database, monkeypatch):
+    large, exact = space(root, database), space(root, "", "catalog")
+    ingest_project(large, "demo")
+    write(root, 900, random.Random(9))
+    ingest_project(large, "demo")
+    expected = search(exact, QUESTION, ["demo"], k=15)
+    new_process()
+    with monkeypatch.context() as patch:
+        patch.setattr(pg_search, "names_of", never)
+        patch.setattr(pg_search, "names_in", never)
+        assert search(large, QUESTION, ["demo"], k=15) == expected
+    noted = root / "index" / "demo" / pg_receipt.GRAPHS / "rows.bin"
+    whole = noted.read_bytes()
+    for torn in (b"", whole[:-8], whole[:-1] + b"?", b"{}\n", b"[]\n" + whole, None):
+        noted.unlink() if torn is None else noted.write_bytes(torn)
+        new_process()
+        assert search(large, QUESTION, ["demo"], k=15) == expected
+    new_process()
+    assert ingestion.unchanged(large, "demo") is None
+    ingest_project(large, "demo")
+    assert noted.read_bytes() == whole
+    assert ingestion.unchanged(large, "demo") is not None
 
 
 def test_a_graph_that_too_much_came_after_is_built_anew_and_the_old_one_goes(
