@@ -216,8 +216,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
     index_dir = workspace.index_dir(project)
     past = known(index_dir, newest)
     unread = without_reader(found.found)
-    waiting = [path for path in _waiting(found) if path not in unread]
-    again = [path for path in past.again if path in found.found.files and path not in unread]
+    waiting = _waiting(found, unread)
     likely = peeked(documents, waiting, found.found, past)
     return ProjectStatus(
         project=project,
@@ -232,13 +231,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         absent=tuple(f"{root.shown}: {why}" for root, why in documents.absent(found.found)),
         truncated_inputs=int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
         unsure=len(changes.racy) if changes else 0,
-        pending=PendingFiles(
-            [path for path in changes.new if path not in unread],
-            sorted({*changes.changed, *again} - unread.keys()),
-            changes.removed,
-        )
-        if changes
-        else PendingFiles(waiting),
+        pending=_pending(found, past, unread),
         forecast=forecast(waiting, found.found, likely, profile=profile_of(workspace)),
         skipped=_left_out(found, past, unread),
         without_text=past.unread,
@@ -264,8 +257,9 @@ def changed_files(
     """
     found = []
     for project in projects:
-        pending = status(workspace, project).pending.paths
-        if pending:
+        seen, _ = inspection(workspace, project)
+        past = known(workspace.index_dir(project), seen.newest)
+        if pending := _pending(seen, past, without_reader(seen.found)).paths:
             names = ", ".join(map(shown, pending[:_NAMES_SHOWN]))
             more = " …" if len(pending) > _NAMES_SHOWN else ""
             changed = f"{len(pending)} file(s) changed since the last ingest"
@@ -273,12 +267,26 @@ def changed_files(
     return found
 
 
-def _waiting(found: Inspection) -> list[str]:
+def _waiting(found: Inspection, unread: Mapping[str, str]) -> list[str]:
     """Return the files whose content an ingest would read as new."""
     if found.pending is None:
         return []
     changes = found.pending.changes
-    return [*changes.new, *changes.changed] if changes else sorted(found.found.files)
+    paths = [*changes.new, *changes.changed] if changes else sorted(found.found.files)
+    return [path for path in paths if path not in unread]
+
+
+def _pending(found: Inspection, past: Known, unread: Mapping[str, str]) -> PendingFiles:
+    """Return what an ingest would read or drop, but for the files that nothing here can read."""
+    changes = found.pending.changes if found.pending else None
+    if changes is None:
+        return PendingFiles(_waiting(found, unread))
+    again = [path for path in past.again if path in found.found.files]
+    return PendingFiles(
+        [path for path in changes.new if path not in unread],
+        sorted({*changes.changed, *again} - unread.keys()),
+        changes.removed,
+    )
 
 
 def _left_out(
