@@ -58,7 +58,7 @@ class MirrorState:
         self.write()
 
     def fetched(self, rows: Mapping[str, Row]) -> None:
-        """Note files that are in their places, durably.
+        """Note files that are in their places; one whose line a crash takes is fetched again.
 
         Raises:
             OSError: Disk full or failing.
