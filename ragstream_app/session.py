@@ -64,7 +64,7 @@ class Session:
         from ragstream_core.wiring.workspace import open_workspace
 
         space = open_workspace(self.data, config_path=self.config, task=task, explicit=explicit)
-        for notice in space.config.notices():
+        for notice in space.notices():
             _once(*notice)
         if space.config.settings.debug.enabled:
             from ragstream_core.wiring import debug_log

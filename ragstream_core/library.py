@@ -174,7 +174,7 @@ class RAGstream:
         self._workspace = open_workspace(
             data_dir, config_path=path, task=task, explicit=dict(settings or {})
         )
-        for message, advice in self._workspace.config.notices():
+        for message, advice in self._workspace.notices():
             warnings.warn(f"{message}; next: {worded(advice)}", stacklevel=2)
 
     @property

@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.config import AppConfig
+from ragstream_core.errors import Advice, RunCommand
 from ragstream_core.index.pulled import is_pulled
 from ragstream_core.wiring import projects as wiring_projects
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.document_tree import DocumentTree
     from ragstream_core.prompts.store import PromptStore
+
+_MISSING: Advice = (
+    "check the name in --data or RAGSTREAM_DATA_DIR; if it is right, ",
+    RunCommand("project add", "NAME PATH"),
+    " makes the folder",
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,13 @@ class Workspace:
     def data_dir(self) -> Path:
         """The data root."""
         return self.config.data_dir
+
+    def notices(self) -> tuple[tuple[str, Advice], ...]:
+        """Return what a person should know about the settings and the data root, and what to do."""
+        found = self.config.notices()
+        if self.config.origin["paths.data_dir"] == "default" or self.data_dir.is_dir():
+            return found
+        return (*found, (f"the data root {self.data_dir} does not exist", _MISSING))
 
     @property
     def store(self) -> PromptStore:

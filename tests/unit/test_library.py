@@ -212,3 +212,10 @@ def test_the_examples_of_the_handbook_run_as_they_stand(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "project lock" in done.stdout
+
+
+def test_a_data_root_that_is_not_there_is_named(tmp_path):
+    missing = tmp_path / "nope" / "here"
+    with pytest.warns(UserWarning, match="does not exist; next: check the name") as told:
+        assert RAGstream(missing).projects() == ()
+    assert str(missing) in str(told[0].message) and not missing.exists()

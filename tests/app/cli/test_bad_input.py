@@ -221,3 +221,16 @@ def test_a_full_disk_behind_stdout_is_one_line(indexed, spawn):
         done = spawn(f"{command('search', 'locks', *more)} > /dev/full", code=SHELL)
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert done.stderr.startswith("error: No space left on device")
+
+
+@pytest.mark.parametrize("words", [["status"], ["project", "list"], ["history", "sessions"]])
+@pytest.mark.parametrize("named", ["--data", "RAGSTREAM_DATA_DIR"])
+def test_a_data_root_that_is_not_there_is_named(run, tmp_path, monkeypatch, words, named):
+    missing = tmp_path / "nope" / "here"
+    if named == "--data":
+        words = ["--data", str(missing), *words]
+    else:
+        monkeypatch.setenv(named, str(missing))
+    said = run(*words)[2]
+    assert f"note: the data root {missing} does not exist" in said and "check the name" in said
+    assert not missing.parent.exists()
