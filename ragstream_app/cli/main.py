@@ -65,9 +65,11 @@ Exit codes: 0 ok, 1 the operation failed, 2 wrong usage, 3 refused."""
 WITH_VALUE = ("--data", "--config")
 
 
-def _without_bool(parameters: list[Any]) -> list[Any]:
-    """Return parameters whose switches show no placeholder: Click's own would read `<bool>`."""
+def _named(parameters: list[Any]) -> list[Any]:
+    """Return parameters named as the help names them: `PROJECT`, and no `<bool>` at a switch."""
     for parameter in parameters:
+        if parameter.param_type_name == "argument" and parameter.metavar is None:
+            parameter.metavar = parameter.name.upper()
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
     return parameters
@@ -78,7 +80,7 @@ class _Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, `--help` too."""
-        return _without_bool(super().get_params(ctx))
+        return _named(super().get_params(ctx))
 
 
 class _Group(TyperGroup):
@@ -86,7 +88,7 @@ class _Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, `--help` too."""
-        return _without_bool(super().get_params(ctx))
+        return _named(super().get_params(ctx))
 
 
 PANELS = {

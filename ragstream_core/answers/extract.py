@@ -80,19 +80,21 @@ def extract_of(
     return "\n".join([*filter(None, [doubt, said]), "", *lines])
 
 
-def why_none(error: ChatFailed, model: ChatModel) -> str:
+def why_none(error: ChatFailed, model: ChatModel, asked: str) -> str:
     """Return why no model answered, and what to do about it, as two sentences without a last stop.
 
     Args:
         error: Nothing answers at the model's address, or no model is there.
         model: Who was asked.
+        asked: Name of the model that was to answer; `EXTRACT` if none was named.
     """
     if not isinstance(error, ChatUnreachable):
         return f"There is no model at {model.host}. To get a written answer: {HINT}"
     if not model.is_local:
         return f"{error.message[:1].upper()}{error.message[1:]}. To get a written answer: {HINT}"
     starts = "`ollama serve`" if model.host.endswith(f":{OLLAMA}") else f"start it; {HINT}"
-    return f"No model is running at {model.host}. To get a written answer: {starts}"
+    named = "" if asked == EXTRACT else f" (asked for: {asked})"
+    return f"No model is running at {model.host}{named}. To get a written answer: {starts}"
 
 
 def _of_documents(
@@ -224,7 +226,8 @@ class ExtractiveFallback(WrappedChat):
                 yield delta
         except ChatFailed as error:
             told = not begun and self._unreachable(error)
-            text = self._extract(why_none(error, self._model)) if told else ""
+            why = why_none(error, self._model, self.name) if told else ""
+            text = self._extract(why) if told else ""
             if not text:
                 raise
             self._begun(True)

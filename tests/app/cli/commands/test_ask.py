@@ -98,7 +98,8 @@ def test_without_a_model_the_answer_is_the_cited_extract_and_says_so(
     monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", model)
     code, out, err = run("ask", QUESTION, "-p", "manual")
     assert (code, "error" in err) == (0, False), err
-    assert "No model is running at 127.0.0.1:9, so here are the closest sentences" in out
+    asked = f" (asked for: {model})" if model else ""
+    assert f"No model is running at 127.0.0.1:9{asked}, so here are the closest sentences" in out
     assert "ragstream models list" in out and "restricts a prompt to the files you inject" in out
     assert "  guide/locks.md [" in out and "[source" not in out and "unverified" not in out
     assert "no model answered · prompt " in err
