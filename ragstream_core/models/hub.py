@@ -92,7 +92,7 @@ class Hub:
 
     def __init__(self, url: str, *, pause_s: float = 1.0) -> None:
         self._url = url.rstrip("/")
-        self.host = host_of(self._url)
+        self.host = host_of(self._url, "hub.url")
         self._pause_s = pause_s
 
     def model(self, repo: str, *, revision: str = "main", most_bytes: int) -> HubModel:
@@ -251,7 +251,7 @@ class Hub:
         """Return the address of a redirect, if it may be followed."""
         to = urljoin(url, location)
         parts = urlsplit(to)
-        own = host_of(f"{parts.scheme}://{parts.netloc}") if parts.netloc else ""
+        own = host_of(f"{parts.scheme}://{parts.netloc}", "hub.url") if parts.netloc else ""
         name = own.rpartition(":")[0]
         if own != self.host and not (parts.scheme == "https" and name.endswith(STORES)):
             raise Refused(

@@ -26,6 +26,7 @@ from ragstream_core.errors import (
 
 _URL = re.compile(r"[!-~]+")  # printable ASCII: an international name is written as xn--…
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
+CHAT_SETTING = "provider.base_url"
 DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_KEY_BYTES = 8_192
 _KEY = re.compile(r"[!-~]+")  # printable ASCII: anything else could end a header
@@ -62,6 +63,7 @@ class Endpoint:
 def endpoint_at(
     base_url: str,
     *,
+    setting: str = CHAT_SETTING,
     key: str = "",
     key_url: str = "",
     timeout_s: float = 60.0,
@@ -71,6 +73,7 @@ def endpoint_at(
 
     Args:
         base_url: As in the settings, e.g. ``https://api.example.org/v1``.
+        setting: Which one names it.
         key: A key of the endpoint at ``key_url``.
         key_url: Where the key belongs; it is dropped for any other host.
         timeout_s: Seconds one request may take.
@@ -79,36 +82,36 @@ def endpoint_at(
     Raises:
         UnknownSetting: Not https and not this machine, credentials in the address, odd characters.
     """
-    host = host_of(base_url)
+    host = host_of(base_url, setting)
     mine = bool(key) and host_of(key_url) == host
     return Endpoint(base_url.rstrip("/"), host, key if mine else "", timeout_s, budget_s)
 
 
-def host_of(base_url: str) -> str:
+def host_of(base_url: str, setting: str = CHAT_SETTING) -> str:
     """Return ``host:port`` of an address that may be contacted.
 
     Raises:
         UnknownSetting: It may not; the message says why and never repeats credentials.
     """
-    parts = _split(base_url)
+    parts = _split(base_url, setting)
     host = (parts.hostname or "").lower()
     if parts.scheme not in DEFAULT_PORTS or _HOST.fullmatch(_bracketed(host)) is None:
-        raise _refused("it is not an http(s) address")
+        raise _refused("it is not an http(s) address", setting)
     if "@" in parts.netloc or parts.query or parts.fragment or "?" in base_url:
-        raise _refused("it holds credentials or a query")
+        raise _refused("it holds credentials or a query", setting)
     if parts.scheme == "http" and not is_loopback(host):
-        raise _refused(f"plain http is for this machine only, not for {host}")
+        raise _refused(f"plain http is for this machine only, not for {host}", setting)
     return f"{_bracketed(host)}:{_port(parts)}"
 
 
-def _split(base_url: str) -> SplitResult:
+def _split(base_url: str, setting: str) -> SplitResult:
     if _URL.fullmatch(base_url) is None or "\\" in base_url:
-        raise _refused("it holds characters that no address has")
+        raise _refused("it holds characters that no address has", setting)
     try:
         parts = urlsplit(base_url)
         _ = parts.port
     except ValueError:
-        raise _refused("it cannot be read") from None
+        raise _refused("it cannot be read", setting) from None
     return parts
 
 
@@ -130,10 +133,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _refused(why: str) -> UnknownSetting:
+def _refused(why: str, setting: str) -> UnknownSetting:
     return UnknownSetting(
-        f"the endpoint's address is refused: {why}",
-        hint="set embeddings.base_url (or provider.base_url) to https://…/v1 or http://127.0.0.1:…",
+        f"the address in {setting} is refused: {why}",
+        hint=f"set {setting} to https://…/v1 or http://127.0.0.1:…",
     )
 
 

@@ -87,10 +87,11 @@ def endpoint(config: AppConfig) -> Endpoint | None:
     chosen, provider = config.settings.embeddings, config.settings.provider
     if chosen.backend != "openai" and not chosen.base_url:
         return None
-    from ragstream_core.platform.endpoint_address import endpoint_at
+    from ragstream_core.platform.endpoint_address import CHAT_SETTING, endpoint_at
 
     return endpoint_at(
         chosen.base_url or provider.base_url,
+        setting="embeddings.base_url" if chosen.base_url else CHAT_SETTING,
         key=_key(config),
         key_url=_home_of_key(config),
         timeout_s=chosen.timeout_s,

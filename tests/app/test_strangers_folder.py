@@ -253,6 +253,7 @@ def test_config_show_and_doctor_say_what_counts(clone, run):
 
 
 def test_nothing_is_told_where_nothing_is_left_out(environment, tmp_path, run):
+    environment.mkdir()
     (tmp_path / "ragstream.yaml").write_text("retrieval: {top_k: 9}\n")
     assert "note:" not in run("config", "show")[2]
     with warnings.catch_warnings():

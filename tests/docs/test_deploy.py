@@ -206,3 +206,9 @@ def alive(folder, env, database):
 
 def said(folder, name):
     return (folder / f"{name}.log").read_text()[-3000:]
+
+
+def test_what_is_remembered_of_a_person_lies_on_the_volume():
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    given = dict(re.findall(r"(RAGSTREAM_\w+)=(\S+)", text))
+    assert given == {"RAGSTREAM_DATA_DIR": "/data", "RAGSTREAM_STATE_DIR": "/data/state"}

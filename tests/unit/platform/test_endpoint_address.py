@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_core.config import AppConfig
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.platform.endpoint_address import endpoint_at, host_of
+from ragstream_core.wiring.models import endpoint
 
 REFUSED = [
     "", "h.example/v1", "//h.example/v1", "ftp://127.0.0.1/v1", "file:///etc/passwd", "https:///v1",
@@ -27,6 +29,21 @@ def test_addresses_that_are_refused(url):
     with pytest.raises(UnknownSetting, match="refused") as caught:
         host_of(url)
     assert "u:p" not in str(caught.value) and caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "setting"),
+    [
+        ({"embeddings.base_url": "ftp://a"}, "embeddings.base_url"),
+        ({"provider.base_url": "ftp://a"}, "provider.base_url"),
+        ({"embeddings.base_url": "ftp://a", "provider.base_url": "ftp://b"}, "embeddings.base_url"),
+    ],
+)
+def test_the_setting_that_names_the_address_is_the_one_to_mend(given, setting):
+    config = AppConfig.load(explicit={"embeddings.backend": "openai", **given})
+    with pytest.raises(UnknownSetting, match=f"the address in {setting} is refused") as caught:
+        endpoint(config)
+    assert caught.value.hint.startswith(f"set {setting} to https://")
 
 
 @pytest.mark.parametrize(
