@@ -20,11 +20,13 @@ MAX_BYTES, MAX_LINES, MAX_LINE = 100_000, 2_000, 1_000
 """Of one ignore file, and characters of one line. What a stranger's file holds beyond them is said
 and not used: each line costs time at every file."""
 MAX_PATTERNS = 1_000
-"""Patterns that one file is compared with: those of its folder and of all folders above."""
+"""Patterns that one file is compared with: those of its folder and of all folders above. One with
+n wildcards counts as n²: it may be looked for at so many more places of a name."""
 MAX_COMPILED = 100_000
 """Characters of all different lines of a tree, with `_PER_LINE` for each: a second of compiling."""
 _PER_LINE = 5
 _SHOWN = 3
+_STARS = re.compile(r"\*+")
 MAX_STARS, MAX_STARS_IN_NAME = 8, 3
 """A line with more wildcards, or more between two slashes, is not used."""
 
@@ -105,7 +107,8 @@ def extended(
         The rules that hold below it, and (path, phrase) for what could not be used.
     """
     specs, problems = [], []
-    room = MAX_PATTERNS - sum(len(spec.patterns) for rules in chain for _, spec in rules.specs)
+    above = (spec.patterns for rules in chain for _, spec in rules.specs)
+    room = MAX_PATTERNS - sum(_weight(str(p.pattern)) for patterns in above for p in patterns)
     for name in sorted(names):
         try:
             lines, rest = _lines(f"{folder}/{name}")
@@ -113,7 +116,7 @@ def extended(
             problems.append((f"{prefix}{name}", f"cannot be used: {error}"))
             continue
         patterns, unused = _patterns(lines, compiled, room)
-        room -= len(patterns)
+        room -= sum(_weight(str(pattern.pattern)) for pattern in patterns)
         specs.append((name, GitIgnoreSpec(patterns)))
         phrases = [rest] if rest else []
         for reason, of in unused.items():
@@ -124,7 +127,9 @@ def extended(
 
 
 _NONE = "no pattern, so not used"
-_TOO_MANY = f"are not used: at most {MAX_PATTERNS:,} patterns hold for a folder"
+_TOO_MANY = (
+    f"are not used: at most {MAX_PATTERNS:,} patterns hold for a folder, fewer with many wildcards"
+)
 _TOO_LONG = f"are not used: all different lines of a folder have over {MAX_COMPILED:,} characters"
 
 
@@ -136,20 +141,28 @@ def _patterns(
     found: list[GitIgnoreSpecPattern] = []
     unused: dict[str, list[str]] = {}
     for line in lines:
-        reason = ""
-        if len(found) >= room:
+        weight, reason = _weight(line), _unusable(line)
+        if not reason and weight > room:
             reason = _TOO_MANY
-        elif line not in compiled:
+        if not reason and line not in compiled:
             if cost > MAX_COMPILED:
                 reason = _TOO_LONG
-            elif not (reason := _unusable(line)):
+            elif not is_pattern(line):
+                reason = _NONE
+            else:
                 cost += len(line) + _PER_LINE
                 compiled[line] = _Pattern(line)
         if reason:
             unused.setdefault(reason, []).append(line)
         else:
+            room -= weight
             found.append(compiled[line])
     return found, unused
+
+
+def _weight(line: str) -> int:
+    """Return as how many patterns a line counts."""
+    return max(1, len(_STARS.findall(line))) ** 2
 
 
 def _unusable(line: str) -> str:
@@ -158,7 +171,7 @@ def _unusable(line: str) -> str:
     stars = [part.count("*") for part in line.split("/")]
     if sum(stars) > MAX_STARS or max(stars) > MAX_STARS_IN_NAME:
         return "with too many wildcards are not used"
-    return "" if is_pattern(line) else _NONE
+    return ""
 
 
 def is_pattern(line: str) -> bool:
