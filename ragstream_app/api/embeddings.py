@@ -70,6 +70,11 @@ class Embeddings:
         _require_text(texts)
 
         def require(*_: int) -> None:
+            """Go on while the client listens.
+
+            Raises:
+                Stopped: It left.
+            """
             if left.is_set():
                 raise Stopped("the client left")
 

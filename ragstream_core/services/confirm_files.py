@@ -129,7 +129,11 @@ def _asks(path: Path, data: bytes) -> tuple[LeftOut, ...]:
         return (LeftOut("all of it", text, "whose code Dagster loads and where it records"),)
 
     def as_a_stranger(_: Path, read: bytes) -> bool:
-        """Say no, and that it is still the file that is shown."""
+        """Say no to the file that is shown.
+
+        Raises:
+            UsageError: It is another one by now.
+        """
         if read != data:
             raise UsageError(f"{path} changes while it is read", hint=TryAgain())
         return False

@@ -248,6 +248,9 @@ def search(
 
     Returns:
         None if the graph is gone or another one.
+
+    Raises:
+        psycopg.Error: As the database says.
     """
     import psycopg
     from pgvector import HalfVector

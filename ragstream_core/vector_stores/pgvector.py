@@ -121,6 +121,11 @@ class PgvectorStore:
             raise ValueError(f"shape {vectors.shape} for {len(ids)} ids")
 
         def question(db: Connection) -> None:
+            """Add the rows in one transaction.
+
+            Raises:
+                DuplicateId: An id is there already.
+            """
             from psycopg.errors import UniqueViolation
 
             into = f"COPY {self._table} (id, exact) FROM STDIN".encode()
