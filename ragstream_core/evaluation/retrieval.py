@@ -75,13 +75,12 @@ class CorpusView:
         """
         chunks = sorted(_chunks(documents, chunker), key=lambda c: c.id)
         texts = [chunk.in_context for chunk in chunks]
-        digest = digest_of([c.id for c in chunks])
-        vectors = _cached_vectors(texts, digest, embedder, cache=cache, progress=progress)
+        vectors = _cached_vectors(texts, embedder, cache=cache, progress=progress)
         blobs = [[term_blob(str(c.meta["heading"])), term_blob(c.in_context)] for c in chunks]
         return cls(
             project="corpus",
             generation=1,
-            digest=digest,
+            digest=digest_of([c.id for c in chunks]),
             embed_fp=embedder.fingerprint,
             chunk_ids=[c.id for c in chunks],
             paths=[c.source for c in chunks],
@@ -125,7 +124,6 @@ def _chunks(documents: Sequence[Row], chunker: Chunker) -> Iterable[Chunk]:
 
 def _cached_vectors(
     texts: Sequence[str],
-    digest: str,
     embedder: Embedder,
     *,
     cache: Path | None,
@@ -135,7 +133,8 @@ def _cached_vectors(
 
     from ragstream_core.platform.files import replace_bytes
 
-    path = cache / f"{digest[:16]}-{embedder.fingerprint[:16]}.f32" if cache else None
+    said = digest_of(texts)  # not of the ids: other chunk rules may give the same ones
+    path = cache / f"{said[:16]}-{embedder.fingerprint[:16]}.f32" if cache else None
     size = len(texts) * embedder.dimension * 4
     if path is not None and path.is_file() and path.stat().st_size == size:
         return np.fromfile(path, dtype=np.float32).reshape(-1, embedder.dimension)

@@ -82,10 +82,14 @@ def _evaluate_documents(
 
     embedder = models.embedder(workspace.config)
     settings = workspace.config.chain()
-    profile = profile_of(workspace)
+    chunker = Chunker(
+        profile_of(workspace),
+        strip_markdown=workspace.config.settings.chunking.strip_markdown,
+        token_offsets=getattr(embedder, "token_offsets", word_offsets),
+    )
     view = CorpusView.build(
         documents,
-        chunker=Chunker(profile, token_offsets=getattr(embedder, "token_offsets", word_offsets)),
+        chunker=chunker,
         embedder=embedder,
         cache=workspace.data_dir / "evaluation",
         progress=progress,
@@ -100,7 +104,7 @@ def _evaluate_documents(
     fingerprint = digest_of(
         {
             "embed_fp": embedder.fingerprint,
-            "chunker": profile.version,
+            "chunker": chunker.version,
             "settings": settings.pinned(),
             "reranker": models.reranker_name(workspace.config, settings.rerank),
         }

@@ -38,6 +38,12 @@ def test_a_second_call_reads_the_vectors_and_gives_the_same(tmp_path, evaluated)
     assert list((tmp_path / "data" / "evaluation").glob("*.f32"))
 
 
+def test_vectors_of_chunks_with_the_same_names_but_other_texts_are_not_taken(tmp_path, evaluated):
+    """A chunk's id says which document and which chunk of it, not what that says."""
+    evaluated(), evaluated(**{"chunking.strip_markdown": "true"})
+    assert len(list((tmp_path / "data" / "evaluation").glob("*.f32"))) == 2
+
+
 def test_the_fingerprint_names_the_settings(evaluated):
     one = evaluated().fingerprint
     assert evaluated(**{"retrieval.tau": "5"}).fingerprint != one
