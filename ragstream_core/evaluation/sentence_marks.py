@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_ROW = re.compile(r"\t|\s\|\s|^\||^(?:def|class|async def|from|import|\$|>>>)\s|^@\w")
+_ROW = re.compile(r"\t|\s[|·]\s|^\||^(?:def|class|async def|from|import|\$|>>>)\s|^@\w")
 _PAIR = re.compile(r"^[\"'`]?[\w./-]+[\"'`]?\s*(?:[:=]|:=|\+=)\s*\S")
 _END = re.compile(r"[.!?。！？؟।][\"'”’»)\]*_`]*$")
 _LEAD_IN = re.compile(
@@ -68,9 +68,9 @@ _EASTERN = re.compile(
 def is_complete(text: str, heading: str = "") -> bool:
     """Return whether a quoted line can be read by itself.
 
-    A row, a pair or a signature can. A sentence has to begin at its beginning, end at its end and
-    close its brackets; if it begins with a word that leans on the sentence before, its heading has
-    to be shown.
+    A row, with bars or with the names of its columns, a pair or a signature can. A sentence has to
+    begin at its beginning, end at its end and close its brackets; if it begins with a word that
+    leans on the sentence before, its heading has to be shown.
 
     Args:
         text: As it is quoted, on one line.

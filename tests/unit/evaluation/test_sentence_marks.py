@@ -16,6 +16,7 @@ LABELS = Path(__file__).parents[2] / "benchmarks" / "gold" / "sentences.jsonl"
         ("The token budget of a prompt is six thousand tokens.", "", True),
         ("theta: 0.25", "", True),
         ("| `auto` | cross-encoder |", "", True),
+        ("Embedder: Jina · Key: JINA_API_KEY · Notes: Embeds a text. Needs a key", "", True),
         ("def held(self, *, wait_s: float = 0.0) -> Iterator[None]:", "", True),
         ("`replace_bytes` keeps the old file.", "", True),
         ("The model we have just fitted is the Michaelis-Menten model, so we can use", "", False),
