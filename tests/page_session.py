@@ -63,13 +63,13 @@ class PageSession:
                 raise PageError(one.alert.body)
 
     def ask(self, text: str) -> str:
-        """Type a question, press Run all, and return the prompt when it is there.
+        """Type a question, press Build prompt, and return the prompt when it is there.
 
         Raises:
             PageError: The page shows one, or the prompt did not come.
         """
         self.draw(typed=("Prompt", text))
-        self.draw(pressed="Run all")
+        self.draw(pressed="Build prompt")
         until = time.monotonic() + WAIT_S
         while self._is_busy():
             if time.monotonic() > until:
@@ -97,7 +97,7 @@ class PageSession:
 
     def _is_busy(self) -> bool:
         buttons = [one.button for one in self.elements if one.HasField("button")]
-        return not any(one.label == "Run all" and not one.disabled for one in buttons)
+        return not any(one.label == "Build prompt" and not one.disabled for one in buttons)
 
     def _id(self, kind: Literal["button", "text_area"], label: str) -> str:
         found = [getattr(one, kind) for one in self.elements if one.HasField(kind)]

@@ -1,8 +1,8 @@
 """The prompt of one tab: what its buttons do, and what a person edits; without Streamlit.
 
 A button runs its ops on the prompt as the button before it left it, so pressing one again replaces
-its own step and drops the later ones. "Run all" runs the same ops in one go and lays a step for
-each button. A step remembers what it was before the first edit: edits are always made of what the
+its own step and drops the later ones. "Build prompt" runs the same ops in one go and lays a step
+for each button. A step remembers what it was before the first edit: edits are always made of what the
 chain had made, and taking them back gives exactly that.
 """
 
@@ -27,6 +27,23 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
+
+
+BUILD = "Build prompt"
+"""The one button that runs all stages."""
+LABELS = dict(
+    zip(
+        BUTTONS,
+        ("Read", "Shape", "Search", "Rank", "Filter", "Condense", "Check", "Write"),
+        strict=True,
+    )
+)
+"""What a person reads on the button of each stage."""
+
+
+def label_of(button: str) -> str:
+    """Return what a person reads on one of `BUTTONS`, or on `BUILD`."""
+    return LABELS.get(button, button)
 
 
 def button_of(target: str) -> str:
@@ -60,7 +77,8 @@ def edit(desk: PromptSession, button: str, values: Mapping[str, str], workspace:
 
     _require_idle(desk)
     if button not in desk.steps:
-        raise UsageError(f"{button} has no result to edit", hint=f"press {desk.next_button}")
+        told = f"press {label_of(desk.next_button)}, or {BUILD}"
+        raise UsageError(f"{label_of(button)} has no result to edit", hint=told)
     step = desk.steps[button]
     base = step.unedited or step
     wanted = {**values_of(step), **values}
@@ -99,7 +117,9 @@ def _require_idle(desk: PromptSession) -> None:
         UsageError: A press is at work.
     """
     if desk.job is not None and desk.job.running:
-        raise UsageError(f"{desk.job.button} is running", hint="edit once it has finished")
+        raise UsageError(
+            f"{label_of(desk.job.button)} is running", hint="edit once it has finished"
+        )
 
 
 def _replace(desk: PromptSession, button: str, step: RecordedPrompt) -> None:
@@ -108,7 +128,7 @@ def _replace(desk: PromptSession, button: str, step: RecordedPrompt) -> None:
 
 
 TAKEN_IN = ("text", "projects", "files", "diffs", "off", "lock", "as_of", "session")
-"""What of a request is pinned at PreProcessing; its settings count at any button."""
+"""What of a request the first button pins; its settings count at any button."""
 _LAST_OPS = {ops_of(button)[-1]: button for button in BUTTONS}
 
 
@@ -117,7 +137,7 @@ class PromptSession:
     """One person's prompt on its way.
 
     Attributes:
-        request: What PreProcessing took in; None before it was pressed.
+        request: What the first button took in; None before it was pressed.
         steps: Button → what it left behind, in the order of the chain.
         job: The newest press (`presses.start`), running or ended.
         starting: Held while a press is started.
@@ -141,7 +161,7 @@ class PromptSession:
         return BUTTONS[len(self.steps)] if len(self.steps) < len(BUTTONS) else ""
 
     def stale(self, request: PromptRequest) -> list[str]:
-        """Return what of a request only PreProcessing takes in and has changed since."""
+        """Return what of a request only the first button takes in and has changed since."""
         taken = self.request
         if taken is None:
             return []
@@ -174,8 +194,9 @@ def press(
 
     position, ops = BUTTONS.index(button), ops_of(button)
     if position > len(desk.steps):
-        missing = desk.next_button
-        raise UsageError(f"{button} needs {missing} first", hint=f"press {missing}, or Run all")
+        missing = label_of(desk.next_button)
+        told = f"press {missing}, or {BUILD}"
+        raise UsageError(f"{label_of(button)} needs {missing} first", hint=told)
     told = _telling(observe)
     if position == 0:
         done = record_prompt(workspace, request, through=ops[-1], session=desk.id, observe=told)

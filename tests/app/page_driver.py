@@ -48,8 +48,8 @@ def control(page: AppTest, kind: str, label: str) -> Any:
 
 
 def button(page: AppTest, label: str) -> Any:
-    """Return a button."""
-    return next(b for b in page.button if b.label == label)
+    """Return a button by its label, or one of the chain by its name there."""
+    return next(b for b in page.button if label in (b.label, str(b.key).removeprefix("button ")))
 
 
 def click(page: AppTest, label: str) -> AppTest:

@@ -132,7 +132,7 @@ def test_the_page_does_not_ask_it_and_says_so(clone, thief, run):
     shutil.rmtree(clone / "data" / "projects" / "far")  # the page says of it what commands say
     page = open_page()
     assert "cannot set provider.base_url" in said(page) and "config trust" in said(page)
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     assert thief.seen == []
 
 

@@ -34,7 +34,7 @@ def walk(browser, empty):
 
 
 def test_conversations_come_in_by_an_upload_and_are_found(walk, empty, tmp_path):
-    walk.sees("There is nothing to ask yet")
+    walk.sees("Add something to ask about")
     shot(walk.tab, "first-steps")
     dialog = walk.tab.get_by_role("dialog")
     walk.opens(walk.button("Import conversations"), dialog)
@@ -82,7 +82,7 @@ def test_the_handbook_is_tried_and_a_folder_added(walk, empty, tmp_path):
     walk.tells(walk.button("Try the handbook"), "generation 1")
     walk.idle()
     shot(walk.tab, "first-handbook")
-    assert "long-questions.md" in walk.press("Run all")  # the question is there already
+    assert "long-questions.md" in walk.press("Build prompt")  # the question is there already
     (tmp_path / "kites").mkdir()
     (tmp_path / "kites" / "kites.md").write_text("# Kites\n\nA kite needs a tail in wind.\n")
     folder = walk.box("Folder on this machine (optional)")

@@ -101,6 +101,7 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
 def test_what_was_edited_is_what_is_sent(walk, llm):
     llm.answers = [streamed("Noted.")]
     built = walk.ask("How does the exact file lock restrict a prompt?")
+    walk.view("Raw")
     walk.write("Super-Prompt", built + EDIT)
     walk.button("Edited").wait_for()
     walk.show("Answer")

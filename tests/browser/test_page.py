@@ -6,10 +6,11 @@ import pytest
 from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from ragstream_app.page.prompt_session import BUILD, LABELS
 from ragstream_core.prompts.chain import BUTTONS
 from tests.browser.dagster_api import parent_of
 from tests.browser.sites import shot
-from tests.browser.walk import BUILT, RUN_ALL, SLOW_MS, STAGES, Walk
+from tests.browser.walk import BUILT, SLOW_MS, STAGES, Walk
 
 ALL_IN = re.compile(r"^(\d+) of \1 candidates are in")
 """How many they are depends on the turns that other tests have left in the history."""
@@ -20,6 +21,15 @@ CUT_OFF = """() => [...document.querySelectorAll("[data-testid=stMain] button")]
       part.scrollWidth > part.clientWidth + 1 && getComputedStyle(part).overflow !== "visible"))
   .map((button) => button.innerText)"""
 """The buttons that are seen of which a word is cut off, or that reach out of the window."""
+NO_CLIPBOARD = {
+    "absent": """() => {
+      Object.defineProperty(navigator, "clipboard", { value: undefined });
+      document.execCommand = () => false;
+    }""",
+    "refused": """() => {
+      navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));
+    }""",
+}
 QUESTION = "How does the exact file lock restrict a prompt?"
 
 
@@ -35,9 +45,10 @@ def test_the_page_opens_and_asks_nobody_else(walk):
 
 def test_eight_buttons_one_after_the_other_and_run_all(walk, site):
     walk.write("Prompt", QUESTION)
-    walk.sees("stage: raw")
+    walk.sees("not built yet")
     assert walk.super_prompt() == ""  # nothing runs without a click
     texts = []
+    walk.step_by_step()
     for button in BUTTONS:
         expect(walk.button(button)).to_be_enabled()
         texts.append(walk.press(button))
@@ -46,7 +57,7 @@ def test_eight_buttons_one_after_the_other_and_run_all(walk, site):
     walk.show("Transparency", "Runs")
     shot(walk.tab, "page-runs")
     table = [walk.cells()[at : at + 4] for at in range(0, 4 * len(BUTTONS), 4)]
-    assert [row[0] for row in table] == list(BUTTONS)
+    assert [row[0] for row in table] == list(LABELS.values())
     ids = [row[1] for row in table]
     assert len(set(ids)) == len(BUTTONS) and [row[2] for row in table[1:]] == ids[:-1]
 
@@ -87,7 +98,7 @@ def test_what_is_opened_while_a_run_is_being_recorded_stays_open(walk):
     drawn = []
     walk.tab.on("websocket", lambda made: made.on("framereceived", note(drawn)))
     walk.open().write("Prompt", QUESTION)
-    walk.button(RUN_ALL).click()
+    walk.build().click()
     walk.button("New project").click()
     box = walk.box("Name")
     box.wait_for()
@@ -115,7 +126,7 @@ def note(drawn):
 
 
 def test_an_empty_prompt_is_a_message_and_runs_nothing(walk):
-    walk.button(RUN_ALL).click()
+    walk.build().click()
     walk.sees("the prompt is empty")
     assert walk.idle().super_prompt() == "" and not walk.tab.get_by_text(BUILT).count()
     walk.show("Transparency")
@@ -130,23 +141,50 @@ def test_with_the_keyboard_alone(walk):
     with walk.redrawn():
         keys.press("Tab")  # takes the text over
     walk.box("Prompt").focus()
-    for _ in range(12):
+    for _ in range(30):
         keys.press("Tab")
-        reached.append(walk.tab.evaluate("document.activeElement.innerText"))
-        if reached[-1] == RUN_ALL:
+        reached.append(walk.tab.evaluate("document.activeElement.innerText").strip())
+        if reached[-1] == "Step by step":
+            keys.press("Enter")
+            expect(walk.button(BUTTONS[0])).to_be_visible()
+        if reached[-1] == LABELS[BUTTONS[-1]]:
             break
-    assert [name for name in reached if name in BUTTONS] == list(BUTTONS)
+    assert reached[0].startswith(BUILD)
+    assert [name for name in reached if name in LABELS.values()] == list(LABELS.values())
     shot(walk.tab, "page-keyboard")
+    walk.box("Prompt").focus()
+    keys.press("Tab")
     keys.press("Enter")
-    assert QUESTION in walk.reaches(RUN_ALL)
+    assert QUESTION in walk.reaches(BUILD)
 
 
-def test_ctrl_enter_loses_no_text(walk):
+def test_ctrl_enter_builds_what_was_typed(walk):
     walk.box("Prompt").focus()
     walk.tab.keyboard.insert_text(QUESTION)
-    with walk.redrawn():
-        walk.tab.keyboard.press("Control+Enter")
+    walk.tab.keyboard.press("Control+Enter")
+    assert QUESTION in walk.reaches(BUILD)
     assert walk.box("Prompt").input_value() == QUESTION
+
+
+def test_copy_is_one_click_and_says_so(walk):
+    walk.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    text = walk.ask(QUESTION)
+    walk.button("Copy").click()
+    expect(walk.button("Copied")).to_be_visible()
+    shot(walk.tab, "page-copied")
+    assert walk.tab.evaluate("navigator.clipboard.readText()") == text
+    expect(walk.button("Copy")).to_be_visible()  # and again ready
+
+
+@pytest.mark.parametrize("broken", ["absent", "refused"])
+def test_where_copying_is_not_allowed_the_text_is_offered(walk, broken):
+    walk.ask(QUESTION)
+    walk.tab.evaluate(NO_CLIPBOARD[broken])
+    walk.button("Copy").click()
+    walk.opens(
+        walk.button("Copy"), walk.tab.get_by_text("Your browser does not let this page copy")
+    )
+    expect(walk.tab.get_by_test_id("stCode").filter(visible=True).first).to_contain_text(QUESTION)
 
 
 def test_the_sidebar_closes_and_opens_with_the_keyboard(walk):

@@ -16,15 +16,8 @@ def walk(tab, site):
     return Walk(tab, site).open()
 
 
-def view(walk, name):
-    """Choose how the Super-Prompt is shown."""
-    walk.tab.get_by_role("radio", name=name).click()
-    walk.idle()
-
-
 def test_blocks_fold_and_a_source_opens_its_passage_beside_them(walk):
     text = walk.ask(QUESTION)
-    view(walk, "Rendered")
     rendered = walk.tab.locator(".st-key-rendered_prompt")
     expect(walk.box("Super-Prompt")).to_be_hidden()
     walk.sees(" left")
@@ -41,7 +34,7 @@ def test_blocks_fold_and_a_source_opens_its_passage_beside_them(walk):
     shot(walk.tab, "rendered-passage")
     walk.button("Close").click()
     expect(walk.box("Prompt")).to_have_value(QUESTION)
-    view(walk, "Raw")
+    walk.view("Raw")
     expect(walk.box("Super-Prompt")).to_be_visible()
     assert walk.super_prompt() == text
     assert walk.tab.seen.foreign == []
@@ -50,8 +43,9 @@ def test_blocks_fold_and_a_source_opens_its_passage_beside_them(walk):
 def test_a_passage_opens_and_closes_with_the_keyboard_alone(walk):
     walk.ask(QUESTION)
     keys = walk.tab.keyboard
+    walk.view("Raw")
     walk.tab.get_by_role("radio", name="Raw").focus()
-    keys.press("ArrowRight")
+    keys.press("ArrowLeft")
     keys.press("Enter")
     walk.tab.locator(".st-key-rendered_prompt").wait_for(timeout=SLOW_MS)
     walk.idle()
@@ -74,7 +68,6 @@ def test_in_the_dark(browser, site):
     context.set_default_timeout(SLOW_MS)
     walk = Walk(context.new_page(), site).open()
     walk.ask(QUESTION)
-    view(walk, "Rendered")
     walk.tab.locator(".st-key-rendered_prompt").get_by_role("button").first.click()
     marked = walk.tab.locator(".st-key-passage_side mark").first
     marked.wait_for()

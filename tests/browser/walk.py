@@ -10,13 +10,13 @@ from typing import Literal
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
+from ragstream_app.page.prompt_session import BUILD, LABELS
 from ragstream_core.prompts.chain import BUTTONS
 from tests.browser.sites import Site
 
-RUN_ALL = "Run all"
 BUILT = " tokens · key "
-SAYS = ("preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5")
-STAGES = dict(zip(BUTTONS, [*(f"stage: {name} ·" for name in SAYS), BUILT], strict=True))
+STAGES = {button: f"done up to {LABELS[button]} ·" for button in BUTTONS[:-1]}
+STAGES[BUTTONS[-1]] = BUILT
 """What stands below the Super-Prompt once a button's stage is through."""
 SLOW_MS = 180_000
 DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
@@ -43,18 +43,40 @@ class Walk:
         """Open the page; it is there once one can write and press."""
         self.tab.goto(self.site.page)
         self.box("Prompt").wait_for(timeout=SLOW_MS)
-        self.box("Super-Prompt").wait_for(timeout=SLOW_MS)
+        self.text_of_prompt().wait_for(timeout=SLOW_MS)
         return self.idle()
 
     def idle(self) -> Walk:
         """Wait until no press is at work and everything is drawn."""
-        expect(self.button(RUN_ALL)).to_be_enabled(timeout=SLOW_MS)
+        expect(self.build()).to_be_enabled(timeout=SLOW_MS)
         self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
         return self
 
     def button(self, name: str) -> Locator:
-        """Return a button by what is written on it."""
-        return self.tab.get_by_role("button", name=name, exact=True)
+        """Return a button by what is written on it, or a stage's by its name in the chain."""
+        if name == BUILD:
+            return self.build()
+        return self.tab.get_by_role("button", name=LABELS.get(name, name), exact=True)
+
+    def build(self) -> Locator:
+        """Return the button that builds the prompt; its shortcut stands beside its name."""
+        return self.tab.locator(".st-key-build_prompt button").filter(visible=True)
+
+    def step_by_step(self) -> None:
+        """Open the stages."""
+        first = self.button(BUTTONS[0])
+        if not first.is_visible():
+            self.opens(self.tab.locator("summary").filter(has_text="Step by step"), first)
+            expect(first).to_be_visible()
+
+    def text_of_prompt(self) -> Locator:
+        """Return the box of the Super-Prompt; where the rendered one stands it is hidden."""
+        return self.tab.locator("[class*='st-key-super_prompt'] textarea")
+
+    def view(self, name: str) -> None:
+        """Choose how the Super-Prompt is shown."""
+        self.tab.get_by_role("radio", name=name).click()
+        self.idle()
 
     def opens(self, opener: Locator, inside: Locator) -> Locator:
         """Click until something opens; return what is inside.
@@ -119,6 +141,8 @@ class Walk:
 
     def press(self, name: str) -> str:
         """Press a button of the chain; wait for its stage and return the Super-Prompt."""
+        if name in LABELS:
+            self.step_by_step()
         self.tab.evaluate(WATCH)
         for patience in (SLOW_MS // 6, SLOW_MS):  # a redraw may take the button from under a click
             self.button(name).click()
@@ -146,13 +170,13 @@ class Walk:
         return self.tab.get_by_text(text).filter(visible=True).first
 
     def ask(self, text: str) -> str:
-        """Write a prompt and press Run all; return the Super-Prompt."""
+        """Write a prompt and press Build prompt; return the Super-Prompt."""
         self.write("Prompt", text)
-        return self.press(RUN_ALL)
+        return self.press(BUILD)
 
     def super_prompt(self) -> str:
         """Return the text that the page shows at the right."""
-        return self.box("Super-Prompt").input_value()
+        return self.text_of_prompt().input_value()
 
     def ingested(self, files: int) -> None:
         """Wait until the sidebar says that a project's files are in.

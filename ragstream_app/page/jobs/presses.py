@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from ragstream_app.page.jobs.background import BackgroundJob, Report
-from ragstream_app.page.prompt_session import press, press_all
+from ragstream_app.page.prompt_session import BUILD, label_of, press, press_all
 from ragstream_core.errors import RagstreamError, Stopped
 from ragstream_core.prompts.chain import CHAIN, OPS, ops_of
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import Workspace
 
-RUN_ALL = "Run all"
 PATIENCE_S = 0.4
 """How long the page waits for a press before it shows its progress instead."""
 _BUTTON_OF = {spec.op: spec.button for spec in CHAIN}
@@ -25,11 +24,11 @@ class PressJob(BackgroundJob[None]):
     """One press; the steps that it makes are on the desk.
 
     Args:
-        button: One of `BUTTONS`, or `RUN_ALL`.
+        button: One of `BUTTONS`, or `BUILD`.
         desk: The tab's desk.
         request: What the page asks for now.
         workspace: Runs the stages.
-        fresh: `RUN_ALL` runs the stages whatever is kept.
+        fresh: `BUILD` runs the stages whatever is kept.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class PressJob(BackgroundJob[None]):
         self.button = button
         self._given = (desk, request, workspace)
         self._fresh = fresh
-        self._ops = OPS if button == RUN_ALL else ops_of(button)
+        self._ops = OPS if button == BUILD else ops_of(button)
         self._passed = 0
         self._took: dict[str, float] = {}
 
@@ -59,7 +58,7 @@ class PressJob(BackgroundJob[None]):
         """The button whose stage runs now, the model it loads, and the seconds so far."""
         what = "stops after " if self.stopped else ""
         model = f": loading {self._model}" if self._model else ""
-        return f"{what}{_BUTTON_OF.get(self.stage, '')}{model} · {self.elapsed_s:.0f} s"
+        return f"{what}{label_of(_BUTTON_OF.get(self.stage, ''))}{model} · {self.elapsed_s:.0f} s"
 
     @property
     def detail(self) -> str:
@@ -70,10 +69,11 @@ class PressJob(BackgroundJob[None]):
         told = []
         for button in buttons:
             took = self._took.get(button, 0.0)
+            name = label_of(button)
             if button == now:
-                told.append(f"▸ {button} {took + spent:.1f} s")
+                told.append(f"▸ {name} {took + spent:.1f} s")
             else:
-                told.append(f"✓ {button} {took:.1f} s" if button in self._took else button)
+                told.append(f"✓ {name} {took:.1f} s" if button in self._took else name)
         return " · ".join(told) if len(told) > 1 else ""
 
     @property
@@ -104,7 +104,7 @@ class PressJob(BackgroundJob[None]):
         button = _BUTTON_OF.get(op, self.button)
         self._took = {**self._took, button: self._took.get(button, 0.0) + spent}
         if self.stopped and op != self._ops[-1]:
-            raise Stopped(f"you stopped {self.button}", hint="press it again to continue")
+            raise Stopped(f"you stopped {label_of(self.button)}", hint="press it again to continue")
 
     def _press(self, _: Report) -> None:
         """Run the stages.
@@ -114,7 +114,7 @@ class PressJob(BackgroundJob[None]):
         """
         desk, request, workspace = self._given
         with _session(desk, workspace):
-            if self.button == RUN_ALL:
+            if self.button == BUILD:
                 press_all(desk, request, workspace, fresh=self._fresh, observe=self.passed)
             else:
                 press(desk, self.button, request, workspace, observe=self.passed)
@@ -141,10 +141,10 @@ def start(
 
     Args:
         desk: The tab's desk; ``desk.job`` is its newest press, running or ended.
-        button: One of `BUTTONS`, or `RUN_ALL`.
+        button: One of `BUTTONS`, or `BUILD`.
         request: What the page asks for now; `press` says which button reads what of it.
         workspace: Runs the stages.
-        fresh: `RUN_ALL` runs the stages whatever is kept.
+        fresh: `BUILD` runs the stages whatever is kept.
     """
     with desk.starting:
         if desk.job is None or not desk.job.running:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from ragstream_app.output.stages import usage_text
 from ragstream_app.page.jobs.answers import AnswerJob
-from ragstream_app.page.panels import citations, model_choice
+from ragstream_app.page.panels import citations, copying, model_choice
 from ragstream_app.page.panels.history import choice
 from ragstream_app.page.panels.shared import (
     desk,
@@ -66,8 +66,8 @@ def _foot(answer: Answer) -> None:
     """Show who answered, at what cost, where it is kept, and the text to take along."""
     line, plain, save = st.columns([5, 1, 1], gap="small", vertical_alignment="center")
     line.text(" · ".join(facts(answer)))
-    with plain.popover("Copy", width="stretch"):
-        st.code(answer.text[:MAX_SHOWN], language=None, wrap_lines=True)
+    with plain:
+        copying.offer(answer.text, key="copy answer")
     name = f"answer-{answer.prompt_key[:12] or 'not-kept'}.md"
     save.download_button("Save", answer.text, name, width="stretch", on_click="ignore")
 
@@ -103,7 +103,7 @@ def show() -> None:
         with shown_errors():  # wrong settings of the provider
             _sending(step)
     elif job() is None:
-        st.text("An answer needs a finished Super-Prompt: Run all, or press Prompt Builder.")
+        st.text("Build the prompt first, then send it here.")
     found = job()
     if found is None:
         return

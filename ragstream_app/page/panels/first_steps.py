@@ -30,7 +30,7 @@ def show() -> None:
         names = ", ".join(map(literal, raw))
         unfetched = [name for name in raw if projects.addresses(name)]
         if any(map(projects.is_running, raw)):
-            st.info(f"Being ingested: {names}. Then ask a question and press **Run all**.")
+            st.info(f"Being ingested: {names}. Then ask a question and press **Build prompt**.")
         elif unfetched:
             st.info(
                 f"Not fetched yet: {', '.join(map(literal, unfetched))}. Press **Sync** in the "
@@ -46,9 +46,9 @@ def _offers() -> None:
         "RAGstream turns your question into one prompt with the evidence from your documents and "
         "past conversations: short, cited and explained. "
         + (
-            "Ask about your conversations and press Run all, or add documents here."
+            "Ask about your conversations and press Build prompt, or add documents here."
             if listing().turns
-            else "There is nothing to ask yet; begin here."
+            else "Add something to ask about."
         )
     )
     with st.container(key="first_steps"):
@@ -93,7 +93,7 @@ def _folder() -> None:
 
 def _conversations() -> None:
     st.subheader("Import conversations", anchor=False)
-    st.text("From ChatGPT, Claude.ai, Gemini, Claude Code or Codex; looked at first.")
+    st.text("From ChatGPT, Claude.ai, Gemini, Claude Code or Codex. You see a preview first.")
     st.button(
         "Import conversations", key="first import", on_click=imports.open_dialog, width="stretch"
     )

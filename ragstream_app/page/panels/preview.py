@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels import prompt, rendered
+from ragstream_app.page.panels import copying, prompt, rendered
 from ragstream_app.page.panels.history.choice import home
 from ragstream_app.page.panels.shared import (
     desk,
@@ -16,7 +16,7 @@ from ragstream_app.page.panels.shared import (
     reported_errors,
     super_prompt_key,
 )
-from ragstream_app.page.prompt_session import edit, revert
+from ragstream_app.page.prompt_session import edit, label_of, revert
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT, is_edited
@@ -31,7 +31,7 @@ def show_tokens() -> None:
     """Draw the token tree of the newest step."""
     step = desk().last
     if step is None or not step.prompt.extras.super_prompt:
-        st.text("No finished prompt yet: Prompt Builder, or Run all, counts its tokens.")
+        st.text("Build the prompt first, then its tokens are counted here.")
         return
     budget = settings_at(inputs_of(step.prompt), OPS[-1]).prompt.budget_tokens
     tree = step.prompt.extras.token_tree
@@ -85,11 +85,10 @@ def table(what: str, rows: list[tuple[str, int]], total: int) -> None:
     )
 
 
-SUPER_PROMPT_HEIGHT = 382  # ends where the second row of buttons ends
-PLACEHOLDER = """Each button shows here what its stage made of the prompt.
+SUPER_PROMPT_HEIGHT = 382  # ends below the choice of the model
+PLACEHOLDER = """Here stands what is made of your question: one prompt with the evidence for it.
 
-Once it is built you may edit it: what stands here is what is sent. Rendered shows the same text \
-in blocks, with its evidence and its budget."""
+Read it in blocks, or edit it under Raw: what stands there is what is copied and sent."""
 BUILDER = BUTTONS[-1]
 VIEW_KEY = "prompt_view"
 RAW, RENDERED = "Raw", "Rendered"
@@ -113,13 +112,13 @@ def show() -> None:
     if step is not None and is_rendered:
         rendered.show(step)
     if step is None:
-        st.text("stage: raw")
+        st.text("not built yet")
         return
     if finished and not prompt.is_busy() and st.session_state[super_prompt_key()] != _text(step):
         _untaken()
     spent = sum(sum(one.timings_ms.values()) for one in desk().steps.values())
     if not finished:
-        st.text(f"stage: {step.prompt.stage} · {spent / 1000:,.2f} s")
+        st.text(f"done up to {label_of(list(desk().steps)[-1])} · {spent / 1000:,.2f} s")
         return
     offers = [*([_changes] if step.unedited else []), _copy, _save]
     line, *places = st.columns([9, *[3 for _ in offers]], gap="small", vertical_alignment="center")
@@ -137,9 +136,9 @@ def _choose_view(*, finished: bool) -> bool:
         st.text("Super-Prompt", width="content")
         view = st.segmented_control(
             "View of the Super-Prompt",
-            [RAW, RENDERED],
+            [RENDERED, RAW],
             key=VIEW_KEY,
-            default=RAW,
+            default=RENDERED,
             required=True,
             disabled=not finished,
             label_visibility="collapsed",
@@ -211,12 +210,8 @@ def _changes(step: RecordedPrompt) -> None:
 
 
 def _copy(step: RecordedPrompt) -> None:
-    """Offer the text with the button that puts it on the clipboard."""
-    shown = st.popover("Copy", width="stretch", on_change="rerun")
-    if shown.open:
-        with shown:
-            st.text("The button at the top right of the text copies all of it.")
-            st.code(_text(step), language=None, wrap_lines=True, height=POPOVER_HEIGHT)
+    """Offer the text for the clipboard."""
+    copying.offer(_text(step), key="copy prompt")
 
 
 def _save(step: RecordedPrompt) -> None:

@@ -1,4 +1,4 @@
-"""The Prompt, its eight buttons, and the edits that a press dropped, which are offered again.
+"""The Prompt, the button that builds it, its eight stages, and edits that a press dropped.
 
 Nothing runs without a click. A press runs in a thread; a page that is drawn again follows it.
 """
@@ -12,7 +12,6 @@ import streamlit as st
 from ragstream_app.output.stages import stage_text
 from ragstream_app.output.words import moment
 from ragstream_app.page.jobs import presses
-from ragstream_app.page.jobs.presses import RUN_ALL
 from ragstream_app.page.panels import model_choice, notices
 from ragstream_app.page.panels.history.choice import home
 from ragstream_app.page.panels.shared import (
@@ -28,7 +27,7 @@ from ragstream_app.page.panels.shared import (
     super_prompt_key,
     workspace,
 )
-from ragstream_app.page.prompt_session import edit, values_of
+from ragstream_app.page.prompt_session import BUILD, LABELS, edit, values_of
 from ragstream_core.prompts.chain import BUTTONS, CHAIN
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 
@@ -69,10 +68,10 @@ def show_dropped(*, busy: bool) -> None:
     if not gone:
         return
     said, again, forget = st.columns([6, 3, 2], gap="small", vertical_alignment="center")
-    said.text(f"Built again, without your changes: {', '.join(map(_named, gone.values()))}.")
+    said.text(f"Rebuilt. Your edits are not in it: {', '.join(map(_named, gone.values()))}.")
     ready = [name for name in gone if name in desk().steps]
     again.button(
-        "Apply them again",
+        "Put them back",
         disabled=not ready,
         on_click=_apply,
         args=tuple(ready[:1]),
@@ -80,7 +79,7 @@ def show_dropped(*, busy: bool) -> None:
         help="Puts what you typed into the newest result; later stages are pressed again.",
     )
     forget.button(
-        "Forget them",
+        "Discard",
         key="forget dropped",
         on_click=_forget,
         width="stretch",
@@ -106,14 +105,15 @@ PROMPT_HEIGHT = 300
 PLACEHOLDER = """What do you want to know or have done?
 
 Headers such as "## Task", "## Context" or "## Format" are understood; plain text is fine."""
-FRESH = "Run it anyway"
-NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of": "the generation",
-         "diffs": "the changes"}  # fmt: skip
+FRESH = "Build again"
+STEPS = "Step by step"
+NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock",
+         "as_of": "the index version", "diffs": "the changes"}  # fmt: skip
 
 
 def on_press(button: str, fresh: bool = False) -> None:
     """Start the stages of one button, or of all; wait a moment, since most are quick."""
-    remember(BUTTONS[0] if button == RUN_ALL else button)
+    remember(BUTTONS[0] if button == BUILD else button)
     with reported_errors():
         given = (desk(), button, request_now(), workspace())
         presses.start(*given, fresh=fresh).wait(presses.PATIENCE_S)
@@ -144,26 +144,29 @@ def show() -> None:
     """Draw the column."""
     st.text_area("Prompt", key=PROMPT_KEY, height=PROMPT_HEIGHT, placeholder=PLACEHOLDER)
     busy = is_busy()
-    _stages(busy)
     _everything(busy)
-    _model()
     show_dropped(busy=busy)
+    _model()
+    _stages(busy)
 
 
 def _stages(busy: bool) -> None:
-    """Draw the eight buttons; the next one stands out."""
-    for row in (BUTTONS[:4], BUTTONS[4:]):
-        for column, button in zip(st.columns(4, gap="small"), row, strict=True):
-            column.button(
-                button,
-                key=f"button {button}",
-                help=" ".join(spec.summary for spec in CHAIN if spec.button == button),
-                type="primary" if button == desk().next_button else "secondary",
-                width="stretch",
-                disabled=busy,
-                on_click=on_press,
-                args=(button,),
-            )
+    """Draw the eight buttons; once one was pressed the next one stands out."""
+    begun = bool(desk().steps)
+    with st.expander(STEPS):
+        for row in (BUTTONS[:4], BUTTONS[4:]):
+            for column, button in zip(st.columns(4, gap="small"), row, strict=True):
+                does = " ".join(spec.summary for spec in CHAIN if spec.button == button)
+                column.button(
+                    LABELS[button],
+                    key=f"button {button}",
+                    help=f"{button}: {does}",
+                    type="primary" if begun and button == desk().next_button else "secondary",
+                    width="stretch",
+                    disabled=busy,
+                    on_click=on_press,
+                    args=(button,),
+                )
 
 
 def _model() -> None:
@@ -174,26 +177,30 @@ def _model() -> None:
 
 
 def _everything(busy: bool) -> None:
-    """Draw Run all, how far a press is, its end, and the link to the newest run."""
-    everything, said, link = st.columns([1, 2, 1], gap="small", vertical_alignment="center")
+    """Draw what builds the prompt, how far a press is, its end, and the link to the newest run."""
+    everything, link, _ = st.columns([4, 2, 3], gap="small", vertical_alignment="center")
     everything.button(
-        RUN_ALL,
-        help="Presses the eight buttons in order.",
+        BUILD,
+        key="build_prompt",
+        help="Builds the Super-Prompt: all eight stages in order.",
+        type="primary",
+        shortcut="Ctrl+Enter",
         width="stretch",
         disabled=busy,
         on_click=on_press,
-        args=(RUN_ALL,),
+        args=(BUILD,),
     )
     last, job = desk().last, desk().job
-    with said:
-        notices.follow(job) if busy and job is not None else _told()
     with link:
         if busy:
             _stop()
         elif last is not None:
             run_link(last.run_id, key="run of prompt") if last.is_written else _writing()
     if busy and job is not None:
+        notices.follow(job)
         notices.detail(job)
+    else:
+        _told()
 
 
 def _stop() -> None:
@@ -215,15 +222,17 @@ def _told() -> None:
     names = [NAMES.get(name, name) for name in stale()]
     last = desk().last
     if names:
-        st.text(f"Changed: {', '.join(names)}. PreProcessing applies it.")
+        st.text(f"Changed since: {', '.join(names)}. {BUILD} takes it in.")
     elif last is not None and last.answered_at:
-        st.text(f"From its record: nothing has changed since {moment(last.answered_at)}.")
-        st.button(
-            FRESH,
-            on_click=on_press,
-            args=(RUN_ALL, True),
-            help="Runs the stages even though the kept prompt is unchanged.",
-        )
+        same = f"Same question, nothing changed: saved result of {moment(last.answered_at)}."
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(same, width="content")
+            st.button(
+                FRESH,
+                on_click=on_press,
+                args=(BUILD, True),
+                help="Runs all stages even though nothing has changed.",
+            )
 
 
 @st.fragment(run_every=WRITTEN_EVERY_S)  # type: ignore[untyped-decorator]

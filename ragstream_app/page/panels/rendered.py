@@ -55,7 +55,7 @@ def show(step: RecordedPrompt) -> None:
     with st.container(height=HEIGHT, border=True, key="rendered_prompt"):
         named = [(_title(block), block.tokens) for block in blocks]
         st.html(budget_html(named, budget))
-        st.text("Press a source to read its passage beside the prompt, and again to close it.")
+        st.text("Click a source to read it here; click again to close.")
         for number, block in enumerate(blocks):
             with st.expander(_label(block), expanded=block.name in ("S_CTX", "TASK")):
                 _block(block, number)

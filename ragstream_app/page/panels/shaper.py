@@ -9,7 +9,7 @@ import streamlit as st
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import prompt
 from ragstream_app.page.panels.shared import desk, reported_errors, workspace
-from ragstream_app.page.prompt_session import button_of, edit, revert, values_of
+from ragstream_app.page.prompt_session import button_of, edit, label_of, revert, values_of
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import HEADERS, SHAPE, value_of
 
@@ -27,7 +27,9 @@ def show() -> None:
     """Draw the panel: fields, where each value comes from, Apply and Revert."""
     step = desk().steps.get(BUTTON)
     if step is None:
-        st.text(f"Nothing yet: {BUTTON} proposes intent, domain, deliverable and headers.")
+        st.text(
+            f"Nothing yet: {label_of(BUTTON)} proposes intent, domain, deliverable and headers."
+        )
         return
     mark = step.prompt.extras.trail[-1][1][:12]  # other values, other fields
     with st.form("shaper", border=False):
@@ -41,8 +43,8 @@ def show() -> None:
             "Revert", on_click=on_revert, disabled=step.unedited is None, width="stretch"
         )
         said.text(
-            f"Apply changes the result of {BUTTON}; the stages after it are pressed again. "
-            "What is searched for is changed in the Prompt."
+            f"Apply changes the result of {label_of(BUTTON)}; the stages after it are pressed "
+            "again. What is searched for is changed in the Prompt."
         )
 
 

@@ -186,7 +186,7 @@ def target() -> dict[str, Any]:
 
 
 def stale() -> list[str]:
-    """Return what the page asks for otherwise than PreProcessing took it in, in its own names."""
+    """Return what the page asks for otherwise than the first stage took it in, by its own names."""
     try:
         return desk().stale(request_now())
     except RagstreamError:  # an emptied prompt is a change as well

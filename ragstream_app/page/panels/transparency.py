@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.output.stages import call_text, last_score, usage_text
-from ragstream_app.page.jobs.presses import RUN_ALL
 from ragstream_app.page.panels import passage as passages
 from ragstream_app.page.panels.shared import desk, pick_row, run_url, workspace
+from ragstream_app.page.prompt_session import BUILD, label_of
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.exchanges import usage_of
@@ -37,7 +37,7 @@ def show() -> None:
     """Show what is known about the newest step and the way to it."""
     step = desk().last
     if step is None:
-        st.text("Nothing has run yet: press PreProcessing, or Run all.")
+        st.text(f"Nothing has run yet. Press {BUILD}.")
         return
     behind = (note for earlier in desk().steps.values() for note in earlier.notes)
     found = list(dict.fromkeys([*notes(step), *behind]))
@@ -65,7 +65,7 @@ def decision_table(prompt: SuperPrompt) -> None:
 
     everything = last_decisions(prompt, counter_of_prompt(workspace(), prompt).count)
     if not everything:
-        st.text("No candidates yet: Retrieval finds them.")
+        st.text(f"No candidates yet: {label_of('Retrieval')} finds them.")
         return
     kept = sum(row["kept"] == "in" for row in everything)
     line, choice = st.columns([3, 2], gap="small", vertical_alignment="center")
@@ -152,7 +152,7 @@ def citation_table(prompt: SuperPrompt) -> None:
     if rows:
         st.dataframe(rows, hide_index=True, height=HEIGHT)
     else:
-        st.text("No citations. A4 Condenser issues them for what it selects.")
+        st.text(f"No citations yet: {label_of('A4 Condenser')} gives them to what it selects.")
 
 
 def citation_rows(citations: Mapping[str, IssuedCitation]) -> list[dict[str, str]]:
@@ -239,7 +239,7 @@ def run_rows(steps: Mapping[str, RecordedPrompt]) -> list[dict[str, str | None]]
     parents = ["", *(run for run, _ in runs)]
     return [
         {
-            "stage": ", ".join(buttons) if len(buttons) < len(BUTTONS) else RUN_ALL,
+            "stage": ", ".join(map(label_of, buttons)) if len(buttons) < len(BUTTONS) else BUILD,
             "run": run[:8],
             "re-execution of": parent[:8],
             "link": run_url(run) if run in written else None,

@@ -54,7 +54,7 @@ def test_a_project_without_an_index_says_which_button(data):
 def test_too_much_for_the_budget_says_which_setting(indexed):
     page = open_page()
     control(page, "number_input", "Token budget").set_value(200)
-    page = click(ask(run(page), "How? " + "many words of it " * 300), "Run all")
+    page = click(ask(run(page), "How? " + "many words of it " * 300), "Build prompt")
     assert "prompt.budget_tokens = " in page.error[0].value
     assert "under Other settings" in page.error[0].value and not OPTION.search(page.error[0].value)
 

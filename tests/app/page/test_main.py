@@ -1,4 +1,4 @@
-"""The page, driven without a browser: eight buttons in order, nothing without a click."""
+"""The page, driven without a browser: one button and eight stages, nothing without a click."""
 
 import tomllib
 
@@ -7,7 +7,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetStates
 
 from ragstream_app.output import markup
 from ragstream_app.page.panels import transparency
-from ragstream_app.page.prompt_session import PromptSession, press
+from ragstream_app.page.prompt_session import LABELS, PromptSession, press
 from ragstream_core.prompts.chain import BUTTONS, ops_of
 from tests.app.page_driver import QUESTION, ROOT, area, ask, click, desk
 
@@ -22,10 +22,24 @@ def test_title_and_two_areas(page):
     assert [a.label for a in page.text_area][:2] == ["Prompt", "Super-Prompt"]
 
 
-def test_eight_buttons_in_seed_order(page):
-    assert list(BUTTONS) == SEED_ORDER
-    labels = [b.label for b in page.button]
-    assert labels[:8] == SEED_ORDER and labels[8] == "Run all"
+def test_one_button_stands_out_and_builds_the_prompt(page):
+    (first,) = stands_out(page)
+    assert first.label == "Build prompt" and first.proto.shortcut == "ctrl+enter"
+
+
+def test_eight_stages_in_seed_order_by_plain_names(page):
+    assert list(BUTTONS) == list(LABELS) == SEED_ORDER
+    (steps,) = [e for e in page.expander if e.label == "Step by step"]
+    assert [b.label for b in steps.button] == list(LABELS.values())
+    assert [b.help.partition(":")[0] for b in steps.button] == SEED_ORDER
+    assert not steps.proto.expanded and not any(b.proto.type == "primary" for b in steps.button)
+    click(ask(page), SEED_ORDER[0])
+    assert [b.label for b in stands_out(page)] == ["Build prompt", LABELS[SEED_ORDER[1]]]
+
+
+def stands_out(page):
+    """Return the primary buttons of the view Prompt."""
+    return [b for b in page.button if b.proto.type == "primary" and b.label not in ("Draw", "Ask")]
 
 
 def test_nothing_runs_without_a_click(page, indexed):
@@ -52,7 +66,7 @@ def test_run_all_equals_the_eight_clicks(page):
     for button in BUTTONS:
         click(page, button)
     one_by_one = area(page, "Super-Prompt").value
-    click(page, "Run all")
+    click(page, "Build prompt")
     assert area(page, "Super-Prompt").value == one_by_one
     assert QUESTION in one_by_one
 
@@ -60,7 +74,7 @@ def test_run_all_equals_the_eight_clicks(page):
 def test_the_page_and_the_command_line_agree(page, run):
     import json
 
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     made = json.loads(run("prompt", QUESTION, "-p", "manual", "--json")[1])
     assert area(page, "Super-Prompt").value == made["super_prompt"]
 
@@ -70,7 +84,7 @@ def test_a_button_out_of_order_names_the_missing_one(page, button):
     click(ask(page), button)
     assert desk(page).steps == {}
     assert len(page.error) == 1
-    assert "needs PreProcessing first" in page.error[0].value
+    assert "needs Read first" in page.error[0].value
 
 
 def test_pressing_again_replaces_the_step_and_drops_later_ones(page):
@@ -100,7 +114,7 @@ def test_lock_and_injected_file_reach_the_run(page):
     assert "manual/settings.yaml" in inject.options
     inject.set_value(["manual/settings.yaml"])
     next(t for t in page.toggle if t.label == "Exact File Lock").set_value(True)
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     prompt = desk(page).last.prompt
     assert [f.path for f in prompt.extras.files] == ["settings.yaml"]
     assert prompt.final_selection_ids == [] and not prompt.views_by_stage.get("retrieval")
@@ -109,24 +123,26 @@ def test_lock_and_injected_file_reach_the_run(page):
 def test_a_file_switched_off_is_not_retrieved(page):
     box = next(c for c in page.checkbox if "guide/locks.md" in c.label)
     box.uncheck().run()
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     ids = desk(page).last.prompt.views_by_stage["retrieval"]
     assert ids and not any(i.startswith("guide/locks.md::") for i in ids)
     next(b for b in page.button if b.label == "All ON").click()
-    click(page.run(), "Run all")
+    click(page.run(), "Build prompt")
     ids = desk(page).last.prompt.views_by_stage["retrieval"]
     assert any(i.startswith("guide/locks.md::") for i in ids)
 
 
 def test_a_changed_prompt_is_said_to_be_not_taken_in_yet(page):
-    click(ask(page), "Run all")
-    assert not any("PreProcessing applies" in t.value for t in page.text)
+    click(ask(page), "Build prompt")
+    assert not any(
+        "Changed since: the prompt. Build prompt takes it in." in t.value for t in page.text
+    )
     ask(page, "Something else entirely").run()
-    assert any("PreProcessing applies" in t.value for t in page.text)
+    assert any("Changed since: the prompt. Build prompt takes it in." in t.value for t in page.text)
 
 
 def test_the_decision_table_has_a_row_and_a_reason_a_candidate(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     prompt = desk(page).last.prompt
     rows = transparency.last_decisions(prompt)
     assert {row["chunk_id"] for row in rows} == set(prompt.views_by_stage["retrieval"])
@@ -137,7 +153,7 @@ def test_the_decision_table_has_a_row_and_a_reason_a_candidate(page):
 
 
 def test_the_citation_table_leads_from_short_id_to_chunk(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     prompt = desk(page).last.prompt
     rows = transparency.citation_rows(prompt.extras.citations)
     assert {row["chunk"] for row in rows} == set(prompt.final_selection_ids)
@@ -171,7 +187,7 @@ def test_press_leaves_the_desk_alone_on_an_error(indexed):
     from ragstream_core.wiring.workspace import open_workspace
 
     mine, request = PromptSession(), PromptRequest(QUESTION, ("manual",))
-    with pytest.raises(UsageError, match="needs PreProcessing first"):
+    with pytest.raises(UsageError, match="Search needs Read first"):
         press(mine, "Retrieval", request, open_workspace())
     assert mine == PromptSession()
 

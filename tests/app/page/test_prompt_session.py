@@ -34,7 +34,7 @@ SHAPER, BUILDER = BUTTONS[1], BUTTONS[-1]
 
 @pytest.fixture
 def finished(page):
-    return click(ask(page), "Run all")
+    return click(ask(page), "Build prompt")
 
 
 def text_of(page):
@@ -56,7 +56,7 @@ def test_the_text_is_editable_once_it_is_built(page):
     assert area(page, "Super-Prompt").disabled
     click(ask(page), "PreProcessing")
     assert area(page, "Super-Prompt").disabled
-    click(page, "Run all")
+    click(page, "Build prompt")
     assert not area(page, "Super-Prompt").disabled
 
 
@@ -161,16 +161,16 @@ def test_the_difference_shows_what_was_changed():
 def test_a_prompt_pressed_again_drops_the_edit(finished):
     built = text_of(finished)
     rewrite(finished, "Something else.\n")
-    click(finished, "Run all")
+    click(finished, "Build prompt")
     assert text_of(finished) == built and desk(finished).last.unedited is None
-    assert gone(finished) == "Built again, without your changes: the Super-Prompt."
-    click(finished, "Apply them again")
+    assert gone(finished) == "Rebuilt. Your edits are not in it: the Super-Prompt."
+    click(finished, "Put them back")
     assert text_of(finished) == "Something else.\n" and not gone(finished)
 
 
 def gone(page):
     """Return what is said of edits that a press dropped."""
-    return next((t.value for t in page.text if t.value.startswith("Built again")), "")
+    return next((t.value for t in page.text if t.value.startswith("Rebuilt")), "")
 
 
 def test_run_all_says_which_edits_of_the_shaper_it_drops(page):
@@ -182,10 +182,10 @@ def test_run_all_says_which_edits_of_the_shaper_it_drops(page):
     assert not gone(page)
     click(page, BUTTONS[2])
     assert not gone(page) and values_of(desk(page).steps[SHAPER])  # later stages keep them
-    click(page, "Run all")
-    assert gone(page) == "Built again, without your changes: tone, depth."
+    click(page, "Build prompt")
+    assert gone(page) == "Rebuilt. Your edits are not in it: tone, depth."
     assert "Tone: dry" not in text_of(page)
-    click(page, "Apply them again")
+    click(page, "Put them back")
     assert values_of(desk(page).steps[SHAPER]) == {"tone": "dry", "depth": "low"}
     assert not gone(page) and list(desk(page).steps) == list(BUTTONS[:2])
     for button in BUTTONS[2:]:
@@ -197,7 +197,7 @@ def test_dropped_edits_are_forgotten_when_told_so(finished):
     rewrite(finished, "Something else.\n")
     click(finished, BUTTONS[-1])
     assert gone(finished)
-    click(finished, "Forget them")
+    click(finished, "Discard")
     assert not gone(finished) and "Something else" not in str(finished.session_state)
 
 
@@ -205,8 +205,8 @@ def test_an_edit_of_the_shaper_says_that_the_edited_text_goes(finished):
     rewrite(finished, "Something else.\n")
     field(finished, "tone").set_value("dry")
     click(finished, "Apply")
-    assert gone(finished) == "Built again, without your changes: the Super-Prompt."
-    assert next(b for b in finished.button if b.label == "Apply them again").disabled
+    assert gone(finished) == "Rebuilt. Your edits are not in it: the Super-Prompt."
+    assert next(b for b in finished.button if b.label == "Put them back").disabled
 
 
 def test_a_press_that_fails_drops_no_edit(finished, monkeypatch):

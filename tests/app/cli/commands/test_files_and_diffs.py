@@ -75,7 +75,7 @@ def test_the_page_has_a_control_for_the_changes_of_a_file(page, run, write_pages
     control(tab, "multiselect", "Projects").set_value(names)
     control(draw(tab), "multiselect", "Changes since").set_value([f"manual/{PAGE}"])
     assert run("ingest", "manual")[0] == 0
-    click(ask(draw(tab), QUESTION), "Run all")
+    click(ask(draw(tab), QUESTION), "Build prompt")
     wanted = f"manual/{PAGE}" if several else PAGE
     assert desk(tab).request.diffs == (wanted,)
     assert "+A line that came later." in desk(tab).last.prompt.extras.super_prompt

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from ragstream_app.page.jobs import presses
-from ragstream_app.page.prompt_session import PromptSession, press, press_all
+from ragstream_app.page.prompt_session import BUILD, PromptSession, press, press_all
 from ragstream_assets.recorder.recorder import close_stale_runs
 from ragstream_assets.recorder.writer import writer
 from ragstream_core.errors import RagstreamError, UsageError
@@ -62,8 +62,8 @@ def all_runs(space):
 
 def test_a_press_while_one_is_at_work_gives_that_one(space, held):
     desk = PromptSession()
-    job = presses.start(desk, "Run all", REQUEST, space, fresh=True)
-    assert presses.start(desk, "Run all", REQUEST, space, fresh=True) is job
+    job = presses.start(desk, BUILD, REQUEST, space, fresh=True)
+    assert presses.start(desk, BUILD, REQUEST, space, fresh=True) is job
     assert presses.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
     with pytest.raises(TimeoutError):
         job.get(0.01)
@@ -82,7 +82,7 @@ def test_a_press_while_one_is_at_work_gives_that_one(space, held):
 def test_what_a_stage_raises_comes_out_of_the_result(space):
     desk = PromptSession()
     job = presses.start(desk, "Retrieval", REQUEST, space)
-    with pytest.raises(UsageError, match="needs PreProcessing first"):
+    with pytest.raises(UsageError, match="Search needs Read first"):
         job.get(WAIT_S)
     assert not job.running and isinstance(job.error, UsageError) and desk.steps == {}
 
@@ -98,7 +98,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
     desk = PromptSession()
     with monkeypatch.context() as patch:
         patch.setattr(stages, "make_stage", stage)
-        job = presses.start(desk, "Run all", REQUEST, space, fresh=True)
+        job = presses.start(desk, BUILD, REQUEST, space, fresh=True)
         with pytest.raises(RagstreamError, match="no more of this"):
             job.get(WAIT_S)
     assert list(desk.steps) == list(BUTTONS[:5]) and desk.next_button == "A4 Condenser"
@@ -216,7 +216,7 @@ def test_two_tabs_twenty_presses_each(recording):
 def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
     before = sorted(tmp_path.rglob("*"))
     desk, space = PromptSession(), open_workspace(explicit=off)
-    presses.start(desk, "Run all", REQUEST, space, fresh=True).get(WAIT_S)
+    presses.start(desk, BUILD, REQUEST, space, fresh=True).get(WAIT_S)
     assert writer.flush(WAIT_S) and desk.last.run_id == ""
     close_stale_runs(space)
     assert writer.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
@@ -227,6 +227,7 @@ def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
 KILLED = """
 import os, signal
 from ragstream_app.page.jobs import presses
+from ragstream_app.page.prompt_session import BUILD
 from ragstream_app.page.prompt_session import PromptSession as Desk
 from ragstream_assets.run_here import one_run
 from ragstream_core.wiring.workspace import open_workspace
@@ -235,7 +236,7 @@ from ragstream_core.prompts.inputs import PromptRequest
 desk, space = Desk(), open_workspace()
 with one_run:
     asked = PromptRequest("How is a file locked?", ("manual",))
-    presses.start(desk, "Run all", asked, space, fresh=True).get()
+    presses.start(desk, BUILD, asked, space, fresh=True).get()
     print(desk.last.prompt_key, desk.last.run_id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -270,7 +271,7 @@ def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_the
     made, again = PromptSession(), PromptSession()
     press_all(made, REQUEST, space, fresh=True)
     assert made.last.answered_at == ""
-    presses.start(again, "Run all", REQUEST, space).get(WAIT_S)
+    presses.start(again, BUILD, REQUEST, space).get(WAIT_S)
     assert again.last.answered_at and again.last.prompt_key == made.last.prompt_key
     assert list(again.steps) == list(BUTTONS)
     for button in BUTTONS:
@@ -285,15 +286,15 @@ def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_the
 
 def test_a_press_says_which_stages_are_through_and_what_each_took(space, held):
     desk = PromptSession()
-    job = presses.start(desk, presses.RUN_ALL, REQUEST, space)
+    job = presses.start(desk, BUILD, REQUEST, space)
     for _ in range(2000):
         if job.stage == "retrieval":
             break
         job.wait(0.01)
     through, now, waits = job.detail.split(" · ")[:2], *job.detail.split(" · ")[2:4]
     assert [text.split()[0] for text in through] == ["✓", "✓"] and through[0].endswith(" s")
-    assert now.startswith("▸ Retrieval ") and waits == "ReRanker"
-    assert job.line.startswith("Retrieval · ")
+    assert now.startswith("▸ Search ") and waits == "Rank"
+    assert job.line.startswith("Search · ")
     held.set()
     assert job.wait(WAIT_S) and job.error is None
     assert job.detail.count("✓") == len(BUTTONS)
@@ -312,10 +313,10 @@ def test_a_cold_start_names_the_model_that_is_loaded(space, monkeypatch):
         return real(*given, **more)
 
     monkeypatch.setattr(registry, "same_embeddings", functools.lru_cache(slow))
-    job = presses.start(PromptSession(), presses.RUN_ALL, REQUEST, space)
+    job = presses.start(PromptSession(), BUILD, REQUEST, space)
     job.wait(0.05)
     name = space.config.settings.embeddings.model
-    assert job.line.startswith(f"PreProcessing: loading {name} · ")
+    assert job.line.startswith(f"Read: loading {name} · ")
     go.set()
     assert job.wait(WAIT_S) and job.error is None
     assert models.model_to_load(OPS[0], space.config) == ""

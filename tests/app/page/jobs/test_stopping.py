@@ -82,15 +82,15 @@ def many(data):
 
 def test_a_stopped_run_all_keeps_what_was_through(indexed, held):
     page = open_page()
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     job = desk(page).job
     assert held.reached.wait(WAIT_S)
     click(page, "Stop")
-    assert job.stopped and any("stops after Retrieval" in p.text for p in page.get("progress"))
+    assert job.stopped and any("stops after Search" in p.text for p in page.get("progress"))
     assert next(b for b in page.button if b.label == "Stop").disabled
     held.go.set()
     assert job.wait(WAIT_S) and isinstance(job.error, Stopped)
-    assert "you stopped Run all" in said(run(page))
+    assert "you stopped Build prompt" in said(run(page))
     assert list(desk(page).steps) == list(BUTTONS[:3])
     assert not any(b.label == "Stop" for b in page.button)
     for button in BUTTONS[3:]:
@@ -140,7 +140,7 @@ def test_the_run_of_a_stopped_press_is_closed(indexed, held, recording):
     from ragstream_assets.instance import instance_of
 
     mine = PromptSession()
-    job = presses.start(mine, "Run all", REQUEST, open_workspace())
+    job = presses.start(mine, "Build prompt", REQUEST, open_workspace())
     assert held.reached.wait(WAIT_S)
     job.stop()
     held.go.set()

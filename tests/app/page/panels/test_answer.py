@@ -58,7 +58,7 @@ def short_id(page: AppTest, source: str = "guide/locks.md") -> str:
 
 def test_without_a_prompt_it_says_what_to_do(opened, server):
     page = opened(built=False)
-    assert "Run all" in texts(page) and not [b for b in page.button if b.label == "Send"]
+    assert "Build prompt" in texts(page) and not [b for b in page.button if b.label == "Send"]
     assert server.seen == []
 
 
@@ -411,7 +411,7 @@ def test_model_and_cost_are_there_before_the_prompt_and_bound_it(opened, monkeyp
     assert "for gpt-4o: at most 1,200 tokens of a window of 1,600, $0.0030" in texts(page)
     page.session_state["prompt_text"] = QUESTION
     page.session_state["projects"] = ["manual"]
-    click(page.run(), "Run all")
+    click(page.run(), "Build prompt")
     made = page.session_state["desk"].last.prompt
     assert made.model_target == "gpt-4o"
     assert made.extras.token_tree.total <= 1200

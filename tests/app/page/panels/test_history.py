@@ -48,7 +48,7 @@ def reply(page, text=REPLY, question="", tags=()):
 
 
 def ask(page, text=QUESTION):
-    return click(typed(page, text), "Run all")
+    return click(typed(page, text), "Build prompt")
 
 
 def records():
@@ -528,7 +528,7 @@ def test_drawing_the_page_writes_nothing(indexed, tmp_path):
 def test_a_clearing_takes_no_steps_from_under_a_press(page, said):
     ask(talk(page, "first"))
     mine = desk(page)
-    mine.job = PressJob("Run all", mine, mine.request, open_workspace())
+    mine.job = PressJob("Build prompt", mine, mine.request, open_workspace())
     confirm(look(page))
     assert len(mine.steps) == 8
     mine.job._ended.set()

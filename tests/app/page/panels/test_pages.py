@@ -128,7 +128,7 @@ def test_the_trace_of_a_citation_leads_to_the_page(plant, run):
 def test_a_chosen_candidate_opens_its_page(plant):
     page = open_page()
     control(page, "multiselect", "Projects").set_value(["plant"])
-    click(ask(run(page), QUESTION), "Run all")
+    click(ask(run(page), QUESTION), "Build prompt")
     ids = list(page.dataframe[0].value["chunk_id"])
     meta = {c.id: c.meta for c in desk(page).last.prompt.base_context_chunks}
     wanted = next(i for i in ids if meta[i]["page_number"] == 2)
@@ -153,7 +153,7 @@ def test_a_citation_of_an_answer_opens_its_page(plant, server, persist):
     if not persist:
         control(page, "checkbox", "Persist history").uncheck()
     control(page, "multiselect", "Projects").set_value(["plant"])
-    click(ask(run(page), QUESTION), "Run all")
+    click(ask(run(page), QUESTION), "Build prompt")
     click(page, "Send")
     assert page.session_state["answer_job"].wait(240)
     cited = next(b for b in run(page).button if "plan.pdf p. 2 [" in b.label)

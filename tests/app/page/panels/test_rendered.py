@@ -19,7 +19,7 @@ from tests.workspaces import write_docs
 @pytest.fixture
 def shown(page):
     """The page with a finished prompt, rendered."""
-    return choose(click(ask(page), "Run all"), preview.RENDERED)
+    return choose(click(ask(page), "Build prompt"), preview.RENDERED)
 
 
 def choose(page, view):
@@ -43,10 +43,16 @@ def html(page):
     return "\n".join(read(body, Drawn) for body in bodies if not body.startswith("<style"))
 
 
-def test_raw_comes_first_and_the_choice_needs_a_finished_prompt(page):
+def test_a_built_prompt_is_shown_rendered_until_raw_is_chosen(page):
     assert control(page, "button_group", "View of").disabled
-    click(ask(page), "Run all")
+    click(ask(page), "PreProcessing")
+    assert not sources(page)
+    click(ask(page), "Build prompt")
     assert not control(page, "button_group", "View of").disabled
+    assert sources(page)
+    choose(page, preview.RAW)
+    assert not sources(page)
+    click(page, "Build prompt")
     assert not sources(page)
     assert area(page, "Super-Prompt").value == prompt_of(page).extras.super_prompt
 
@@ -90,7 +96,7 @@ def test_a_source_opens_its_passage_with_the_statement_marked_and_closes_it(show
 def test_a_passage_is_closed_by_another_prompt_and_by_the_raw_view(shown):
     for leave in (
         lambda: choose(shown, preview.RAW),
-        lambda: click(ask(shown, "What is a commit of the catalog?"), "Run all"),
+        lambda: click(ask(shown, "What is a commit of the catalog?"), "Build prompt"),
     ):
         choose(shown, preview.RENDERED)
         sources(shown)[0].click()
@@ -117,7 +123,7 @@ def test_hostile_documents_stay_text(indexed, run):
     }
     write_docs(indexed, "manual", docs)
     assert run("ingest", "manual")[0] == 0
-    page = choose(click(ask(open_page()), "Run all"), preview.RENDERED)
+    page = choose(click(ask(open_page()), "Build prompt"), preview.RENDERED)
     evidence = [q for block in outline(prompt_of(page)) for q in block.quotations]
     assert len(evidence) >= 3 and HOST in html(page)
     for key in [b.key for b in sources(page)]:
@@ -151,7 +157,7 @@ def test_a_prompt_that_holds_a_conversation_is_rendered_to_its_end(page, environ
     space = RAGstream(environment, settings={"embeddings.backend": "hashed"})
     space.history.append(QUESTION, "The pump weighs 40 kg, said Ada.", projects="manual")
     catch_up(space.history.workspace)
-    choose(click(ask(page, QUESTION), "Run all"), preview.RENDERED)
+    choose(click(ask(page, QUESTION), "Build prompt"), preview.RENDERED)
     blocks = outline(prompt_of(page))
     (quoted,) = [
         q for b in blocks if b.name.startswith("RECENT") for q in b.quotations

@@ -71,14 +71,14 @@ def test_every_control_is_tried():
 
 
 def test_a_switched_off_agent_lets_everything_through(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     strict = len(desk(page).last.prompt.views_by_stage["a3"])
     control(page, "number_input", "Gate strictness").set_value(1.0)
     control(page, "number_input", "Always keep").set_value(0)
-    click(run(page), "Run all")
+    click(run(page), "Build prompt")
     assert len(desk(page).last.prompt.views_by_stage["a3"]) <= strict
     control(page, "toggle", "A3 Gate").set_value(False)
-    click(run(page), "Run all")
+    click(run(page), "Build prompt")
     views = desk(page).last.prompt.views_by_stage
     assert views["a3"] == views["reranked"]
 
@@ -170,7 +170,7 @@ def test_a_project_that_was_never_ingested_is_said_and_guided(data):
     assert "not ingested yet; documents: 4" in said(page)
     waited(click(page, "Ingest Folder"))
     assert "Not ingested yet" not in said(page)
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     assert desk(page).last.prompt_key
 
 
@@ -186,7 +186,7 @@ def test_a_project_that_is_pulled_is_asked_and_neither_ingested_nor_filled(index
     assert "Ingest Folder" not in labels
     assert page.sidebar.get("file_uploader") == []
     assert taken(page).projects == ("theirs",)
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     assert desk(page).last.prompt_key
 
 
@@ -201,7 +201,7 @@ def test_a_locked_project_says_who_holds_it(page, indexed):
 
 def test_a_new_project_is_made_chosen_and_filled(environment):
     page = open_page()
-    assert "There is nothing to ask yet" in said(page)
+    assert "Add something to ask about" in said(page)
     control(page, "text_input", "Name").set_value("../evil")
     click(page, "Create")
     assert "cannot be a project name" in page.error[0].value
@@ -214,7 +214,7 @@ def test_a_new_project_is_made_chosen_and_filled(environment):
     waited(run(page), "notes")
     assert "saved as uploads/Kite-notes.md" in said(page)
     assert (environment / "doc_raw" / "notes" / "uploads" / "Kite-notes.md").read_bytes() == text
-    click(ask(page, "When does a kite need a tail?"), "Run all")
+    click(ask(page, "When does a kite need a tail?"), "Build prompt")
     assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
 
 
@@ -222,10 +222,10 @@ def test_an_empty_data_root_offers_the_handbook(environment, run):
     page = open_page()
     click(page, "Try the handbook")
     waited(page, "handbook")
-    assert not page.error and "There is nothing to ask yet" not in said(page)
+    assert not page.error and "Add something to ask about" not in said(page)
     assert page.session_state.projects == ["handbook"]
     assert (environment / "doc_raw" / "handbook" / "the-page.md").is_file()
-    click(page, "Run all")  # the question is there already
+    click(page, "Build prompt")  # the question is there already
     assert "long question" in desk(page).last.prompt.extras.super_prompt
     assert run("demo", "--dry-run", "--json")[0] == 0
 
@@ -254,7 +254,7 @@ def test_a_folder_is_added_and_read_in_place(environment, tmp_path, place):
     assert not page.error and page.session_state.projects == [name]
     assert f"{folder}: 1 documents, read in place" in said(page)
     assert sorted(folder.iterdir()) == before and not (environment / "doc_raw" / name).exists()
-    click(ask(page, "When does a kite need a tail?"), "Run all")
+    click(ask(page, "When does a kite need a tail?"), "Build prompt")
     assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
 
 

@@ -8,7 +8,7 @@ import pytest
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import first_steps, preview, prompt, transparency
-from ragstream_app.page.prompt_session import PromptSession
+from ragstream_app.page.prompt_session import BUILD, LABELS, PromptSession
 from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.exchanges import usage_of
@@ -45,18 +45,18 @@ def slow(monkeypatch):
 
 
 def pressed(page):
-    return [b for b in page.button if b.label in (*BUTTONS, presses.RUN_ALL)]
+    return [b for b in page.button if b.label in (*LABELS.values(), BUILD)]
 
 
 def test_a_slow_press_shows_progress_and_a_rerun_attaches_to_it(page, slow):
     go, entered = slow
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     job = desk(page).job
     assert all(b.disabled for b in pressed(page))
-    assert any(BUTTONS[0] in p.text for p in page.get("progress"))
+    assert any(LABELS[BUTTONS[0]] in p.text for p in page.get("progress"))
     for _ in range(3):
         run(page)
-        assert presses.start(desk(page), "Run all", None, None) is job
+        assert presses.start(desk(page), "Build prompt", None, None) is job
     assert desk(page).job is job and entered.count(OPS[0]) <= 1
     assert area(page, "Prompt").value == QUESTION
     go.set()
@@ -93,13 +93,13 @@ def test_a_setting_changed_on_the_way_applies_at_the_next_button(page):
 
 
 def test_transparency_is_ephemeral(page, indexed):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     first = desk(page).last.prompt
     rows = transparency.last_decisions(first)
     reasons = {row["reason"] for row in rows}
     text = first.extras.super_prompt
     assert reasons and not any(reason in text for reason in reasons)
-    click(page, "Run all")
+    click(page, "Build prompt")
     assert desk(page).last.prompt.extras.super_prompt == text
     history = [p for p in (indexed / "history").rglob("*") if p.is_file()]
     kept = b"".join(p.read_bytes() for p in history)
@@ -107,7 +107,7 @@ def test_transparency_is_ephemeral(page, indexed):
 
 
 def test_the_decisions_are_filtered(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     rows = transparency.last_decisions(desk(page).last.prompt)
     kept = [row["chunk_id"] for row in rows if row["kept"] == "in"]
     dropped = [row["chunk_id"] for row in rows if row["kept"] == "out"]
@@ -118,7 +118,7 @@ def test_the_decisions_are_filtered(page):
 
 
 def test_the_decisions_say_what_is_answered_and_what_was_left_out(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     prompt = desk(page).last.prompt
     told = transparency.told_of(prompt)
     assert [line.split(":")[0] for line in told][: len(prompt.extras.answers)] == [
@@ -135,31 +135,31 @@ def chosen_passage(page):
 
 
 def test_a_chosen_candidate_stays_chosen_whatever_row_it_is_in(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     rows = transparency.last_decisions(desk(page).last.prompt)
     first = rows[0]["chunk_id"]
     choose_row(page, "decisions ", 0)
     (text,) = chosen_passage(page)
     assert text == transparency.passage(desk(page).last.prompt, first)
     page.session_state["prompt_text"] = "Where do deleted documents and the vector file go?"
-    click(run(page), "Run all")
+    click(run(page), "Build prompt")
     now = [row["chunk_id"] for row in transparency.last_decisions(desk(page).last.prompt)]
     assert now.index(first) > 0 and chosen_passage(page) == [text]
 
 
 def test_no_row_is_chosen_where_the_candidate_is_not_there_any_more(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     rows = transparency.last_decisions(desk(page).last.prompt)
     choose_row(page, "decisions ", 0)
     assert len(chosen_passage(page)) == 1
     name = f"manual/{rows[0]['chunk_id'].partition('::')[0]}"
     page.session_state["files_off"] = {name}
-    click(run(page), "Run all")
+    click(run(page), "Build prompt")
     assert chosen_passage(page) == []
 
 
 def test_the_passage_of_a_row_is_the_candidate_s_text(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     prompt = desk(page).last.prompt
     for row in transparency.last_decisions(prompt):
         chunk = next(c for c in prompt.base_context_chunks if c.id == row["chunk_id"])
@@ -170,20 +170,20 @@ def test_the_passage_of_a_row_is_the_candidate_s_text(page):
 
 
 def test_every_op_has_its_time(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     rows = transparency.time_rows(desk(page).steps)
     assert {row["op"] for row in rows} == set(OPS)
     assert sum(row["share"] for row in rows) == pytest.approx(1.0)
 
 
 def test_what_the_agents_took_stands_beside_their_time(page, script, monkeypatch):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     assert not any("language model" in row for row in transparency.time_rows(desk(page).steps))
     script({"say": "no JSON"})
     monkeypatch.setenv("RAGSTREAM_AGENTS__A2_FORM", "llm")
     monkeypatch.setenv("RAGSTREAM_AGENTS__AUDIT_FORM", "llm")
     page = open_page()
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     rows = {row["op"]: row["language model"] for row in transparency.time_rows(desk(page).steps)}
     assert [op for op in OPS if rows[op]] == ["a2_prompt_shaper", "a2_audit"]
     assert all("asked scripted: " in rows[op] and "not taken" in rows[op] for op in OPS if rows[op])
@@ -193,8 +193,8 @@ def test_what_the_agents_took_stands_beside_their_time(page, script, monkeypatch
 
 
 def test_the_tokens_are_told_by_block_and_by_file(page):
-    assert "No finished prompt yet" in said(page)
-    click(ask(page), "Run all")
+    assert "Build the prompt first, then its tokens are counted here." in said(page)
+    click(ask(page), "Build prompt")
     prompt = desk(page).last.prompt
     tree = prompt.extras.token_tree
     assert any(f"{tree.total:,} of 6,000 tokens" in p.text for p in page.get("progress"))
@@ -208,7 +208,7 @@ def test_the_tokens_are_told_by_block_and_by_file(page):
 
 
 def test_without_recording_no_link_is_shown(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     assert not page.get("link_button") and transparency.run_rows(desk(page).steps) == []
     assert "Nothing of this prompt is recorded" in said(page)
 
@@ -223,7 +223,7 @@ def test_every_recorded_run_leads_to_its_place_in_dagster(indexed, recording, mo
     assert writer.flush(60)
     steps = desk(page).steps
     rows = transparency.run_rows(steps)
-    assert [row["stage"] for row in rows] == list(BUTTONS[:3])
+    assert [row["stage"] for row in rows] == [LABELS[button] for button in BUTTONS[:3]]
     stored = {r.run_id: r.parent_run_id or "" for r in instance_of(indexed).get_runs()}
     for step, row in zip(steps.values(), rows, strict=True):
         assert row["link"] == f"http://127.0.0.1:3999/runs/{step.run_id}"
@@ -242,13 +242,13 @@ def test_the_first_paint_loads_nothing_heavy(indexed, spawn):
     )
     done = spawn(code=code)
     assert "loaded []" in done.stdout, done.stderr
-    assert "stage: raw" in done.stdout
+    assert "not built yet" in done.stdout
 
 
 def test_a_text_that_was_not_drawn_yet_is_no_edit(page):
     click(ask(page), "PreProcessing")
     late = area(page, "Super-Prompt").id
-    click(page, "Run all")
+    click(page, "Build prompt")
     text = area(page, "Super-Prompt").value
     assert area(page, "Super-Prompt").id != late  # what a browser sends for the old one is lost
     assert run(page) and area(page, "Super-Prompt").value == text
@@ -286,7 +286,7 @@ def test_texts_that_were_never_drawn_do_not_pile_up(page, monkeypatch):
 
 
 def test_the_budget_is_that_of_the_button_that_built(page):
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     control(page, "number_input", "Token budget").set_value(8000)
     click(page, BUTTONS[-1])
     assert any("of 8,000 tokens" in bar.text for bar in page.get("progress"))
@@ -319,7 +319,7 @@ def test_a_thread_that_cannot_start_leaves_no_press_behind(monkeypatch):
 def test_the_text_is_not_edited_under_a_press_at_work(page, slow):
     go, _ = slow
     go.set()
-    click(ask(page), "Run all")
+    click(ask(page), "Build prompt")
     assert desk(page).job.wait(240) and not area(run(page), "Super-Prompt").disabled
     go.clear()
     click(page, BUTTONS[-1])
