@@ -2,8 +2,8 @@
 
 A button runs its ops on the prompt as the button before it left it, so pressing one again replaces
 its own step and drops the later ones. "Build prompt" runs the same ops in one go and lays a step
-for each button. A step remembers what it was before the first edit: edits are always made of what the
-chain had made, and taking them back gives exactly that.
+for each button. A step remembers what it was before the first edit: edits are always made of what
+the chain had made, and taking them back gives exactly that.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ answer quotes before it stand there. Everything else is listed as unverified, wi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from ragstream_core.answers.stream_buffer import FoundMarker, markers
+from ragstream_core.answers.stream_buffer import CitationBuffer, FoundMarker, markers
 from ragstream_core.prompts.blocks import (
     LEFT_OUT,
     file_texts,
@@ -96,8 +96,10 @@ _LEAST_WORDS = 3
 _LEAST_RUN = 4
 _BEFORE = 600
 _GAP = f"\n{LEFT_OUT}\n"
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_THIN = "\N{THIN SPACE}"
 
-NOT_ISSUED = "the prompt did not issue this id"
+NOT_ISSUED = "this source was not in the prompt: made up?"
 NO_ID = "the marker names no chunk"
 OTHER_SOURCE = "the id belongs to another source"
 NOT_QUOTED = "the quoted words do not stand there"
@@ -139,6 +141,8 @@ class _Claim(NamedTuple):
     source: str
     quotes: tuple[str, ...]
     said: str
+    marker: int
+    """Which marker of the answer it stands in, from 0."""
 
 
 def citations_of(answer: str, issued: Mapping[str, Issued]) -> list[Citation]:
@@ -150,6 +154,32 @@ def citations_of(answer: str, issued: Mapping[str, Issued]) -> list[Citation]:
     """
     found = (_checked(claim, issued) for claim in _claims(answer, issued))
     return list(dict.fromkeys(found))
+
+
+def numbered(answer: str, issued: Mapping[str, Issued], citations: Sequence[Citation]) -> str:
+    """Return an answer without markers, with the number of each citation where its marker stood.
+
+    Args:
+        answer: The answer with its markers.
+        issued: Citation id → what the prompt showed under it.
+        citations: What it cites, from `citations_of`; the first one is number 1. One that is not
+            verified has a ⚠ before its number.
+    """
+    exact = {one: place for place, one in enumerate(citations, start=1)}
+    near = {(one.id, one.source): place for one, place in reversed(exact.items())}
+    marks: dict[int, list[str]] = {}
+    for claim in _claims(answer, issued):
+        found = _checked(claim, issued)
+        place = exact.get(found) or near.get((found.id, found.source))
+        if place is not None:
+            doubt = "" if citations[place - 1].verified else "⚠"
+            marks.setdefault(claim.marker, []).append(f"{doubt}{str(place).translate(_RAISED)}")
+    buffer = CitationBuffer(issued)
+    text = buffer.feed(answer) + buffer.close()
+    for at, row in sorted(buffer.places, reverse=True):
+        shown = dict.fromkeys(mark for number in row for mark in marks.get(number, ()))
+        text = f"{text[:at]}{_THIN.join(shown)}{text[at:]}"
+    return text
 
 
 def words_of(answer: str, issued: Mapping[str, Issued]) -> dict[str, tuple[str, ...]]:
@@ -203,13 +233,13 @@ def journal_rows(citations: Iterable[Citation]) -> tuple[dict[str, Any], ...]:
 
 def _claims(answer: str, issued: Mapping[str, Issued]) -> Iterator[_Claim]:
     end, quotes, said = 0, (), ""  # type: tuple[int, tuple[str, ...], str]
-    for marker in markers(answer, issued):
+    for number, marker in enumerate(markers(answer, issued)):
         between = answer[max(end, marker.start - _BEFORE) : marker.start]
         if _WORD.search(between):
             quotes, said = tuple(_QUOTED.findall(between)), between
         end = marker.end
         for identifier, source in _named(marker):
-            yield _Claim(identifier, source, quotes, said)
+            yield _Claim(identifier, source, quotes, said, number)
 
 
 def _named(marker: FoundMarker) -> list[tuple[str, str]]:

@@ -254,10 +254,17 @@ class CitationBuffer:
 
     Args:
         issued: Citation ids of the prompt; a bracket around one of them alone is a marker too.
+
+    Attributes:
+        places: Where markers stood: character of all that comes out, and the numbers of the
+            markers that followed one another there, from 0.
     """
 
     def __init__(self, issued: Collection[str] = ()) -> None:
+        self.places: list[tuple[int, tuple[int, ...]]] = []
         self._issued = frozenset(issued)
+        self._markers = self._told = 0
+        self._given = -1  # characters that came out; the first one never does
         self._pending = ""
         self._left = "\n"  # stands for the beginning; never given out
         self._begun = False
@@ -305,6 +312,7 @@ class CitationBuffer:
         if verdict is MarkerVerdict.OPEN:
             return -1
         if verdict is MarkerVerdict.MARKER:
+            self._markers += 1
             self._behind_marker = True
             return end
         self._keep(text[at] + BREAK * (verdict is MarkerVerdict.BROKEN))
@@ -317,6 +325,7 @@ class CitationBuffer:
         if behind < len(text) and text[behind] in "[<":
             verdict, end = decide(text, behind, self._issued)
             if verdict is MarkerVerdict.MARKER:
+                self._markers += 1
                 return end
             if verdict is MarkerVerdict.OPEN and not final:
                 return -1
@@ -324,6 +333,9 @@ class CitationBuffer:
             return -1
         self._left, skip = join(self._left, text[at : at + RIGHT])
         self._behind_marker = False
+        at_end = max(0, self._given + len(self._left.rstrip()))
+        self.places.append((at_end, tuple(range(self._told, self._markers))))
+        self._told = self._markers
         self._keep("")
         return at + skip
 
@@ -338,6 +350,7 @@ class CitationBuffer:
         self._left += piece
         if len(self._left) > LEFT:
             ready, self._left = self._left[:-LEFT], self._left[-LEFT:]
+            self._given += len(ready)
             self._out.append(ready if self._begun else ready[1:])
             self._begun = True
 

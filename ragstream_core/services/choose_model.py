@@ -52,11 +52,25 @@ def listed(config: AppConfig) -> list[str]:
         RagstreamError: The provider's settings are wrong.
     """
     from ragstream_core.errors import ChatFailed
+
+    try:
+        return asked_for_models(config)
+    except ChatFailed:
+        return []
+
+
+def asked_for_models(config: AppConfig) -> list[str]:
+    """Return the models of the endpoint, sorted.
+
+    Args:
+        config: The settings.
+
+    Raises:
+        ChatFailed: It does not answer.
+        RagstreamError: The provider's settings are wrong.
+    """
     from ragstream_core.wiring.models import chat_model
 
     limits = {"provider.timeout_s": LISTING_S, "provider.budget_s": LISTING_S}
-    try:
-        names = chat_model(config.with_task("", explicit=limits)).list_models()
-    except ChatFailed:
-        return []
+    names = chat_model(config.with_task("", explicit=limits)).list_models()
     return sorted(name for name in names if name.isprintable())

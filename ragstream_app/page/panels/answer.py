@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from ragstream_app.output.markup import literal
 from ragstream_app.output.stages import usage_text
 from ragstream_app.page.jobs.answers import AnswerJob
 from ragstream_app.page.panels import citations, copying, model_choice
@@ -21,6 +22,7 @@ from ragstream_app.page.panels.shared import (
     shown_errors,
     super_prompt_key,
 )
+from ragstream_core.answers.citations import numbered
 from ragstream_core.errors import ChatFailed, UsageError
 from ragstream_core.text.markup import answer_html
 
@@ -45,7 +47,8 @@ def show_result(found: AnswerJob) -> None:
         return
     left, right = st.columns([5, 4], gap="medium")
     with left:
-        words(found.result.text)
+        doubt(found.result)
+        words(numbered(found.result.raw, found.prepared.issued, found.result.citations))
         for warning in found.result.warnings:
             st.text(f"warning: {warning}")
         _foot(found.result)
@@ -79,6 +82,12 @@ def facts(answer: Answer) -> list[str]:
     parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
     parts += [f"prompt {answer.prompt_key[:12]}"] if answer.prompt_key else []
     return [*parts, f"kept in session {answer.session}" if answer.session else "not kept"]
+
+
+def doubt(answer: Answer) -> None:
+    """Say before an answer that the documents may not answer; an extract says so itself."""
+    if answer.doubt and answer.origin not in ("extract", "refused"):
+        st.warning(literal(answer.doubt))
 
 
 def words(text: str) -> None:

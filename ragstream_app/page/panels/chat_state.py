@@ -17,7 +17,7 @@ from ragstream_app.page.jobs.answers import ChatJob
 from ragstream_app.page.panels import model_choice
 from ragstream_app.page.panels.history import choice
 from ragstream_app.page.panels.shared import PROMPT_KEY, desk, reported_errors, request_now
-from ragstream_core.answers.citations import Citation, Issued, issued_by
+from ragstream_core.answers.citations import NOT_ISSUED, Citation, Issued, issued_by
 from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.conversations.journal.records import SOURCES
 
@@ -45,6 +45,7 @@ class Entry:
         prompt_key: Of its prompt; may be empty.
         model: Who answered; empty where that is not known.
         warnings: For people.
+        doubt: Whether the documents answer at all; empty where they do, or it is not known.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Entry:
     prompt_key: str = ""
     model: str = ""
     warnings: tuple[str, ...] = ()
+    doubt: str = ""
 
 
 def entries_of(
@@ -96,14 +98,21 @@ def entry_of(name: str, question: str, turn: ChatTurn) -> Entry:
         issued_by(turn.prompt) if turn.prompt is not None else _placeholders(answer.citations),
         answer.prompt_key,
         answer.model,
-        (*turn.warnings, *answer.warnings),
+        tuple(w for w in (*turn.warnings, *answer.warnings) if w != answer.doubt),
+        answer.doubt if answer.origin == "model" else "",
     )
 
 
 def _kept(row: HistoryTurn) -> Entry:
     """Return a turn of the journal that this tab knows nothing else about."""
     cited = tuple(
-        Citation(c["id"], c["source"], known=c["known"], verified=c["known"], reason=_UNKNOWN)
+        Citation(
+            c["id"],
+            c["source"],
+            known=c["known"],
+            verified=c["known"],
+            reason="" if c["known"] else NOT_ISSUED,
+        )
         for c in row.turn.citations
     )
     marked = row.assistant
@@ -123,7 +132,6 @@ def _kept(row: HistoryTurn) -> Entry:
     )
 
 
-_UNKNOWN = "the prompt did not issue this id"
 GONE = "(the words are not kept with the turn)"
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.answers import ChatJob
-from ragstream_app.page.panels import answer, chat_state, model_choice, passage
+from ragstream_app.page.panels import answer, chat_state, citations, model_choice, passage
 from ragstream_app.page.panels.chat_state import Entry
 from ragstream_app.page.panels.history import choice
 from ragstream_app.page.panels.retrieval import help_of
@@ -20,7 +20,7 @@ from ragstream_app.page.panels.shared import (
     show_error,
     shown_errors,
 )
-from ragstream_core.answers.citations import words_of
+from ragstream_core.answers.citations import numbered, words_of
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
@@ -30,7 +30,7 @@ MARKERS_KEY = "chat_markers"
 MOST_CITED = 12
 STATUS = {
     "partial": "broke off: this is what came",
-    chat_state.UNANSWERED: "no answer came",
+    chat_state.UNANSWERED: "The model gave no answer. Ask again.",
 }
 
 
@@ -44,8 +44,12 @@ def draw(entry: Entry, *, markers: bool) -> None:
     with st.chat_message("user"):
         st.text(entry.question)
     with st.chat_message("assistant"):
+        if entry.doubt:
+            st.warning(literal(entry.doubt))
         if entry.text:
-            answer.words(entry.marked if markers else entry.text)
+            clean = numbered(entry.marked, entry.issued, entry.citations)
+            answer.words(entry.marked if markers else clean)
+        citations.unsure(entry.citations)
         if entry.status in STATUS:
             st.text(STATUS[entry.status])
         for warning in entry.warnings:
@@ -62,9 +66,9 @@ def _cited(entry: Entry) -> None:
         for number, citation in enumerate(entry.citations[:MOST_CITED]):
             page = f" p. {citation.page_number}" if citation.page_number else ""
             name = f"{citation.source.rpartition('/')[2] or 'no source'}{page}"
-            mark = "✓" if citation.verified else "unverified:"
+            mark = "✓" if citation.verified else "⚠ unverified:"
             st.button(
-                f"{mark} {literal(name)}{' ▸' * _is_open(entry, number)}",
+                f"{number + 1} {mark} {literal(name)}{' ▸' * _is_open(entry, number)}",
                 key=f"chat cites {entry.id} {number}",
                 help=literal(f"{citation.source} [{citation.id}] {_words(entry, number)}"),
                 disabled=not citation.known,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OPEN_KEY = "open_citation"
 MAX_SHOWN = 40
+MOST_UNSURE = 5
 
 
 def show(answer: Answer, issued: Mapping[str, Issued]) -> None:
@@ -29,6 +30,7 @@ def show(answer: Answer, issued: Mapping[str, Issued]) -> None:
     if not answer.citations:
         st.text("No citations.")
         return
+    unsure(answer.citations)
     good = sum(citation.verified for citation in answer.citations)
     st.text(f"{good} of {len(answer.citations)} citations verified")
     for number, citation in enumerate(answer.citations[:MAX_SHOWN]):
@@ -42,12 +44,26 @@ def show(answer: Answer, issued: Mapping[str, Issued]) -> None:
         passage.show(cited, issued[cited.id], answer.prompt_key, words=words)
 
 
+def unsure(citations: Sequence[Citation]) -> None:
+    """Say first and loudly which citations of an answer do not hold, and why.
+
+    Args:
+        citations: All of the answer, in its order.
+    """
+    bad = [(n, one) for n, one in enumerate(citations, start=1) if not one.verified]
+    for number, citation in bad[:MOST_UNSURE]:
+        where = f"{citation.source or 'no source'} [{citation.id}]: {citation.reason}"
+        st.error(f"Unverified citation {number}: {literal(where)}", icon="⚠️")
+    if len(bad) > MOST_UNSURE:
+        st.error(f"… and {len(bad) - MOST_UNSURE:,} more unverified citations", icon="⚠️")
+
+
 def _row(number: int, citation: Citation) -> None:
     where = citation.source or "no source"
     where += f" p. {citation.page_number}" if citation.page_number else ""
-    mark = "✓" if citation.verified else "unverified:"
+    mark = "✓" if citation.verified else "⚠ unverified:"
     st.button(
-        f"{mark} {literal(f'{where} [{citation.id}]')}",
+        f"{number + 1} {mark} {literal(f'{where} [{citation.id}]')}",
         key=f"citation {number}",
         help=literal(" ".join(citation.snippet.split()) or citation.reason),
         disabled=not citation.known,
@@ -55,8 +71,6 @@ def _row(number: int, citation: Citation) -> None:
         on_click=_open,
         args=(number,),
     )
-    if not citation.verified:
-        st.text(f"    {citation.reason}")
 
 
 def _open(number: int) -> None:

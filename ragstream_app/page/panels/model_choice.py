@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
 
 LISTED_KEY = "answer_models"
-LISTING_S = 10.0
-"""Seconds that a list of models may take."""
 KNOCK_S = 0.3
 MAX_LISTED = 500
 HOW = "start one, e.g. `ollama serve`, or set provider.base_url and provider.model"
@@ -80,13 +78,12 @@ def show(asked: ChatModel) -> None:
 def on_list() -> None:
     """Ask the endpoint for its models and take the configured one, else the first that chats."""
     from ragstream_core.models.chat.endpoint_chat import chosen_model
-    from ragstream_core.wiring.models import chat_model
+    from ragstream_core.services.choose_model import asked_for_models
 
-    limits = {"provider.timeout_s": LISTING_S, "provider.budget_s": LISTING_S}
     with reported_errors():
-        names = chat_model(workspace().config.with_task("", explicit=limits)).list_models()
+        names = asked_for_models(workspace().config)
         st.session_state[MODEL_KEY] = chosen_model(chosen(), names)
-        st.session_state[LISTED_KEY] = [name for name in names if name.isprintable()][:MAX_LISTED]
+        st.session_state[LISTED_KEY] = names[:MAX_LISTED]
 
 
 def hindrance(asked: ChatModel) -> str:

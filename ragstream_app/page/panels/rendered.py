@@ -16,6 +16,7 @@ from ragstream_app.page.panels.shared import desk, super_prompt_key, workspace
 from ragstream_core.answers.citations import Citation, issued_by
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.doubt import doubt_of
 from ragstream_core.prompts.inputs import inputs_of, settings_at
 from ragstream_core.prompts.outline import OutlineBlock, Quotation, Statement, outline, titled
 from ragstream_core.prompts.prompt_html import budget_html
@@ -55,6 +56,8 @@ def show(step: RecordedPrompt) -> None:
     with st.container(height=HEIGHT, border=True, key="rendered_prompt"):
         named = [(_title(block), block.tokens) for block in blocks]
         st.html(budget_html(named, budget))
+        if doubt := doubt_of(step.prompt):
+            st.warning(literal(doubt))
         st.text("Click a source to read it here; click again to close.")
         for number, block in enumerate(blocks):
             with st.expander(_label(block), expanded=block.name in ("S_CTX", "TASK")):

@@ -9,12 +9,15 @@ from ragstream_core.answers.citations import (
     NOT_ISSUED,
     NOT_QUOTED,
     OTHER_SOURCE,
+    Citation,
     Issued,
     citations_of,
     journal_rows,
+    numbered,
     spans_of,
     words_of,
 )
+from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.fences import Source, frame, safe_name
 
@@ -166,3 +169,33 @@ def test_a_quote_may_not_run_over_what_a_window_leaves_out():
     }.items():
         (found,) = citations_of(f"“{said}” {answer_marker('a.md', '1a2b3c4d')}", issued)
         assert (found.verified, found.reason) == (verified, "" if verified else NOT_QUOTED)
+
+
+def test_the_numbers_of_citations_stand_where_their_markers_stood():
+    answer = (
+        f"The lock restricts a prompt {MARKER}. Short it is {MARKER}[0badcafe] twice. "
+        "Made up [source: x.md, chunk: deadbeef].\n\nAccording to [0badcafe], it is so.\n"
+    )
+    cited = citations_of(answer, ISSUED)
+    assert numbered(answer, ISSUED, cited) == (
+        "The lock restricts a prompt¹. Short it is¹\N{THIN SPACE}² twice. "
+        "Made up⚠³.\n\nAccording to the document², it is so.\n"
+    )
+    kept = [Citation(one.id, one.source, known=one.known, verified=one.known) for one in cited]
+    assert numbered(answer, ISSUED, kept) == numbered(answer, ISSUED, cited)
+
+
+PIECES = st.sampled_from(
+    [MARKER, "[0badcafe]", "[source: x.md, chunk: deadbeef]", "[source: broken", "According to ",
+     "It says ", ". ", ", ", "\n", "\n\n- ", "words", " and ", "(", ")", "`", "**", "<<DOC 1 ", " "]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=14))
+def test_but_for_its_numbers_a_numbered_answer_is_the_clean_one(pieces):
+    answer = "".join(pieces)
+    cited = citations_of(answer, ISSUED)
+    found = numbered(answer, ISSUED, cited)
+    bare = "".join(c for c in found if c not in "⚠⁰¹²³⁴⁵⁶⁷⁸⁹\N{THIN SPACE}")
+    assert bare == clean_citation_tags(answer, ISSUED)
+    assert all("⁰¹²³⁴⁵⁶⁷⁸⁹"[place] in found for place in range(1, len(cited) + 1))

@@ -251,10 +251,25 @@ def citation_buttons(page: AppTest):
 def test_citations_are_listed_verified_or_with_the_reason(answered):
     assert "1 of 2 citations verified" in texts(answered)
     good, bad = citation_buttons(answered)
-    assert "guide/locks.md" in good.label and good.label.startswith("✓") and not good.disabled
-    assert "00000000" in bad.label and bad.disabled
-    assert "the prompt did not issue this id" in texts(answered)
+    assert "guide/locks.md" in good.label and good.label.startswith("1 ✓") and not good.disabled
+    assert "00000000" in bad.label and bad.label.startswith("2 ⚠") and bad.disabled
+    (loud,) = [e.value for e in answered.error]
+    assert loud.startswith("Unverified citation 2: ") and "made up?" in loud
     assert "[source" not in drawn(answered)
+    assert "Only injected files¹ count⚠²." in drawn(answered)
+
+
+def test_whether_the_documents_answer_is_said_before_the_answer(indexed, server):
+    desk = PromptSession()
+    press_all(
+        desk, PromptRequest("Which colour is the moon of Mars?", ("manual",)), open_workspace()
+    )
+    page = open_page(desk=desk)
+    server.answers = [streamed("It is grey, I believe.")]
+    finished(click(page, "Send"))
+    told = [w.value for w in page.warning if "documents" in w.value and "not answer" in w.value]
+    assert told and job(page).result.doubt in told[0]
+    assert len(told) == 2  # above the rendered prompt, and above the answer
 
 
 def test_a_citation_opens_its_passage_by_line_and_says_what_became_of_the_file(answered, indexed):

@@ -75,8 +75,8 @@ def test_citations_are_checked_and_open_their_passage(indexed, server):
     server.answers = [cites]
     page = finished(asks(open_chat()))
     good, bad = cited(page)
-    assert good.label.startswith("✓") and "locks.md" in good.label and not good.disabled
-    assert bad.label.startswith("unverified") and bad.disabled
+    assert good.label.startswith("1 ✓") and "locks.md" in good.label and not good.disabled
+    assert bad.label.startswith("2 ⚠ unverified") and bad.disabled
     assert "[source" not in drawn(page)
     good.click()
     run(page)
@@ -102,7 +102,7 @@ def test_another_tab_shows_the_conversation_from_the_journal(indexed, server):
     assert "Only injected files" not in drawn(other)
     control(other, "selectbox", "Conversation").set_value(session)
     run(other)
-    assert "Only injected files count, nothing else" in drawn(other)
+    assert "Only injected files count¹, nothing else⚠²" in drawn(other)
     assert "[source" not in drawn(other)
     cited(other)[0].click()
     run(other)
