@@ -1,4 +1,4 @@
-"""The page: Prompt left, Super-Prompt right, eight buttons, nothing runs without a click.
+"""The page: Prompt left, Super-Prompt right, one button that builds it; nothing runs unasked.
 
 Run by ``ragstream up``, or by
 ``python -m streamlit run ragstream_app/page/main.py --server.port 8503``.
@@ -27,6 +27,7 @@ from ragstream_app.page.panels import (
     retrieval,
     shaper,
     shared,
+    tab,
     transparency,
     weather,
     workers,
@@ -89,8 +90,8 @@ def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> No
         key: Where the name of the open one stands; None: it is not needed.
     """
     tabs = st.tabs(list(panels), key=key, on_change="rerun" if key else "ignore")
-    for tab, show in zip(tabs, panels.values(), strict=True):
-        with tab, shared.shown_errors():
+    for place, show in zip(tabs, panels.values(), strict=True):
+        with place, shared.shown_errors():
             show()
 
 
@@ -114,6 +115,7 @@ def main() -> None:
     st.html(Path(__file__).parent / "page.css")
     refuse_remote()
     st.title("RAGstream", anchor=False)
+    tab.restore()
     try:
         shared.show_notices()
         show_sidebar()
@@ -126,6 +128,7 @@ def main() -> None:
     in_tabs(VIEWS, VIEW_KEY)
     with shared.shown_errors():
         imports.show()
+    tab.keep()
 
 
 main()

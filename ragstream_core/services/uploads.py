@@ -91,8 +91,8 @@ def save_upload(workspace: Workspace, project: str, given: str, data: bytes) -> 
     require_own(workspace.index_dir(project))
     if projects.is_in_place(workspace.data_dir, project):
         raise Refused(
-            f"{project} reads documents in place; nothing is written there",
-            hint="put the file into its folder yourself, or choose another project",
+            f"{project} reads your own folder; nothing is written there",
+            hint="copy the file there, or choose another project",
         )
     base = workspace.documents(project).roots[0].path
     folder = base if projects.is_flat(workspace.data_dir, project) else base / FOLDER

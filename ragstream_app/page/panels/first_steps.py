@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import streamlit as st
 
 from ragstream_app.output.markup import literal
@@ -11,7 +9,7 @@ from ragstream_app.page.panels import new_documents, notices, projects
 from ragstream_app.page.panels.history import imports
 from ragstream_app.page.panels.history.choice import listing
 from ragstream_app.page.panels.notices import Notice
-from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, workspace
+from ragstream_app.page.panels.shared import PROJECTS_KEY, workspace
 
 PLACE = "first steps"
 FOLDER_KEY = "first_folder"
@@ -36,6 +34,9 @@ def show() -> None:
                 f"Not fetched yet: {', '.join(map(literal, unfetched))}. Press **Sync** in the "
                 "sidebar: it fetches the documents and ingests them."
             )
+        elif empty := [name for name in raw if projects.is_empty(name)]:
+            told = ", ".join(map(literal, empty))
+            st.info(f"{told} is empty. Press **Upload** in the sidebar and add documents.")
         else:
             st.info(f"Not ingested yet: {names}. Press **Ingest Folder** in the sidebar.")
 
@@ -100,14 +101,8 @@ def _conversations() -> None:
 
 
 def _on_handbook() -> Notice:
-    """Put the handbook into the data root, choose it, ingest it, and write a question."""
-    from ragstream_core.services.sample_project import PROJECT, QUESTION, plan_sample, put_sample
-
-    plan = plan_sample(workspace().data_dir)
-    put_sample(replace(plan, changed=()))  # what a person wrote stays
-    projects.choose(PROJECT)
-    st.session_state[PROMPT_KEY] = st.session_state.get(PROMPT_KEY) or QUESTION
-    projects.start_ingest(PROJECT)
+    """Make the handbook the first project, with a question to ask it."""
+    new_documents.add_handbook()
     return Notice()
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
+from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import projects
-from ragstream_app.page.panels.shared import PROJECTS_KEY, show_problem, workspace
-from ragstream_app.session import describe
-from ragstream_core.ingestion.file_types import TYPES
+from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, show_problem, workspace
+from ragstream_app.session import Problem, describe
 
 NAME_KEY = "new_project"
 FOLDER_KEY = "new_project_folder"
 ADDRESS_KEY = "new_project_address"
 PROBLEM_KEY = "project_problem"
 TARGET_KEY = "upload_target"
+REFUSED_KEY = "upload_refused"
 
 
 def show() -> None:
@@ -25,6 +28,7 @@ def show() -> None:
     with fill.popover("Upload", width="stretch", disabled=not own, help="Adds documents."):
         if own:
             uploader()
+            _refused()
     for name, reason in workspace().unfit_folders():
         st.text(f"No project: {name!r}: {reason}")
     for line in st.session_state.get(projects.SAID_KEY, []):
@@ -61,42 +65,101 @@ def _maker() -> None:
         width="stretch",
         help="Makes the project. A folder is ingested at once; an address waits for Sync.",
     )
+    _handbook()
     problem = st.session_state.get(PROBLEM_KEY)
     if problem:  # here: what stands below the button is hidden while this is open
         show_problem(problem)
 
 
+def _handbook() -> None:
+    """Offer the sample project for as long as there is none of its name."""
+    from ragstream_core.services.sample_project import PROJECT
+
+    if workspace().projects() and PROJECT not in workspace().projects():
+        st.button(
+            "Try the handbook",
+            key="handbook later",
+            on_click=_on_handbook,
+            width="stretch",
+            help="Makes RAGstream's own handbook a project, with a question to ask it.",
+        )
+
+
+def _on_handbook() -> None:
+    st.session_state[PROBLEM_KEY] = None
+    try:
+        add_handbook()
+    except Exception as error:  # the page's error boundary
+        st.session_state[PROBLEM_KEY] = describe(error)
+
+
+def add_handbook() -> None:
+    """Put the handbook into the data root, choose it, ingest it, and write a question.
+
+    Raises:
+        RagstreamError: The handbook is not there, or its place is taken.
+        OSError: Disk full, permission denied.
+    """
+    from ragstream_core.services.sample_project import PROJECT, QUESTION, plan_sample, put_sample
+
+    plan = plan_sample(workspace().data_dir)
+    put_sample(replace(plan, changed=()))  # what a person wrote stays
+    projects.choose(PROJECT)
+    st.session_state[PROMPT_KEY] = st.session_state.get(PROMPT_KEY) or QUESTION
+    projects.start_ingest(PROJECT)
+
+
 def uploader() -> None:
     """Draw where documents are dropped; they are saved and ingested at once."""
-    own = workspace().own_projects()
-    chosen = [name for name in st.session_state[PROJECTS_KEY] if name in own] or own
-    target = st.selectbox("Into project", chosen, key=TARGET_KEY) if len(chosen) > 1 else chosen[0]
+    from ragstream_core.wiring.projects import is_in_place
+
+    own, data = workspace().own_projects(), workspace().data_dir
+    wanted = [name for name in st.session_state[PROJECTS_KEY] if name in own] or own
+    taking = [name for name in wanted if not is_in_place(data, name)]
+    if not taking:
+        names = ", ".join(map(literal, wanted))
+        reads = (
+            "reads your own folder. Copy the files"
+            if len(wanted) == 1
+            else "read your own folders. Copy the files"
+        )
+        st.info(f"{names} {reads} there, or make or choose another project.")
+        return
+    target = st.selectbox("Into project", taking, key=TARGET_KEY) if len(taking) > 1 else taking[0]
     largest = workspace().config.settings.discovery.max_pdf_bytes
     number = st.session_state.setdefault("uploader", 0)
     st.file_uploader(
         "Documents",
-        type=sorted(ending[1:] for ending in TYPES),
         accept_multiple_files=True,
         key=f"uploader {number}",
         max_upload_size=max(1, largest // 1_000_000),
-        help="PDF, text, Markdown, Office and code. They are saved below `uploads` and ingested.",
+        help="PDF, text, Markdown, Office and code. They are saved in the folder uploads of "
+        f"{literal(target)} and ingested.",
         on_change=_upload,
         args=(target, f"uploader {number}"),
     )
+
+
+def _refused() -> None:
+    """Say which files were not taken, and what to do: here, since this stays open."""
+    for problem in st.session_state.get(REFUSED_KEY, []):
+        show_problem(problem)
 
 
 def _upload(project: str, key: str) -> None:
     """Save what was dropped and start the ingest; a refused file never stops the others."""
     from ragstream_core.services.uploads import save_upload
 
-    lines, saved, state = [], False, st.session_state
+    lines, saved, state = list[str](), False, st.session_state
+    state[REFUSED_KEY] = list[Problem]()
     if key != f"uploader {state['uploader']}":
         return  # sent twice by a browser that has not drawn the new one yet
     for file in state[key] or []:
         try:
             upload = save_upload(workspace(), project, file.name, file.getvalue())
         except Exception as error:  # the page's error boundary
-            lines.append(f"{file.name}: {describe(error).message}")
+            told = describe(error)
+            state[REFUSED_KEY].append(replace(told, message=f"{file.name}: {told.message}"))
             continue
         saved = True
         said = f"saved as {upload.path}" if upload.new else f"same bytes, kept as {upload.path}"

@@ -147,7 +147,10 @@ def state_of(name: str) -> str:
         return describe(error).message
     absent = [f"absent: {root}" for root in known.absent]
     if not known.generation:
-        return "\n".join([f"not ingested yet; documents: {known.on_disk:,}", *absent])
+        waits = (
+            f"not ingested yet; documents: {known.on_disk:,}" if known.on_disk else "no documents"
+        )
+        return "\n".join([waits, *absent])
     waiting = sum(map(len, known.pending))
     facts = [f"files: {known.files:,}", f"generation {known.generation}"]
     line = " · ".join([*facts, *([f"{waiting:,} to ingest"] if waiting else [])])
@@ -160,6 +163,15 @@ def is_ingested(name: str) -> bool:
         return bool(status(name).generation)
     except Exception:  # said by `state_of`
         return True
+
+
+def is_empty(name: str) -> bool:
+    """Whether a project has no document at all, neither indexed nor to be ingested."""
+    try:
+        known = status(name)
+    except Exception:  # said by `state_of`
+        return False
+    return not known.generation and not known.on_disk
 
 
 def is_running(name: str) -> bool:

@@ -247,7 +247,14 @@ def pick_row(
 
 def report(error: BaseException | None) -> None:
     """Remember an error, shown by `show_reported`; None forgets the last one."""
-    st.session_state["problem"] = describe(error) if error is not None else None
+    st.session_state["problem"] = (describe(error), _asked()) if error is not None else None
+
+
+def _asked() -> tuple[object, ...]:
+    """Return what the page is asked with: an error that was told of something else is stale."""
+    state = st.session_state
+    projects = tuple(state.get(PROJECTS_KEY, ()))
+    return projects, state.get(PROMPT_KEY) or "", state.get(SESSION_KEY) or ""
 
 
 @contextlib.contextmanager
@@ -270,10 +277,12 @@ def reported_errors() -> AbstractContextManager[None]:
 
 
 def show_reported() -> None:
-    """Show the last error that was reported."""
-    problem: Problem | None = st.session_state.get("problem")
-    if problem:
-        show_problem(problem)
+    """Show the last error that was reported, until something else is asked for."""
+    told: tuple[Problem, tuple[object, ...]] | None = st.session_state.get("problem")
+    if told and told[1] != _asked():
+        report(None)
+    elif told:
+        show_problem(told[0])
 
 
 def show_notices() -> None:

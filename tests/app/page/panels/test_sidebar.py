@@ -218,6 +218,43 @@ def test_a_new_project_is_made_chosen_and_filled(environment):
     assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
 
 
+def test_an_empty_project_says_what_fills_it_and_a_refused_upload_says_why(environment):
+    page = open_page()
+    control(page, "text_input", "Name").set_value("notes")
+    click(page, "Create")
+    assert any("is empty. Press **Upload**" in i.value for i in page.info)
+    assert "no documents" in said(page) and "Ingest Folder" not in said(page)
+    assert not page.file_uploader[0].proto.type  # the reason is ours to say, not the browser's
+    page.file_uploader[0].set_value([("table.bin", b"1;2", "application/octet-stream")])
+    run(page)
+    (error,) = [e.value for e in page.error]
+    assert "table.bin" in error and "unsupported type" in error and "Next: `one of: " in error
+    page.file_uploader[0].set_value([("kites.md", b"# Kites\n", "text/markdown")])
+    waited(run(page), "notes")
+    assert not page.error
+
+
+def test_uploads_go_to_a_project_that_takes_them(environment, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "kites.md").write_text("# Kites\n")
+    page = open_page()
+    folders = [t for t in page.text_input if t.label == "Folder on this machine"]
+    folders[0].set_value(str(folder))
+    click(page, "Add folder")
+    waited(page, "mine")
+    assert not page.file_uploader
+    assert any("reads your own folder. Copy the files there" in i.value for i in page.info)
+    control(page, "text_input", "Name").set_value("notes")
+    click(page, "Create")
+    assert page.session_state.projects == ["mine", "notes"]
+    assert not [s for s in page.selectbox if s.label == "Into project"]
+    page.file_uploader[0].set_value([("roses.md", b"# Roses\n", "text/markdown")])
+    waited(run(page), "notes")
+    assert list((environment / "doc_raw" / "notes" / "uploads").iterdir())
+    assert button(page, "Try the handbook").key == "handbook later"
+
+
 def test_an_empty_data_root_offers_the_handbook(environment, run):
     page = open_page()
     click(page, "Try the handbook")
