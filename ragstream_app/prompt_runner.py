@@ -111,12 +111,12 @@ def estimated(found: Estimate) -> str:
 
     window = f" of a window of {found.window_tokens:,}" if found.window_tokens else ""
     name = printable(found.model) or "a model that is not chosen yet"
-    most = f"for {name}: at most {found.budget_tokens:,} tokens{window}"
+    most = f"Up to {found.budget_tokens:,} tokens{window} for {name}"
     sent, answered = found.most_usd, found.answer_usd
     if sent is None or answered is None:
         return f"{most}; price unknown"
     if not sent and not answered:
-        return f"{most}; free"
+        return f"{most}; no cost"
     return f"{most}, ${sent:.4f}, and ${answered:.4f} for each 1,000 tokens of the answer"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ragstream_core.text.markup import visible
@@ -22,6 +23,19 @@ def literal(text: str) -> str:
     fence = "`" * (max(map(len, runs), default=0) + 1)
     pad = " " if flat.startswith("`") or flat.endswith("`") else ""
     return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+_PLAIN = re.compile(r"(?!\d+[.)] )(?![-+] )(?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[ /.-])+")
+
+
+def named(text: str) -> str:
+    """Return Markdown that shows a name as it is, without marks where it needs none.
+
+    A screen reader reads the label of a box as it is written, with every backtick.
+    """
+    lower = text.lower()
+    plain = _PLAIN.fullmatch(text) and "www." not in lower and "--" not in text
+    return text if plain and text == text.strip() else literal(text)
 
 
 def passage_html(lines: Sequence[Line], marked: Sequence[tuple[int, int]]) -> str:

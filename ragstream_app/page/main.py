@@ -96,7 +96,7 @@ def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> No
 
 
 def show_sidebar() -> None:
-    """Draw projects and uploads, files, retrieval, agents, workers and the weather."""
+    """Draw projects and uploads, files, retrieval, agents, workers, and the weather if wanted."""
     with st.sidebar:
         projects.show()
         new_documents.show()
@@ -105,7 +105,8 @@ def show_sidebar() -> None:
         retrieval.show()
         retrieval.show_agent_choice()
         workers.show()
-        ended = weather.show()
+        with_weather = shared.workspace().config.settings.page.weather
+        ended = weather.show() if with_weather else None
     weather.result(ended)
 
 

@@ -158,6 +158,7 @@ class PageConfig(Section):
     hosts: Annotated[Names, asks.DOOR] = Field(
         (), description="Names it is reached by, with the port: `notes.example:8503`."
     )
+    weather: bool = Field(default=False, description="Show the weather tool in the sidebar.")
 
 
 class ApiConfig(Section):

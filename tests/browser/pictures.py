@@ -118,7 +118,7 @@ def page_pictures(browser: Browser, site: Site) -> None:
         walk.sees(f"complete, {MODEL}")
         walk.idle()
         page.get_by_role("button", name="✓").first.click()
-        walk.sees("in the newest: current")
+        walk.sees("file unchanged since")
         scrolled(page, "Transparency")
         keep(page, "page-answer")
         walk.show("Conversation")

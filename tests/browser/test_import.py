@@ -79,7 +79,7 @@ def test_a_wrong_file_is_a_message_with_the_keyboard_alone(walk, tmp_path):
 
 
 def test_the_handbook_is_tried_and_a_folder_added(walk, empty, tmp_path):
-    walk.tells(walk.button("Try the handbook"), "generation 1")
+    walk.tells(walk.button("Try the handbook"), "index version 1")
     walk.idle()
     shot(walk.tab, "first-handbook")
     assert "long-questions.md" in walk.press("Build prompt")  # the question is there already

@@ -97,7 +97,7 @@ def test_hostile_documents_and_answers_are_text_at_every_look(reader, hostile, s
     assert set(tags) <= TAGS
     passages = reader.get_by_role("button", name="✓")
     assert passages.count() >= 2
-    opened = reader.get_by_text("in the newest: current")
+    opened = reader.get_by_text("file unchanged since")
     for number in range(passages.count()):
         walk.opens(passages.nth(number), opened)
         shot(reader, "answer-hostile")

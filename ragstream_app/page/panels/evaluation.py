@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 NAME = "Evaluation"
+EXAMPLE = """{"question": "How long are logs kept?", "file": "operations/logs.md"}
+{"question": "What is the limit of an upload?", "passage": "at most 25 MB per file"}"""
 PROJECT_KEY, KIND_KEY, JOBS_KEY = "eval_project", "eval_kind", "eval_jobs"
 HEIGHT = 240
 LINE = "#3389a8"
@@ -63,10 +65,11 @@ def show() -> None:
     names = [name for name in space.projects() if gold_path(space, name).is_file()]
     if not names:
         st.text(
-            "Gold questions are questions with the file or passage that answers them. Write "
-            "projects/NAME/gold.jsonl in the data folder and evaluate here. A line is:\n"
-            '{"question": "How long are logs kept?", "file": "operations/logs.md"}'
+            "Here you see how well your documents answer questions that you know the answers to.\n"
+            "There are none yet. Write some into the file projects/NAME/gold.jsonl of the data "
+            "folder, NAME being the project: one question a line, with the file that answers it."
         )
+        st.text(EXAMPLE)
         return
     kind, job = choose(names)
     if job is None:
@@ -88,9 +91,9 @@ def choose(names: list[str]) -> tuple[Kind, BackgroundJob[object] | None]:
     state = st.session_state
     wanted = [state.get(PROJECT_KEY), *(state.get(PROJECTS_KEY) or []), names[0]]
     state[PROJECT_KEY] = next(name for name in wanted if name in names)
-    first, second, press = st.columns([3, 5, 1], gap="small", vertical_alignment="bottom")
+    first, press, _ = st.columns([4, 2, 6], gap="small", vertical_alignment="bottom")
     project = first.selectbox("Project to evaluate", names, key=PROJECT_KEY)
-    name = second.segmented_control(
+    name = st.segmented_control(
         "Evaluation", [*KINDS], key=KIND_KEY, default=next(iter(KINDS)), required=True
     )
     kind = KINDS[name]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from ragstream_app.output.markup import literal
+from ragstream_app.output.markup import named
 from ragstream_app.page.panels.shared import (
     DIFFS_KEY,
     INJECT_KEY,
@@ -15,6 +15,7 @@ from ragstream_app.page.panels.shared import (
     PROJECTS_KEY,
     workspace,
 )
+from ragstream_core.errors import RagstreamError
 
 LIST_HEIGHT = 240
 MAX_BOXES = 60
@@ -42,14 +43,27 @@ def project_files(project: str) -> list[str]:
     return [f"{project}/{path}" for path in injectable(workspace(), project)]
 
 
+def readable(project: str) -> set[str]:
+    """Return those of them that retrieval can read: no others can be ON."""
+    from ragstream_app.page.panels.projects import status
+
+    try:
+        left_out = {path for path, _ in status(project).skipped}
+    except RagstreamError:  # said beside the project
+        left_out = set()
+    found = project_files(project)
+    return {name for name in found if name.partition("/")[2] not in left_out}
+
+
 def show() -> None:
     """Draw which files are injected and which retrieval may read."""
     chosen = st.session_state[PROJECTS_KEY]
     names = [name for project in chosen for name in project_files(project)]
     off: set[str] = st.session_state.setdefault(OFF_KEY, set())
-    known = set(names)  # of a project that is not chosen now a file stays OFF
+    known = {name for project in chosen for name in readable(project)}
+    # of a project that is not chosen now a file stays OFF
     off -= {name for name in off if name.partition("/")[0] in chosen and name not in known}
-    with st.expander(f"Files: {len(known - off):,} of {len(names):,} ON"):
+    with st.expander(f"Files: {len(known - off):,} of {len(known):,} ON"):
         st.toggle(
             "Exact File Lock",
             key=LOCK_KEY,
@@ -64,7 +78,7 @@ def show() -> None:
         listed = [name for name in names if wanted.lower() in name.lower()]
         for key, label, about in CHOICES:
             _choice(names, listed, key=key, label=label, about=about)
-        file_boxes(listed)
+        file_boxes([name for name in listed if name in known])
 
 
 def file_boxes(listed: Sequence[str]) -> None:
@@ -87,7 +101,7 @@ def file_boxes(listed: Sequence[str]) -> None:
     with st.container(height=LIST_HEIGHT, border=False):
         for name in listed[:MAX_BOXES]:
             st.session_state[f"on {name}"] = name not in off
-            label = literal(name if several else name.partition("/")[2])
+            label = named(name if several else name.partition("/")[2])
             st.checkbox(label, key=f"on {name}", on_change=_toggle, args=(name,))
         if len(listed) > MAX_BOXES:
             st.text(f"… and {len(listed) - MAX_BOXES:,} more; find them by a part of their path")

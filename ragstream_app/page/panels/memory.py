@@ -32,7 +32,7 @@ MOST, MOST_LINES, MOST_CHANGED = 20, 40, 3
 ABOUT = {"user": "you", "company": "your company"}
 NOTHING = "Nothing is remembered. A fact that you accept stands in every prompt from then on."
 FORMS = {
-    "off": "Nothing looks for facts by itself (facts.form is off); press the button to look once.",
+    "off": "Automatic search for facts is off. Look now?",
     "rules": "After each turn, rules look for facts in what you said.",
     "llm": "After each turn, the language model looks for facts in what you said.",
 }

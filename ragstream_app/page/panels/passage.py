@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from ragstream_app.output.markup import literal, passage_html
+from ragstream_app.output.words import moment
 from ragstream_app.page.panels.shared import run_link, shown_errors, workspace
 from ragstream_app.session import describe
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile
@@ -123,6 +124,13 @@ def show(
         st.html(passage_html(lines, spans_of(text, words)))
 
 
+_SINCE = {
+    "current": "file unchanged since",
+    "changed": "the file has changed and is indexed anew",
+    "no longer": "the file is no longer in the index",
+}
+
+
 def facts_of(found: Trace) -> list[str]:
     """Return what a trace says, as lines for people."""
     if isinstance(found, TracedConversation):
@@ -141,9 +149,10 @@ def facts_of(found: Trace) -> list[str]:
         heading = f" · {found.heading}" if found.heading else ""
         lines.append(f"characters {found.span[0]:,}–{found.span[1]:,}{page}{heading}")
     made = found.generation
+    when = f"indexed {moment(made.created)}" if made.created else "indexed"
     kept = "" if made.kept else ", no longer kept"
-    came = f" · came in with generation {made.since}" if made.since is not None else ""
-    lines.append(f"generation {made.n}{kept}{came} · in the newest: {found.indexed}")
+    since = _SINCE.get(found.indexed, found.indexed)
+    lines.append(f"{when} (index version {made.since or made.n}{kept}); {since}")
     return lines
 
 

@@ -152,7 +152,7 @@ def state_of(name: str) -> str:
         )
         return "\n".join([waits, *absent])
     waiting = sum(map(len, known.pending))
-    facts = [f"files: {known.files:,}", f"generation {known.generation}"]
+    facts = [f"files: {known.files:,}", f"index version {known.generation}"]
     line = " · ".join([*facts, *([f"{waiting:,} to ingest"] if waiting else [])])
     return "\n".join([line, *absent])
 

@@ -52,11 +52,11 @@ class Control:
 CONTROLS = (
     Control("retrieval.dense_weight", "BM25 ↔ semantic", 0.05, 0.0, 1.0, slider=True),
     Control("rerank.keep", "Top-K", 1, 0, 1000),
-    Control("retrieval.min_score", "Least cosine", 0.05, -1.0, 1.0),
+    Control("retrieval.min_score", "Minimum similarity", 0.05, -1.0, 1.0),
     Control("prompt.budget_tokens", "Token budget", 500, 200, 1_000_000),
     Control("retrieval.max_context_tokens", "Context tokens", 500, 50, 1_000_000),
     Control("gate.theta", "Gate strictness", 0.05, -1.0, 1.0),
-    Control("gate.keep_top", "Always keep", 1, 0, 100),
+    Control("gate.keep_top", "Keep at least", 1, 0, 100),
 )
 
 
@@ -189,7 +189,7 @@ ENDS = {"tight": "where the evidence ends", "full": "where the budget ends"}
 
 def _evidence() -> None:
     st.selectbox(
-        "Attachments end",
+        "Stop adding passages",
         list(ENDS),
         index=list(ENDS).index(given(EVIDENCE)),
         key=SETTING + EVIDENCE,
@@ -201,11 +201,11 @@ def _evidence() -> None:
 def _as_of() -> None:
     if len(st.session_state[PROJECTS_KEY]) == 1:
         st.number_input(
-            "As of generation",
+            "Index version",
             min_value=0,
             step=1,
             key=AS_OF_KEY,
-            help="Reads an older generation of the project, as it was then; 0 is the newest.",
+            help="Reads an older version of the project's index, as it was then; 0 is the newest.",
         )
 
 

@@ -334,10 +334,10 @@ def test_the_model_it_is_meant_for_bounds_the_budget_and_is_priced_first(indexed
     made = json.loads(out)
     assert code == 0 and made["model_target"] == "gpt-4o"
     first = err.splitlines()[0]
-    assert first.startswith("for gpt-4o: at most 1,200 tokens of a window of 1,600, $0.0030, and $")
+    assert first.startswith("Up to 1,200 tokens of a window of 1,600 for gpt-4o, $0.0030, and $")
     assert 0 < made["tokens"] <= 1200
     assert made["cost_usd"] == pytest.approx(made["tokens"] * 2.5e-6)
     code, out, err = run(*asked, "--model-target", "made-up-7b")
-    assert code == 0 and "for made-up-7b: at most 1,200 tokens" in err and "price unknown" in err
+    assert code == 0 and "Up to 1,200 tokens" in err and "made-up-7b; price unknown" in err
     plain = prompt(run)
     assert plain["model_target"] == "" and plain["cost_usd"] is None

@@ -1,5 +1,6 @@
 """The page, driven without a browser: one button and eight stages, nothing without a click."""
 
+import re
 import tomllib
 
 import pytest
@@ -170,6 +171,21 @@ def test_file_names_are_shown_and_not_rendered(name):
     tokens = MarkdownIt().parseInline(markup.literal(name))[0].children
     assert [t.type for t in tokens] == ["code_inline"]
     assert tokens[0].content == name.replace("\n", "\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["guide/locks.md", "a_b.md", "_a_.md", "*a*.md", "1. a.md", "- a.md", "www.evil.invalid",
+     "a--b.md", "`x`.md", "[x](y).md", ":red[x].md", "a  b.md ", "~~a~~", "$x$", "<b>.md", "é/ü 1.md"],
+)  # fmt: skip
+def test_a_name_is_shown_plainly_only_where_nothing_of_it_means_anything(name):
+    from markdown_it import MarkdownIt
+
+    shown = MarkdownIt("gfm-like", {"linkify": False}).parseInline(markup.named(name))[0].children
+    assert len(shown) == 1 and shown[0].type in ("text", "code_inline")
+    assert shown[0].content == name
+    plain = re.fullmatch(r"(\w+/)*\w[\w ]*(\.md)?", name) and "www" not in name
+    assert (markup.named(name) == name) is bool(plain and not name.startswith(("_", "1.")))
 
 
 def test_documents_are_never_rendered():

@@ -41,7 +41,7 @@ def show() -> None:
     )
     answers, tags = st.columns(2, gap="small")
     answers.selectbox(
-        "It answers",
+        "Reply to",
         _answerable(),
         key=ANSWERS_KEY,
         format_func=lambda key: f"prompt {key[:12]}" if key else "the question below",

@@ -120,6 +120,12 @@ def test_the_bar_of_a_day_lies_within_the_span():
 # --- the page ---------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def shown(monkeypatch):
+    """The tool stands in the sidebar only where it is wanted."""
+    monkeypatch.setenv("RAGSTREAM_PAGE__WEATHER", "true")
+
+
 def look(page, city, *, wait=True):
     """Type a city, press the button, and wait for the end of the look-up."""
     control(page, "text_input", "City").set_value(city)

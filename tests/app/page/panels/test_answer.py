@@ -284,7 +284,7 @@ def test_a_citation_opens_its_passage_by_line_and_says_what_became_of_the_file(a
     assert cited and any("Exact File Lock restricts" in line for line in cited)
     assert all(lines[int(line.split()[0][1:]) - 1] in line for line in cited)
     assert "manual/guide/locks.md: current" in texts(answered)
-    assert "generation 1" in texts(answered)
+    assert "index version 1); file unchanged since" in texts(answered)
     click(answered, citation_buttons(answered)[0].label)
     assert not passage(answered)
     path.write_text("# Something else\n")
@@ -416,14 +416,14 @@ def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, recording)
 
 def test_model_and_cost_are_there_before_the_prompt_and_bound_it(opened, monkeypatch):
     page = opened(built=False)
-    assert "for llama3.2: at most 6,000 tokens; free" in texts(page)
+    assert "Up to 6,000 tokens for llama3.2; no cost" in texts(page)
     page.session_state["other_settings"] = "prompt.model_window = 1600"
     page.session_state["answer_models"] = ["gpt-4o"]
     page.run()
     page.selectbox(key="answer_model").set_value("gpt-4o")
     page.run()
     assert not page.exception
-    assert "for gpt-4o: at most 1,200 tokens of a window of 1,600, $0.0030" in texts(page)
+    assert "Up to 1,200 tokens of a window of 1,600 for gpt-4o, $0.0030" in texts(page)
     page.session_state["prompt_text"] = QUESTION
     page.session_state["projects"] = ["manual"]
     click(page.run(), "Build prompt")

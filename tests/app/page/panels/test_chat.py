@@ -225,13 +225,13 @@ def test_the_model_of_the_chat_is_that_of_the_answer_panel(indexed, server):
 def test_the_model_of_the_chat_bounds_what_is_sent(indexed, server):
     page = open_chat()
     both = 2  # the Prompt view says it as well
-    assert said(page).count("for toy-1: at most 6,000 tokens; free") == both
+    assert said(page).count("Up to 6,000 tokens for toy-1; no cost") == both
     page.session_state["other_settings"] = "prompt.model_window = 1600"
     page.session_state["answer_models"] = ["gpt-4o"]
     run(page)
     next(s for s in page.selectbox if s.key == "chat_model").set_value("gpt-4o")
     run(page)
-    told = "for gpt-4o: at most 1,200 tokens of a window of 1,600"
+    told = "Up to 1,200 tokens of a window of 1,600 for gpt-4o"
     assert said(page).count(told) == both
     server.answers = [streamed("Two, it is.")]
     finished(asks(page))

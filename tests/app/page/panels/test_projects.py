@@ -52,7 +52,7 @@ def test_an_address_is_noted_then_fetched_and_ingested_by_one_button(environment
     assert web.seen == [], "nobody is contacted before a person asks"
     synced(page)
     assert not page.error and outcomes(page) == ["Last sync: 4 fetched", "Last ingest: 4 new"]
-    assert "files: 4 · generation 1" in said(page)
+    assert "files: 4 · index version 1" in said(page)
     assert "fetched yet" not in said(page) and "Sync fetches it" not in said(page)
     asked = len(web.seen)
     click(ask(page, "What does the project lock do?"), "Build prompt")
@@ -79,7 +79,7 @@ def test_a_place_that_does_not_answer_is_said_with_the_next_step(environment, we
     synced(page)
     (error,) = page.error
     assert "does not answer" in error.value and "Next:" in error.value
-    assert "files: 4 · generation 1" in said(page) and button(page, "Sync")
+    assert "files: 4 · index version 1" in said(page) and button(page, "Sync")
 
 
 def test_one_place_that_fails_stops_neither_the_other_nor_the_ingest(environment, web):
@@ -134,7 +134,7 @@ def test_a_folder_and_an_address_are_one_project(environment, web, tmp_path):
     assert projects.ingests().of("kites").wait(WAIT_S) and web.seen == []
     assert f"{folder}: 1 documents, read in place" in said(page)
     synced(run(page), "kites")
-    assert "files: 5 · generation 2" in said(page)
+    assert "files: 5 · index version 2" in said(page)
 
 
 def test_a_sync_is_stopped_and_goes_on_next_time(environment, web, monkeypatch):

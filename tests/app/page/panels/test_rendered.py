@@ -84,7 +84,7 @@ def test_a_source_opens_its_passage_with_the_statement_marked_and_closes_it(show
     run(shown)
     marked = "".join(line for line in passage(shown) if "«" in line)
     assert item.text.split()[0] in marked and "»" in marked
-    assert "manual/guide/" in said(shown) and "generation 1" in said(shown)
+    assert "manual/guide/" in said(shown) and "index version 1" in said(shown)
     next(b for b in sources(shown) if b.key == button.key).click()
     assert not passage(run(shown))
     next(b for b in sources(shown) if b.key == button.key).click()

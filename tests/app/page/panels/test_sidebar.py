@@ -15,6 +15,7 @@ from ragstream_core.services.pull_index import pull
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, button, click, control, desk, open_page, run, said
+from tests.workspaces import write_docs
 
 
 def waited(page, project="manual"):
@@ -40,12 +41,12 @@ def test_untouched_controls_change_nothing(page):
 NUMBERS = [
     ("slider", "BM25", "retrieval.dense_weight", 0.9),
     ("number_input", "Top-K", "rerank.keep", 7),
-    ("number_input", "Least cosine", "retrieval.min_score", 0.1),
+    ("number_input", "Minimum similarity", "retrieval.min_score", 0.1),
     ("number_input", "Token budget", "prompt.budget_tokens", 3000),
     ("number_input", "Context tokens", "retrieval.max_context_tokens", 900),
     ("number_input", "Gate strictness", "gate.theta", 0.4),
-    ("number_input", "Always keep", "gate.keep_top", 1),
-    ("selectbox", "Attachments end", "retrieval.evidence", "full"),
+    ("number_input", "Keep at least", "gate.keep_top", 1),
+    ("selectbox", "Stop adding passages", "retrieval.evidence", "full"),
     ("toggle", "A1 Files", "agents.a1", False),
     ("toggle", "A2 Shaper", "agents.a2", False),
     ("toggle", "A3 Gate", "agents.a3", False),
@@ -74,7 +75,7 @@ def test_a_switched_off_agent_lets_everything_through(page):
     click(ask(page), "Build prompt")
     strict = len(desk(page).last.prompt.views_by_stage["a3"])
     control(page, "number_input", "Gate strictness").set_value(1.0)
-    control(page, "number_input", "Always keep").set_value(0)
+    control(page, "number_input", "Keep at least").set_value(0)
     click(run(page), "Build prompt")
     assert len(desk(page).last.prompt.views_by_stage["a3"]) <= strict
     control(page, "toggle", "A3 Gate").set_value(False)
@@ -132,7 +133,7 @@ def test_a_task_profile_sets_the_controls(data, run, monkeypatch, tmp_path):
 def test_an_older_generation_is_read(page, indexed):
     (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nThe exact file lock again.\n")
     waited(click(page, "Ingest Folder"))
-    control(page, "number_input", "As of generation").set_value(1)
+    control(page, "number_input", "Index version").set_value(1)
     request = taken(run(page))
     assert request.as_of == 1
     assert inputs_of(desk(page).last.prompt).pins[0].generation == 1
@@ -158,7 +159,7 @@ def test_ingest_folder_ingests_and_says_what_it_did(page, indexed):
     waited(click(page, "Ingest Folder"))
     told = said(page)
     assert "new 1 · updated 0 · unchanged 4 · deleted 0" in told
-    assert "committed generation 2" in told and "files: 5 · generation 2" in told
+    assert "committed generation 2" in told and "files: 5 · index version 2" in told
     assert "skipped: image.png: type not supported" in told
     click(page, "Ingest Folder")
     assert "new 0 · updated 0 · unchanged 5 · deleted 0" in said(waited(page))
@@ -384,13 +385,13 @@ def test_an_ingest_that_ends_before_the_page_is_drawn_is_seen(data, monkeypatch)
     page = open_page()
     assert "not ingested yet" in said(page)
     click(page, "Ingest Folder")
-    assert "generation 1" in said(page) and "ot ingested yet" not in said(page)
+    assert "index version 1" in said(page) and "ot ingested yet" not in said(page)
 
 
 def test_a_setting_beyond_the_usual_range_is_shown_as_it_is(indexed, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_GATE__KEEP_TOP", "150")
     page = open_page()
-    assert control(page, "number_input", "Always keep").value == 150
+    assert control(page, "number_input", "Keep at least").value == 150
     assert taken(page).settings == {}
 
 
@@ -423,3 +424,15 @@ def test_a_file_stays_off_while_its_project_is_not_chosen(indexed):
 def test_a_folder_that_is_no_project_is_named_with_its_reason(page, indexed):
     (indexed / "doc_raw" / "two words").mkdir()
     assert "No project: 'two words': not a project name; rename it" in said(run(page))
+
+
+def test_only_files_that_can_be_read_count_and_are_named_plainly(environment):
+    write_docs(environment, "notes", {"a.md": "# A\n", "b.md": "# B\n", "c.bin": "x"})
+    ingest_project(open_workspace(), "notes")
+    page = open_page()
+    assert [e.label for e in page.expander if e.label.startswith("Files")] == ["Files: 2 of 2 ON"]
+    assert [c.label for c in page.checkbox if c.label.endswith(".md")] == ["a.md", "b.md"]
+    assert not [c for c in page.checkbox if "c.bin" in c.label]
+    inject = next(m for m in page.multiselect if m.label.startswith("Inject"))
+    assert "notes/c.bin" in inject.options
+    assert "Weather" not in [e.label for e in page.expander]
