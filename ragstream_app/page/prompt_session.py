@@ -195,8 +195,8 @@ def press(
     position, ops = BUTTONS.index(button), ops_of(button)
     if position > len(desk.steps):
         missing = label_of(desk.next_button)
-        told = f"press {missing}, or {BUILD}"
-        raise UsageError(f"{label_of(button)} needs {missing} first", hint=told)
+        hint = f"press {missing}, or {BUILD}"
+        raise UsageError(f"{label_of(button)} needs {missing} first", hint=hint)
     told = _telling(observe)
     if position == 0:
         done = record_prompt(workspace, request, through=ops[-1], session=desk.id, observe=told)

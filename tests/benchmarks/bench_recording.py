@@ -22,6 +22,7 @@ and the CPU seconds of that."""
 def press(space: Workspace, desk: PromptSession, button: str, question: str) -> Row:
     """Press a button as the page does; wait for the result, then for the run."""
     from ragstream_app.page.jobs import presses
+    from ragstream_app.page.prompt_session import BUILD
     from ragstream_assets.recorder.writer import writer
     from ragstream_core.prompts.inputs import PromptRequest
 
@@ -30,7 +31,7 @@ def press(space: Workspace, desk: PromptSession, button: str, question: str) -> 
     job.get()
     delivered, cpu = time.perf_counter() - started, time.process_time()
     assert desk.last
-    steps = [*desk.steps.values()] if button == presses.RUN_ALL else [desk.last]
+    steps = [*desk.steps.values()] if button == BUILD else [desk.last]
     own = sum(sum(step.timings_ms.values()) for step in steps) / 1000
     writer.flush(600)
     written = time.perf_counter() - started
@@ -38,8 +39,8 @@ def press(space: Workspace, desk: PromptSession, button: str, question: str) -> 
 
 
 def ways(data: Path) -> list[list[object]]:
-    """Press single buttons and "Run all" with recording on and off, in turn."""
-    from ragstream_app.page.jobs.presses import RUN_ALL
+    """Press single buttons and "Build prompt" with recording on and off, in turn."""
+    from ragstream_app.page.prompt_session import BUILD
     from ragstream_core.config import quiet_environment
     from ragstream_core.prompts.chain import BUTTONS
     from ragstream_core.wiring.workspace import open_workspace
@@ -54,10 +55,10 @@ def ways(data: Path) -> list[list[object]]:
     for number, question in enumerate([QUESTIONS[0], *QUESTIONS]):
         for side, space in sides.items():
             desk = PromptSession()
-            for button in [RUN_ALL, *BUTTONS[1:]]:
+            for button in [BUILD, *BUTTONS[1:]]:
                 row = press(space, desk, button, question)
                 if number:  # the first round loads models and Dagster
-                    what = button if button == RUN_ALL else "one stage"
+                    what = button if button == BUILD else "one stage"
                     found.setdefault((what, side), []).append(row)
     return [
         [f"{what}, {side}", len(rows), *(_spread([row[i] for row in rows]) for i in range(3))]

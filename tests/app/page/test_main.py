@@ -176,7 +176,8 @@ def test_file_names_are_shown_and_not_rendered(name):
 @pytest.mark.parametrize(
     "name",
     ["guide/locks.md", "a_b.md", "_a_.md", "*a*.md", "1. a.md", "- a.md", "www.evil.invalid",
-     "a--b.md", "`x`.md", "[x](y).md", ":red[x].md", "a  b.md ", "~~a~~", "$x$", "<b>.md", "é/ü 1.md"],
+     "a--b.md", "`x`.md", "[x](y).md", ":red[x].md", "a  b.md ", "~~a~~", "$x$", "<b>.md",
+     "é/ü 1.md"],
 )  # fmt: skip
 def test_a_name_is_shown_plainly_only_where_nothing_of_it_means_anything(name):
     from markdown_it import MarkdownIt
