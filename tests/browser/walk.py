@@ -56,7 +56,10 @@ class Walk:
         """Return a button by what is written on it, or a stage's by its name in the chain."""
         if name == BUILD:
             return self.build()
-        return self.tab.get_by_role("button", name=LABELS.get(name, name), exact=True)
+        if name in LABELS:  # a table has a button "Search" as well
+            stage = self.tab.locator(f".st-key-button-{name.replace(' ', '-')} button")
+            return stage.filter(visible=True)
+        return self.tab.get_by_role("button", name=name, exact=True)
 
     def build(self) -> Locator:
         """Return the button that builds the prompt; its shortcut stands beside its name."""
