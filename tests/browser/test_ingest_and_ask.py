@@ -57,7 +57,7 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
     walk.tab.get_by_role("button", name="Remove plant").wait_for()
     walk.tab.keyboard.press("Escape")
     walk.tab.get_by_role("button", name="Remove manual").click()
-    walk.sees("Not ingested yet")
+    walk.sees("is empty. Press")
     drop = walk.tab.get_by_test_id("stFileUploaderDropzoneInput")
     walk.opens(walk.button("Upload"), drop).set_input_files([
         {"name": "service plan.md", "mimeType": "text/markdown", "buffer": NOTE.encode()},

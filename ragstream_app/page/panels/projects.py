@@ -116,7 +116,7 @@ def _starters(name: str) -> None:
         "Ingest Folder",
         key=f"ingest {name}",
         width="stretch",
-        type="primary" if raw and not urls else "secondary",
+        type="primary" if raw and not urls and not is_empty(name) else "secondary",
         help=f"Brings the index of {literal(name)} up to date with "
         f"{'what was fetched' if urls else 'its folder'}.",
         on_click=start_ingest,
