@@ -24,7 +24,9 @@ PDF_FILES, PDF_BYTES = 6, 4_000_000
 """Most PDFs, and most bytes of each."""
 
 _HTML = ("html", "htm")
-_PACKED = ("docx", "pptx", "xlsx")
+_PACKED = frozenset(  # or hold more pictures than words
+    ["docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "rtf", "eml", "mbox", "ipynb", "parquet"]
+)
 
 
 def tokens_per_byte(documents: DocumentTree, sizes: Mapping[str, int]) -> dict[str, float]:

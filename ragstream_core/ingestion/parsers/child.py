@@ -55,8 +55,10 @@ def load(kind: str) -> None:
             import pdfplumber  # noqa: F401
             import pypdfium2  # noqa: F401
         else:
-            read = _reader(kind)
-            read(b"<p>first use imports more</p>", "html", Limits())
+            from ragstream_core.ingestion.parsers.office import import_readers, read_office
+
+            import_readers()
+            read_office(b"<p>first use imports more</p>", "html", Limits())
 
 
 def answer(kind: str, data: bytes, *, file_type: str, limits: Limits) -> Parsed:

@@ -69,6 +69,8 @@ RULES = {"pdf": "pdf-3", "office": "office-3", "code": "code-1"}
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}
 _NEEDED = {"pdf": ("pdfplumber", "pypdfium2"), "office": ("markitdown", "mammoth", "openpyxl")}
+_NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet"})
+"""Office types that are read with what is always installed."""
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
 _SHOWN = 10  # stretches of pages that are named
 _DIST = re.compile(r"([A-Za-z0-9_]+)-([^-]+)\.dist-info$")
@@ -92,9 +94,12 @@ def _installed() -> dict[str, str]:
 
 def missing_extra(file_type: str) -> str:
     """Return the extra whose packages a type needs and that is not installed, or ""."""
-    kind = kind_of(file_type)
-    lacking = any(name not in _installed() for name in _NEEDED.get(kind, ()))
-    return EXTRAS[kind] if lacking else ""
+    lacking = any(name not in _installed() for name in _needed(file_type))
+    return EXTRAS[kind_of(file_type)] if lacking else ""
+
+
+def _needed(file_type: str) -> tuple[str, ...]:
+    return () if file_type in _NEEDS_NOTHING else _NEEDED.get(kind_of(file_type), ())
 
 
 def missing(file_type: str) -> str:
@@ -108,7 +113,7 @@ def tag(file_type: str) -> str:
     kind = kind_of(file_type)
     if kind == "text":
         return ""
-    names: Iterable[str] = _NEEDED.get(kind, ())
+    names: Iterable[str] = _needed(file_type)
     if kind == "code" and file_type in GRAMMARS:
         names = (GRAMMARS[file_type][0],)
     versions = [f"{name}-{_installed().get(name, 'none')}" for name in names]
@@ -155,4 +160,4 @@ def is_current(note: str, file_type: str) -> bool:
 
 def all_tags() -> list[str]:
     """Return the tags of every type that has one, sorted: part of what makes an ingest due."""
-    return sorted({tag(name) for name in ("pdf", "docx", *GRAMMARS, *BY_LINES)})
+    return sorted({tag(name) for name in ("pdf", "docx", "ipynb", *GRAMMARS, *BY_LINES)})

@@ -1,28 +1,44 @@
-"""Word, PowerPoint, Excel and HTML as Markdown, each through the reader of its type.
+"""Files that become Markdown, each through the reader of its type.
 
 Runs in the child process only. A broken file is refused, never tried as something else, and no type
-is guessed.
+is guessed. A format is one row of `_READERS` and one module, which is imported when it is needed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import io
 import re
 import zipfile
 from collections.abc import Callable
-
-from markitdown import StreamInfo
-from markitdown.converters import PptxConverter
+from typing import Any
 
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
-from ragstream_core.ingestion.parsers.slides import mended_slides
-from ragstream_core.ingestion.parsers.spreadsheet import spreadsheet_markdown
-from ragstream_core.ingestion.parsers.web_page import page_markdown
-from ragstream_core.ingestion.parsers.word import word_markdown
 
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _UNPACKED = 10  # times the text limit: XML is wordy
+_READERS = {
+    "docx": "word.word_markdown",
+    "pptx": "slides.slides_markdown",
+    "xlsx": "spreadsheet.spreadsheet_markdown",
+    **dict.fromkeys(("html", "htm"), "web_page.read_page"),
+    "epub": "epub.book_markdown",
+}
+"""Module and function that read a type; it takes the file and the most bytes of text, and returns
+Markdown and what is to be noted."""
+
+_PACKAGES = {**dict.fromkeys(("docx", "pptx", "xlsx"), "Office"), "epub": "EPUB"}
+"""What the ZIP packages among them are called."""
+_SLIDES = frozenset({"pptx"})
+
+
+def import_readers() -> None:
+    """Import what reads any type; what is not installed is found when a file is read."""
+    for reader in _READERS.values():
+        with contextlib.suppress(ImportError):
+            _module(reader)
 
 
 def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:
@@ -30,48 +46,41 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
 
     Args:
         data: The whole file.
-        file_type: ``docx``, ``pptx``, ``xlsx``, ``html`` or ``htm``.
+        file_type: A key of `_READERS`.
         limits: Its text limit also bounds what a packed file may unpack to.
 
     Raises:
         Refusal: Broken, encrypted, packed too tightly, or without text.
         MemoryError: It needs more than the process may have.
     """
-    if not file_type.startswith("htm"):
-        _check_package(data, limits.text_bytes * _UNPACKED)
-    text, left_out = _READERS[file_type](data, limits.text_bytes)
+    if file_type in _PACKAGES:
+        _check_package(data, _PACKAGES[file_type], limits.text_bytes * _UNPACKED)
+    reader = _READERS[file_type]
+    read: Callable[[bytes, int], tuple[str, str]] = getattr(
+        _module(reader), reader.partition(".")[2]
+    )
+    text, noted = read(data, limits.text_bytes)
     lines = "\n".join(line.rstrip() for line in re.split(r"\r?\n", text))
     text = _BLANK_LINES.sub("\n\n", lines)
-    parts = _SLIDE.split(text) if file_type == "pptx" else [text]
+    parts = _SLIDE.split(text) if file_type in _SLIDES else [text]
     pages = [(0, parts[0])]
     pages += [(int(n), body) for n, body in zip(parts[1::2], parts[2::2], strict=True)]
     found = [(number, body) for number, body in pages if body.strip()]
     if not found:
         raise Refusal("holds no text")
-    note = f"{len(found)} slides" if file_type == "pptx" else "converted to Markdown"
-    return found, f"{note}; {left_out}" if left_out else note
+    note = f"{len(found)} slides" if file_type in _SLIDES else "converted to Markdown"
+    return found, f"{note}; {noted}" if noted else note
 
 
-def _check_package(data: bytes, limit: int) -> None:
+def _module(reader: str) -> Any:
+    return importlib.import_module(f"{__package__}.{reader.partition('.')[0]}")
+
+
+def _check_package(data: bytes, name: str, limit: int) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             size = sum(item.file_size for item in package.infolist())
     except (zipfile.BadZipFile, ValueError, OSError):
-        raise Refusal("not a readable Office file (broken or encrypted)") from None
+        raise Refusal(f"not a readable {name} file (broken or encrypted)") from None
     if size > limit:
         raise Refusal(f"unpacks to {size} bytes, more than the limit of {limit}")
-
-
-def _slides(data: bytes, limit: int) -> tuple[str, str]:
-    made = PptxConverter().convert(io.BytesIO(mended_slides(data)), StreamInfo(extension=".pptx"))
-    return str(made.markdown), ""
-
-
-def _page(data: bytes, limit: int) -> tuple[str, str]:
-    return page_markdown(data, limit), ""
-
-
-_READERS: dict[str, Callable[[bytes, int], tuple[str, str]]] = {
-    "docx": word_markdown, "pptx": _slides, "xlsx": spreadsheet_markdown,
-    "html": _page, "htm": _page,
-}  # fmt: skip

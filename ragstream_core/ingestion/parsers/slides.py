@@ -9,12 +9,25 @@ from copy import deepcopy
 from typing import Any
 
 from lxml import etree
+from markitdown import StreamInfo
+from markitdown.converters import PptxConverter
 
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SLIDE = re.compile(r"ppt/(?:slides|notesSlides)/[^/]+\.xml")
 _WORTH_IT = re.compile(rb'\bbaseline="-?[1-9]|\b[hv]Merge="|\|')
+
+
+def slides_markdown(data: bytes, limit: int) -> tuple[str, str]:
+    """Return the Markdown of a presentation, a comment with its number above each slide.
+
+    Args:
+        data: The whole ``pptx`` file.
+        limit: The most bytes of text, which the caller counts.
+    """
+    made = PptxConverter().convert(io.BytesIO(mended_slides(data)), StreamInfo(extension=".pptx"))
+    return str(made.markdown), ""
 
 
 def mended_slides(data: bytes) -> bytes:

@@ -47,6 +47,11 @@ _RAISED_LETTERS = 40  # longer ones are an element that nobody closed
 _OCTET = re.compile(r"(%[0-9A-Fa-f]{2})")
 
 
+def read_page(data: bytes, limit: int) -> tuple[str, str]:
+    """Return the Markdown of a web page (`page_markdown`); there is nothing to be noted."""
+    return page_markdown(data, limit), ""
+
+
 def page_markdown(data: bytes, limit: int) -> str:
     """Return the Markdown of a web page, its title first.
 
@@ -57,7 +62,7 @@ def page_markdown(data: bytes, limit: int) -> str:
     Raises:
         Refusal: A table is larger than the limit.
     """
-    soup = BeautifulSoup(_decoded(data).replace("\0", ""), "lxml")
+    soup = BeautifulSoup(decoded_page(data).replace("\0", ""), "lxml")
     for tag in soup(["script", "style", "template"]):
         tag.decompose()
     head = _head(soup)
@@ -91,7 +96,7 @@ def html_markdown(soup: BeautifulSoup, limit: int) -> str:
         return soup.get_text("\n", strip=True)
 
 
-def _decoded(data: bytes) -> str:
+def decoded_page(data: bytes) -> str:
     """Return the text of a page: UTF-8 or as a byte order mark says, as it says, or a guess.
 
     ISO-2022 alone looks like UTF-8, because it holds ASCII only: there what the page says is first.
