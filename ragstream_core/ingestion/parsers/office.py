@@ -25,13 +25,19 @@ _READERS = {
     "xlsx": "spreadsheet.spreadsheet_markdown",
     **dict.fromkeys(("html", "htm"), "web_page.read_page"),
     "epub": "epub.book_markdown",
+    **dict.fromkeys(("odt", "odp"), "open_document.text_markdown"),
+    "ods": "open_document.sheets_markdown",
 }
 """Module and function that read a type; it takes the file and the most bytes of text, and returns
 Markdown and what is to be noted."""
 
-_PACKAGES = {**dict.fromkeys(("docx", "pptx", "xlsx"), "Office"), "epub": "EPUB"}
+_PACKAGES = {
+    **dict.fromkeys(("docx", "pptx", "xlsx"), "Office"),
+    **dict.fromkeys(("odt", "odp", "ods"), "OpenDocument"),
+    "epub": "EPUB",
+}
 """What the ZIP packages among them are called."""
-_SLIDES = frozenset({"pptx"})
+_SLIDES = frozenset({"pptx", "odp"})
 
 
 def import_readers() -> None:

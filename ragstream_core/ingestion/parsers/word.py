@@ -29,10 +29,10 @@ _RELATED = "{http://schemas.openxmlformats.org/package/2006/relationships}Relati
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _UNREAD = ("word/media/", "word/embeddings/", "word/fonts/")
 _PAGE_FIELD = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES)\b")
-_PAGE = "\0"
-_PAGE_OF_PAGES = re.compile(
+PAGE = "\0"
+PAGE_OF_PAGES = re.compile(
     rf"(?:\b(?:page|seite|p[áa]g\w*|blatt|sheet|side|sida|strona|p|s)\.?\s*)?"
-    rf"{_PAGE}(?:\s*\w{{0,4}}\W{{0,2}}\s*{_PAGE})?",
+    rf"{PAGE}(?:\s*\w{{0,4}}\W{{0,2}}\s*{PAGE})?",
     re.IGNORECASE,
 )
 _MARKED = re.compile(rf"{MARK}(\d)")
@@ -183,14 +183,14 @@ def _margin_lines(root: Any) -> Iterator[str]:
             continue
         is_row = block.tag == f"{W}tr"
         paragraphs = block.iter(f"{W}p") if is_row else [block]
-        texts = [" ".join(_PAGE_OF_PAGES.sub("", _own_text(p)).split()) for p in paragraphs]
+        texts = [" ".join(PAGE_OF_PAGES.sub("", _own_text(p)).split()) for p in paragraphs]
         line = " | ".join(filter(None, texts)).strip(" ,;-–|/·•")
         if any(letter.isalnum() for letter in line):
             yield line
 
 
 def _own_text(paragraph: Any) -> str:
-    """Return the text of a paragraph, not of one in a box within; ``_PAGE`` for a page's number."""
+    """Return the text of a paragraph, not of one in a box within; ``PAGE`` for a page's number."""
     written, fields = "", list[str]()
     for element in paragraph.iter():
         if next(element.iterancestors(f"{W}p"), None) is not paragraph:
@@ -199,11 +199,11 @@ def _own_text(paragraph: Any) -> str:
         if name == "fldChar" and element.get(f"{W}fldCharType") == "begin":
             fields.append("")
         elif name == "fldChar" and element.get(f"{W}fldCharType") == "end" and fields:
-            written += _PAGE if _PAGE_FIELD.match(fields.pop()) else ""
+            written += PAGE if _PAGE_FIELD.match(fields.pop()) else ""
         elif name == "instrText" and fields:
             fields[-1] += element.text or ""
         elif name == "fldSimple" and _PAGE_FIELD.match(element.get(f"{W}instr", "")):
-            written += _PAGE
+            written += PAGE
         elif name == "t" and not _is_page(element, fields):
             aligned = element.getparent().find(f"{W}rPr/{W}vertAlign")
             is_raised = aligned is not None and aligned.get(f"{W}val") == "superscript"
