@@ -42,7 +42,7 @@ Kind = Literal["text", "code", "pdf", "office"]
 
 TEXT = ("md", "txt", "rst", "json", "yml", "yaml")
 CODE = (*GRAMMARS, *sorted(BY_LINES))
-OFFICE = ("docx", "pptx", "xlsx", "html", "htm", "epub", "odt", "odp", "ods", "rtf")
+OFFICE = ("docx", "pptx", "xlsx", "html", "htm", "epub", "odt", "odp", "ods", "rtf", "eml", "mbox")
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(TEXT, "text"),
     **dict.fromkeys(CODE, "code"),

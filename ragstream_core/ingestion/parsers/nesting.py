@@ -42,3 +42,10 @@ def heading(title: str, level: int) -> str:
         level: 1 and up; deeper than Markdown has, it is the deepest.
     """
     return f"{'#' * min(DEEPEST, level)} {' '.join(title.split())}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return text as a fenced block, whatever fences it holds itself."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"

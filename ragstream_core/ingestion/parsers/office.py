@@ -28,6 +28,8 @@ _READERS = {
     **dict.fromkeys(("odt", "odp"), "open_document.text_markdown"),
     "ods": "open_document.sheets_markdown",
     "rtf": "rtf.rtf_markdown",
+    "eml": "mail.mail_markdown",
+    "mbox": "mail.mailbox_markdown",
 }
 """Module and function that read a type; it takes the file and the most bytes of text, and returns
 Markdown and what is to be noted."""

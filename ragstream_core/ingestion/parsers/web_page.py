@@ -21,7 +21,7 @@ from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, markdown_table
 from ragstream_core.ingestion.parsers.word_numbers import in_format
 
-_READ_AS = {
+READ_AS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "tis-620": "cp874", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030",
     "euc_kr": "cp949", "big5": "big5hkscs",
@@ -115,7 +115,7 @@ def decoded_page(data: bytes) -> str:
             except UnicodeError:
                 continue
     if _PAGE_CODEC.fullmatch(codec):
-        return data.decode(_READ_AS.get(codec, codec), "replace")
+        return data.decode(READ_AS.get(codec, codec), "replace")
     return UnicodeDammit(data, is_html=True).unicode_markup or data.decode("cp1252", "replace")
 
 

@@ -76,7 +76,8 @@ class TestText:
 
 WORDS = [
     b"{", b"}", rb"\par ", rb"\cell ", rb"\row ", rb"\trowd ", rb"\cellx1 ", rb"\intbl ",
-    rb"\pard ", rb"\footnote ", rb"\header ", rb"\f1 ", rb"\u-9 ", rb"\*", b"word ", rb"\'e9", rb"\super ",
+    rb"\pard ", rb"\footnote ", rb"\header ", rb"\f1 ", rb"\u-9 ", rb"\*", b"word ", rb"\'e9",
+    rb"\super ",
     rb"\stylesheet ", rb"\fonttbl ", rb"\outlinelevel0 ", rb"\v ",
 ]  # fmt: skip
 
