@@ -42,7 +42,10 @@ Kind = Literal["text", "code", "pdf", "office"]
 
 TEXT = ("md", "txt", "rst", "json", "yml", "yaml")
 CODE = (*GRAMMARS, *sorted(BY_LINES))
-OFFICE = ("docx", "pptx", "xlsx", "html", "htm", "epub", "odt", "odp", "ods", "rtf", "eml", "mbox")
+OFFICE = (
+    "docx", "pptx", "xlsx", "html", "htm", "odt", "odp", "ods", "rtf", "epub", "eml", "mbox",
+    "ipynb", "srt", "vtt", "jsonl", "ndjson", "parquet",
+)  # fmt: skip
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(TEXT, "text"),
     **dict.fromkeys(CODE, "code"),

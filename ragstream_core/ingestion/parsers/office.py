@@ -30,6 +30,10 @@ _READERS = {
     "rtf": "rtf.rtf_markdown",
     "eml": "mail.mail_markdown",
     "mbox": "mail.mailbox_markdown",
+    "ipynb": "notebook.notebook_markdown",
+    **dict.fromkeys(("srt", "vtt"), "subtitles.subtitles_markdown"),
+    **dict.fromkeys(("jsonl", "ndjson"), "json_lines.records_markdown"),
+    "parquet": "parquet.parquet_markdown",
 }
 """Module and function that read a type; it takes the file and the most bytes of text, and returns
 Markdown and what is to be noted."""

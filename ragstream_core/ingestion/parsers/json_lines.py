@@ -1,0 +1,73 @@
+"""Lines of JSON as records: each says the name of every value, so that it can be read alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ragstream_core.ingestion.loader import decode, without_embedded
+from ragstream_core.ingestion.parsers.engines import Refusal
+
+_BEGINS_BLOCK = re.compile(r"^ {0,3}(?=#{1,6}(?:[ \t]|$)|`{3}|~{3}|(?:=+|-+)[ \t]*$)", re.MULTILINE)
+_SHORT = 200
+_NAMED = 20  # broken lines
+
+
+def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
+    """Return each record as a paragraph ``part: VK-1 · torque: 45``, long texts below it.
+
+    Numbers keep the digits of the file. A line that is no JSON stays as it is.
+
+    Args:
+        data: The whole ``jsonl`` file.
+        limit: The most bytes of text, which the caller counts.
+
+    Raises:
+        Refusal: It is no text.
+    """
+    text, note = decode(data, fallback="cp1252")
+    if text is None:
+        raise Refusal(note)
+    made, broken = list[str](), list[int]()
+    for number, line in enumerate(without_embedded(text).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
+            made.append(_record(value))
+        except (ValueError, RecursionError):
+            broken.append(number)
+            made.append(_plain(line.strip()))
+    shown = ", ".join(map(str, broken[:_NAMED])) + (" …" if len(broken) > _NAMED else "")
+    return "\n\n".join(made), f"lines that are no JSON: {shown}" if broken else ""
+
+
+def _record(value: Any) -> str:
+    short, long = list[str](), list[str]()
+    for name, text in _values(value, ""):
+        said = f"{name}: {text}" if name else text
+        (short if len(text) <= _SHORT and "\n" not in text else long).append(_plain(said))
+    return "\n\n".join([*([" · ".join(short)] if short else []), *long])
+
+
+def _values(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Yield each value of a record with its name, ``address.city`` or ``lines[2].part``."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _values(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
+        for n, inner in enumerate(value):
+            yield from _values(inner, f"{name}[{n}]")
+    elif isinstance(value, list):
+        yield name, ", ".join(text for inner in value for _, text in _values(inner, ""))
+    elif isinstance(value, bool):
+        yield name, str(value).lower()
+    elif value is not None and str(value).strip():
+        yield name, str(value).strip()
+
+
+def _plain(text: str) -> str:
+    """Return text in which nothing begins a heading or a fence of Markdown."""
+    return _BEGINS_BLOCK.sub(r"\\", text)
