@@ -69,7 +69,7 @@ RULES = {"pdf": "pdf-3", "office": "office-3", "code": "code-1"}
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}
 _NEEDED = {"pdf": ("pdfplumber", "pypdfium2"), "office": ("markitdown", "mammoth", "openpyxl")}
-_NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet"})
+_NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf"})
 """Office types that are read with what is always installed."""
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
 _SHOWN = 10  # stretches of pages that are named

@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ragstream_core.ingestion.parsers.engines import Refusal
-from ragstream_core.ingestion.parsers.nesting import heading
+from ragstream_core.ingestion.parsers.nesting import DEEPEST, heading
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import Grid, markdown_table
 
@@ -22,11 +22,9 @@ _SKIPPED = frozenset(
      "revtbl", "themedata", "xmlnstbl", "fldinst", "annotation", "atnid", "atnauthor", "template"]
 )  # fmt: skip
 _READ_THOUGH_STARRED = frozenset(["shpinst", "shptxt", "fldrslt"])
-_ASIDES = {
-    **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "header"),
-    **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "footer"),
-    "footnote": "note",
-}
+_MARGINS = frozenset(
+    ["header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"]
+)
 _WRITTEN = {
     "tab": " ", "line": "\n", "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘",
     "rquote": "’", "ldblquote": "“", "rdblquote": "”", "emspace": " ", "enspace": " ",
@@ -38,6 +36,7 @@ _CHARSETS = {
     161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256",
     186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp850",
 }  # fmt: skip
+_LONGEST_TITLE = 200
 _PAGES = {"ansi": "cp1252", "mac": "mac-roman", "pc": "cp437", "pca": "cp850"}
 
 
@@ -54,9 +53,8 @@ def rtf_markdown(data: bytes, limit: int) -> tuple[str, str]:
     if not data.lstrip()[:5].startswith(b"{\\rtf"):
         raise Refusal("not a readable RTF file")
     reader = _Reader(data, limit)
-    reader.read()
-    comments = reader.comments
-    return reader.markdown(), f"comments left out: {comments}" if comments else ""
+    text, comments = reader.markdown(), reader.comments
+    return text, f"comments left out: {comments}" if comments else ""
 
 
 @dataclass(slots=True)
@@ -69,36 +67,24 @@ class _State:
     replaced: int = 1  # characters behind a Unicode one that stand for it
     hidden: bool = False
     raised: str = ""
-
-
-@dataclass(slots=True)
-class _Flow:
-    """Text that flows by itself: the body, a note, a header."""
-
-    blocks: list[str] = field(default_factory=list)
-    words: str = ""
-    level: int = 0
-    in_table: bool = False
-    rows: list[dict[int, str]] = field(default_factory=list)
-    cells: list[str] = field(default_factory=list)
-    continued: list[bool] = field(default_factory=list)  # a cell goes on from the row above
+    aside: str = ""  # a note, or the text of a margin
 
 
 class _Reader:
-    """Reads the file once, from its first byte to its last."""
+    """Reads the file once, from its first byte to its last; notes and margins stay in place."""
 
     def __init__(self, data: bytes, limit: int) -> None:
         self.comments = 0
         self._data, self._limit = data, limit
         self._state, self._states = _State(), list[_State]()
-        self._flow, self._flows = _Flow(), list[tuple[_Flow, str, int]]()
         self._fonts, self._font, self._default = dict[int, str](), 0, "cp1252"
         self._styles, self._style = dict[int, int](), 0
-        self._bytes, self._left, self._starred, self._row = bytearray(), 0, False, list[bool]()
-        self._asides: dict[str, list[str]] = {"header": [], "footer": [], "note": []}
+        self._bytes, self._left, self._starred = bytearray(), 0, False
+        self._blocks, self._words, self._level = list[str](), "", 0
+        self._in_table, self._rows, self._cells = False, list[dict[int, str]](), list[str]()
 
-    def read(self) -> None:
-        """Read all of it."""
+    def markdown(self) -> str:
+        """Return all of its text."""
         at = 0
         while (found := _TOKEN.match(self._data, at)) is not None:
             at = found.end()
@@ -115,14 +101,11 @@ class _Reader:
             elif found["brace"] or found["sign"]:
                 self._sign(found["brace"] or found["sign"], is_brace=bool(found["brace"]))
         self._flush()
-        self._end_asides(-1)
+        if self._cells:
+            self._end_row()
         self._end_paragraph()
-
-    def markdown(self) -> str:
-        """Return headers, body, notes and footers; a line of a margin stands once."""
         self._end_table()
-        above, below = (list(dict.fromkeys(self._asides[k])) for k in ("header", "footer"))
-        return "\n\n".join([*above, *self._flow.blocks, *self._asides["note"], *below])
+        return "\n\n".join(self._blocks)
 
     def _add(self, text: bytes) -> None:
         left = min(self._left, len(text))
@@ -138,7 +121,7 @@ class _Reader:
             self._say(text)
 
     def _say(self, text: str) -> None:
-        state, flow = self._state, self._flow
+        state = self._state
         if state.skipped or state.hidden or not text:
             return
         if state.table:
@@ -149,18 +132,15 @@ class _Reader:
                 self._styles[self._style] = int(named[1])
         elif state.raised:
             raise_it = superscript if state.raised == "super" else subscript
-            flow.words += raise_it(text, flow.words[-24:])
+            self._words += raise_it(text, self._words[-24:])
         else:
-            if flow.rows and not flow.in_table and text.strip():
-                self._end_table()
-            flow.words += text
+            self._words += text
 
     def _sign(self, sign: bytes, *, is_brace: bool) -> None:
         self._flush()
         if is_brace and sign == b"{":
             self._states.append(self._state)
-            self._state = replace(self._state)
-            self._left = 0
+            self._state, self._left = replace(self._state, aside=""), 0
         elif is_brace:
             self._close()
         elif sign == b"*":
@@ -171,20 +151,12 @@ class _Reader:
         self._starred = False
 
     def _close(self) -> None:
-        self._left = 0
+        aside, self._left = self._state.aside, 0
         self._state = self._states.pop() if self._states else _State()
-        self._end_asides(len(self._states))
-
-    def _end_asides(self, depth: int) -> None:
-        """Put away notes and margins that began deeper than so many groups."""
-        while self._flows and self._flows[-1][2] > depth:
+        if aside == "footnote":
+            self._words = f"{self._words.rstrip()}]"
+        elif aside:
             self._end_paragraph()
-            self._end_table()
-            text = "\n\n".join(self._flow.blocks)
-            self._flow, kind, _ = self._flows.pop()
-            if kind == "note":
-                text = f"[{len(self._asides[kind]) + 1}] {text}"
-            self._asides[kind] += [text] if any(map(str.isalnum, text)) else []
 
     def _word(self, word: str, number: int | None) -> None:
         self._flush()
@@ -203,19 +175,16 @@ class _Reader:
             return
         elif word in ("fonttbl", "stylesheet"):
             self._state.table = word
-        elif word in _ASIDES:
-            self._begin_aside(_ASIDES[word])
+        elif word == "footnote":
+            self._say(" [")
+            self._state.aside, self._state.raised = word, ""
+        elif word in _MARGINS:
+            self._end_paragraph()
+            self._state.aside = word
         elif word in _WRITTEN:
             self._say(_WRITTEN[word])
         elif not self._characters(word, number):
             self._paragraphs(word, number)
-
-    def _begin_aside(self, kind: str) -> None:
-        if kind == "note":
-            self._say(f" [{len(self._asides['note']) + 1}]")
-        self._state.raised = ""
-        self._flows.append((self._flow, kind, len(self._states)))
-        self._flow = _Flow()
 
     def _characters(self, word: str, number: int | None) -> bool:
         """Do what a word says of characters; return whether it does."""
@@ -247,61 +216,41 @@ class _Reader:
         return True
 
     def _paragraphs(self, word: str, number: int | None) -> None:
-        flow = self._flow
         if word in ("par", "sect", "page"):
-            if flow.in_table and word == "par":
-                flow.words += "\n"
+            if (self._in_table and word == "par") or self._state.aside == "footnote":
+                self._words += "\n"
             else:
                 self._end_paragraph()
         elif word == "pard":
-            flow.level, flow.in_table = 0, False
+            self._level, self._in_table = 0, False
         elif word == "intbl":
-            flow.in_table = True
+            self._in_table = True
         elif word == "s":
-            flow.level = self._styles.get(number or 0, 0)
+            self._level = self._styles.get(number or 0, 0)
         elif word == "outlinelevel":
-            flow.level = (number or 0) + 1 if (number or 0) < 6 else 0
-        elif word == "trowd":
-            flow.continued.clear()
-            self._row = [False]
-        elif word == "clvmrg" and self._row:
-            self._row[-1] = True
-        elif word == "cellx" and self._row:
-            flow.continued.append(self._row[-1])
-            self._row[-1] = False
+            self._level = (number or 0) + 1 if (number or 0) < DEEPEST else 0
         elif word == "cell":
-            flow.cells.append(flow.words.strip())
-            flow.words = ""
+            self._cells.append(self._words.strip())
+            self._words = ""
         elif word == "row":
             self._end_row()
 
     def _end_row(self) -> None:
-        flow = self._flow
-        above = flow.rows[-1] if flow.rows else {}
-        goes_on = dict(enumerate(flow.continued))
-        flow.rows.append(
-            {
-                n: above.get(n, "") if goes_on.get(n) and not text else text
-                for n, text in enumerate(flow.cells)
-            }
-        )
-        flow.cells.clear()
+        self._rows.append(dict(enumerate(self._cells)))
+        self._cells.clear()
 
     def _end_paragraph(self) -> None:
-        self._flush()
-        flow = self._flow
-        text = "\n".join(_lines(flow.words))
+        text = "\n".join(_lines(self._words))
+        self._words = ""
         if text:
             self._end_table()
-            is_title = flow.level and len(text) < 200
-            flow.blocks.append(heading(text, flow.level) if is_title else text)
-        flow.words = ""
+            is_title = self._level and len(text) < _LONGEST_TITLE
+            self._blocks.append(heading(text, self._level) if is_title else text)
 
     def _end_table(self) -> None:
-        flow = self._flow
-        if flow.rows:
-            flow.blocks.append(markdown_table(Grid([*flow.rows]), self._limit))
-            flow.rows.clear()
+        if self._rows:
+            self._blocks.append(markdown_table(Grid([*self._rows]), self._limit))
+            self._rows.clear()
 
 
 def _lines(text: str) -> Iterator[str]:
