@@ -128,7 +128,7 @@ class _Writer:
         author = _decoded(author) or address or "an unknown sender"
         subject = _decoded(_raw(message, "Subject")) or "Mail without a subject"
         date = _date(_raw(message, "Date"))
-        title = f"{subject} – {author}{f', {date}' if date else ''}"
+        title = f"{author}{f', {date}' if date else ''}: {subject}"
         lines = [f"From: {author}{f' <{address}>' if address and address != author else ''}"]
         for name in _SHOWN:
             people = getaddresses([_raw(message, name)])

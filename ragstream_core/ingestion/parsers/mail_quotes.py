@@ -91,8 +91,8 @@ def _sections(lines: Sequence[str], author: str) -> Iterator[_Section]:
             section = _Section(depth, head or f"Quoted by {author}")
             titles[depth] = section.title
         depth = quoted + len(forwarded)
-        if depth > section.depth:
-            titles[depth] = _attribution(section) or f"Quoted by {author}"
+        if depth > section.depth and (said := _attribution(section)):
+            titles = {above: titles[above] for above in titles if above < depth} | {depth: said}
         if depth != section.depth:
             yield section
             section = _Section(depth, titles.get(depth) or f"Quoted by {author}")
