@@ -48,7 +48,8 @@ _AGE = re.compile(r"(\d{1,5})([hdw])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TYPE_NAMES = """
 md markdown mdx txt rst adoc org tex rtf log json jsonl yml yaml toml ini cfg xml csv tsv pdf docx
-doc pptx xlsx html htm xhtml epub odt ods odp eml msg ipynb css scss sass less vue
+doc pptx xlsx html htm xhtml epub odt ods odp eml mbox msg ipynb srt vtt ndjson parquet css scss
+sass less vue
 """
 _TYPES = frozenset(_TYPE_NAMES.split()) | {*GRAMMARS, *BY_LINES}
 _DAYS = {"d": 1, "w": 7}

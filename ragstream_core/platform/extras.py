@@ -49,7 +49,7 @@ USES = {
     "faiss": "the vector store faiss",
     "fastembed": "models of FastEmbed",
     "pdf": "PDF files",
-    "convert": "Office and HTML files",
+    "convert": "Office and HTML files, mails and books",
     "code": "source code cut at its functions and classes, not by lines",
     "tiktoken": "OpenAI's token counts",
     "s3": "documents in S3",
