@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from bs4 import BeautifulSoup
 from lxml import etree
 
 from ragstream_core.ingestion.parsers.engines import Refusal
 from ragstream_core.ingestion.parsers.nesting import heading, nested
-from ragstream_core.ingestion.parsers.web_page import decoded_page, html_markdown
+from ragstream_core.ingestion.parsers.web_page import decoded_page, html_markdown, words_only
 
 _PAGE_ENDS = (".xhtml", ".html", ".htm")
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
@@ -149,11 +148,8 @@ def _is_chapter(item: Any) -> bool:
 
 def _chapter(data: bytes, limit: int) -> str:
     """Return the Markdown of a chapter; its ``title`` is mostly that of the book."""
-    text = _DOCTYPE.sub("", decoded_page(data).replace("\0", ""))
-    soup = BeautifulSoup(_EMPTY.sub(_closed, text), "lxml")
-    for tag in soup(["script", "style", "template", "title"]):
-        tag.decompose()
-    return html_markdown(soup, limit)
+    text = _DOCTYPE.sub("", decoded_page(data))
+    return html_markdown(words_only(_EMPTY.sub(_closed, text)), limit)
 
 
 def _closed(empty: re.Match[str]) -> str:

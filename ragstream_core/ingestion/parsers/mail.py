@@ -17,8 +17,6 @@ from email.message import Message
 from email.utils import getaddresses, parseaddr, parsedate_to_datetime
 from typing import Any
 
-from bs4 import BeautifulSoup
-
 from ragstream_core.ingestion.file_types import denial, file_type, kind_of
 from ragstream_core.ingestion.loader import decode
 from ragstream_core.ingestion.parsers import engines
@@ -27,14 +25,19 @@ from ragstream_core.ingestion.parsers.engines import Limits, Refusal
 from ragstream_core.ingestion.parsers.mail_quotes import told_apart
 from ragstream_core.ingestion.parsers.nesting import DEEPEST, fenced, heading, nested
 from ragstream_core.ingestion.parsers.peek import html_text
-from ragstream_core.ingestion.parsers.web_page import READ_AS, decoded_page, html_markdown
+from ragstream_core.ingestion.parsers.web_page import (
+    READ_AS,
+    decoded_page,
+    html_markdown,
+    words_only,
+)
 
 _BEGINS = re.compile(  # a line "From " of an envelope has a time, a year, and a head below
     rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]{0,200}\d:\d\d[^\n]{0,40}\b(?:19|20)\d\d\b"
     rb"[^\n]{0,40}\n(?=>?From |[!-9;-~]+:)"
 )
 _ESCAPED = re.compile(rb">+From ")
-_HEAD = re.compile(rb"\s*[!-9;-~]+:")
+_HEAD = re.compile(rb"\s*(?:From [^\n]{0,300}\d:\d\d[^\n]{0,80}\n)?[!-9;-~]+:")
 _SHOWN = ("To", "Cc")
 _NO_CONTENT = ("application/pgp-signature", "application/pkcs7-signature",
                "application/x-pkcs7-signature", "application/pgp-encrypted")  # fmt: skip
@@ -155,7 +158,9 @@ class _Writer:
         data = _payload(part)
         if kind in _NO_CONTENT or not data:
             return ""
+        is_text = kind.startswith(("text/", "message/"))
         kind = file_type(name) or file_type(f"x{mimetypes.guess_extension(kind) or ''}")
+        kind = kind or ("txt" if is_text else "")
         if kind == "eml":
             self._attached.append(email.message_from_bytes(data))
             return ""
@@ -214,20 +219,15 @@ def _best(parts: list[Message]) -> list[Message]:
 
 def _is_body(part: Message) -> bool:
     is_text = part.get_content_type() in ("text/plain", "text/html")
+    is_text = is_text or part.get_content_maintype() == "multipart"  # its parts are not told apart
     return is_text and part.get_content_disposition() != "attachment" and not _name(part)
 
 
 def _body(part: Message, limit: int) -> str:
-    if part.get_content_type() == "text/plain":
+    if part.get_content_type() != "text/html":
         return _text(part)
-    data = _payload(part)
-    html = _text(part) if part.get_content_charset() else decoded_page(data)
-    soup = BeautifulSoup(html.replace("\0", ""), "lxml")
-    for tag in soup(["script", "style", "template", "title"]):
-        tag.decompose()
-    for picture in soup("img"):  # most count who reads
-        picture.replace_with(str(picture.get("alt") or ""))
-    return html_markdown(soup, limit)
+    html = _text(part) if part.get_content_charset() else decoded_page(_payload(part))
+    return html_markdown(words_only(html), limit)
 
 
 def _payload(part: Message) -> bytes:

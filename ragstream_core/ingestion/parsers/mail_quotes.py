@@ -23,13 +23,13 @@ _DIVIDER = re.compile(
     re.IGNORECASE,
 )
 _FROM = re.compile(
-    r"\W*(?:from|von|de|da|van|från|fra|od|от|发件人|寄件者|差出人|보낸 사람)\W*[:：]\W*"
+    r"\W*(?:from|von|de|da|van|från|fra|od|от|发件人|寄件者|差出人|보낸 사람)\W*[:：][\s*_]*"
     r"(?P<said>\S.*)",
     re.IGNORECASE,
 )
 _SENT = re.compile(
     r"\W*(?:sent|date|gesendet|datum|envoyé|enviado|fecha|inviato|data|verzonden|skickat|sendt|"
-    r"отправлено|дата|发送时间|日期|送信日時|보낸 날짜)\W*[:：]\W*(?P<said>\S.*)",
+    r"отправлено|дата|发送时间|日期|送信日時|보낸 날짜)\W*[:：][\s*_]*(?P<said>\S.*)",
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(

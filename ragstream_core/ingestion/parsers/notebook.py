@@ -84,15 +84,10 @@ class _Reader:
 
     def _table(self, html: str) -> str:
         try:
-            from bs4 import BeautifulSoup
-
-            from ragstream_core.ingestion.parsers.web_page import html_markdown
+            from ragstream_core.ingestion.parsers.web_page import html_markdown, words_only
         except ImportError:  # the extra is not installed: the plain form says the same
             return ""
-        soup = BeautifulSoup(html, "lxml")
-        for tag in soup(["script", "style", "template"]):
-            tag.decompose()
-        return html_markdown(soup, self._limit)
+        return html_markdown(words_only(html), self._limit)
 
 
 def _as_shown(text: str) -> str:

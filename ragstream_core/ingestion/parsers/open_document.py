@@ -57,8 +57,12 @@ def text_markdown(data: bytes, limit: int) -> tuple[str, str]:
     else:
         made = [*_margin_lines(styles, "header"), writer.markdown(content, limit)]
         made += _margin_lines(styles, "footer")
-    comments = sum(1 for _ in content.iter(_tag("office", "annotation")))
-    return "\n\n".join(made), f"comments left out: {comments}" if comments else ""
+    counts = {
+        "comments": sum(1 for _ in content.iter(_tag("office", "annotation"))),
+        "embedded objects": sum(1 for _ in content.iter(_tag("drawing", "object"))),
+    }
+    left_out = [f"{name} left out: {count}" for name, count in counts.items() if count]
+    return "\n\n".join(made), "; ".join(left_out)
 
 
 def sheets_markdown(data: bytes, limit: int) -> tuple[str, str]:
@@ -178,7 +182,8 @@ class _Writer:
         elif name == "text:note":
             yield self._note(element, listed)
         elif name == "presentation:notes":
-            yield f"<h3>Notes:</h3>{''.join(self._inside(element, ''))}"
+            notes = "".join(self._inside(element, ""))
+            yield f"<h3>Notes:</h3>{notes}" if re.sub("<[^>]*>", "", notes).strip() else ""
         elif name == "text:s":
             yield " " * min(_MOST_BLANKS, _whole(element.get(_tag("text", "c"))))
         elif name in ("text:tab", "text:line-break"):

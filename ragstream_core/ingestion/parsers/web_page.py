@@ -70,6 +70,16 @@ def page_markdown(data: bytes, limit: int) -> str:
     return "\n\n".join([*_leading(head, soup, text), text])
 
 
+def words_only(html: str) -> BeautifulSoup:
+    """Return HTML that comes in another file: no scripts, no title, of pictures their words."""
+    soup = BeautifulSoup(html.replace("\0", ""), "lxml")
+    for tag in soup(["script", "style", "template", "title"]):
+        tag.decompose()
+    for picture in soup("img"):  # its address leads nowhere, or counts who reads
+        picture.replace_with(str(picture.get("alt") or ""))
+    return soup
+
+
 def html_markdown(soup: BeautifulSoup, limit: int) -> str:
     """Return the Markdown of parsed HTML, which is changed on the way.
 

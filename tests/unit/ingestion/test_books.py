@@ -65,9 +65,16 @@ class TestChapters:
         assert made.endswith("Ann Bell\n\n## Of Seals\n\nTight.")
 
     def test_empty_elements_of_xml_hide_nothing(self):
-        body = '<script src="a.js"/><a id="p1"/><p>Open at&nbsp;9 bar.</p><p/><i/><p>Well</p>'
+        body = '<script src="a.js"/><a id="p1"/><img src="x.png" alt="Fig"/>'
+        body += "<p>Open at&nbsp;9 bar.</p><p/><i/><p>Well</p>"
         made = text_of(book({"a": body}), "epub")
-        assert "Open at" in made and "9 bar." in made and made.endswith("Well")
+        assert (
+            "x.png" not in made
+            and "Fig" in made
+            and "Open at" in made
+            and "9 bar." in made
+            and made.endswith("Well")
+        )
 
     def test_scripts_entities_and_titles_are_left_out(self):
         bomb = (

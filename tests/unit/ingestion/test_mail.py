@@ -243,6 +243,27 @@ PARTS = [
 ]  # fmt: skip
 
 
+class TestOddMails:
+    def test_parts_that_are_not_told_apart_are_text(self):
+        assert read("--a\nwords", 'Content-Type: multipart/mixed; boundary="b"\n').endswith("words")
+
+    def test_a_line_of_an_envelope_may_stand_above(self):
+        data = b"From bob@x.org Wed Mar  4 10:12:00 2026\n" + mail("words")
+        assert text_of(data, "eml").endswith("words")
+
+    def test_any_text_that_is_attached_is_read(self):
+        message = made()
+        message.add_attachment("one", subtype="x-unknown")
+        message.add_attachment("two", filename="a.unknown")
+        found = paths(text_of(message.as_bytes(), "eml"))
+        assert found["one"] == "Ann Bell: Pumps > Attachment: text/x-unknown"
+        assert found["two"] == "Ann Bell: Pumps > Attachment: a.unknown"
+
+    def test_the_name_of_a_quoted_sender_keeps_its_signs(self):
+        body = 'x\n\nFrom: "Ann \\"A\\" Bell" <ann@x.org>\nDate: Monday\nSubject: y\n\nHers.'
+        assert paths(read(body))["Hers."] == ('Quoted: from "Ann \\"A\\" Bell" <ann@x.org>, Monday')
+
+
 class TestMailboxes:
     @settings(deadline=None, max_examples=30)
     @given(bodies=st.lists(st.lists(st.sampled_from(LINES), min_size=1), min_size=1, max_size=4))

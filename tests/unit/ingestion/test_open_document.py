@@ -107,12 +107,15 @@ class TestTexts:
         rows = row(tall, cell("9")) + row("<table:covered-table-cell/>", cell("12"))
         body = (
             f"<table:table>{head}{rows}</table:table>"
-            "<text:p>See<draw:frame><draw:image/><svg:desc>the valve</svg:desc></draw:frame>"
+            "<text:p>See<draw:frame><draw:object/><draw:image/><svg:desc>the valve</svg:desc>"
+            "</draw:frame>"
             "<draw:frame><draw:text-box><text:p>Boxed.</text:p></draw:text-box></draw:frame>"
             "</text:p>"
         )
         made = odt(body)
         assert rows_of(made) == [["Part", "Bar"], ["VK-1", "9"], ["VK-1", "12"]]
+        note = read_office(open_document(body), "odt", Limits())[1]
+        assert note.endswith("; embedded objects left out: 1")
         assert "See the valve" in made and "Boxed." in made
 
     def test_headers_and_footers_stand_once_without_page_numbers(self):
