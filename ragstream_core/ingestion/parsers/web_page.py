@@ -95,9 +95,9 @@ def html_markdown(soup: BeautifulSoup, limit: int) -> str:
         _mend_tables,
         _join_definitions,
         _unfold_layouts,
-        _number_lists,
         _write_raised,
         _write_links,
+        _number_lists,  # last: an item that stood in a link without an address is of the list now
     ):
         change(soup)
     try:

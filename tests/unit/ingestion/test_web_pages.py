@@ -55,6 +55,10 @@ class TestStructure:
         html = "<ol start=3><li>c<ol type=a><li>x<li>y</ol><li value=9>d<li>e</ol>"
         assert page(html) == "3. c\n   a. x\n   b. y\n9. d\n10. e"
 
+    def test_an_item_in_a_link_that_leads_nowhere_has_its_number(self):
+        html = '<ol><a href="javascript:x()"><li>a</li></a><li>b</ol>'
+        assert page(html) == "1. a\n2. b"
+
     def test_text_outside_of_the_body_is_read(self):
         html = "<html><head><title>T</title></head><body><p>in</p></body><p>out</p></html>end"
         assert page(html) == "# T\n\nin\n\nout\n\nend"
