@@ -11,8 +11,8 @@ fact, and one with a fact is *perhaps* at least. A language model may choose the
 answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``. If the
 evidence is to be tight, passages behind its end (`context.evidence_end`) are not selected, and of
 long ones behind the best a window is shown (`context.windows`), unless it is not sure that they
-answer. Beside a document that is superseded (`context.supersession`) stands the best passage of
-its successor, if one was found.
+answer. Beside a document that is superseded, and a day that has moved, stands what is newer
+(`context.newer`), if it was found.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from ragstream_core.agents.context.evidence_end import (
     strengths_of,
 )
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
+from ragstream_core.agents.context.newer import Newer, newer_beside
 from ragstream_core.agents.context.open_issues import (
     Answers,
     Judged,
@@ -53,6 +54,7 @@ from ragstream_core.agents.context.open_issues import (
 from ragstream_core.agents.context.passage_selection import (
     Reading,
     Selection,
+    asked_pieces,
     framed_tokens,
     joined,
     select,
@@ -60,12 +62,6 @@ from ragstream_core.agents.context.passage_selection import (
 )
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.context.said_before import found_in_turns
-from ragstream_core.agents.context.supersession import (
-    Replaced,
-    best_of_successors,
-    superseded,
-    with_successors,
-)
 from ragstream_core.agents.context.windows import FROM_RANK, window_of
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.agents.llm_call import Ask
@@ -182,10 +178,9 @@ class Condenser:
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Condense the kept candidates."""
         result = advance(prompt, STAGE)
-        found_docs = _best_first(prompt)
-        replaced = superseded(found_docs)
-        kept = with_successors(self._kept(prompt), found_docs, replaced)
-        beside = best_of_successors(kept, replaced)
+        asked = asked_pieces(prompt, self.terms)
+        newer = newer_beside(prompt, self._kept(prompt), asked, self.terms)
+        kept, beside, replaced = newer.kept, newer.beside, newer.replaced
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
         measures = _measures(prompt)
         reader = replace(reader, strengths=_strengths(prompt, kept, measures))
@@ -201,7 +196,7 @@ class Condenser:
 
         first = self._first(prompt, kept, measures if ends else None, look, beside)
         usable, ended, picked, seen, doubt = first
-        found = self._found(prompt, reader.within(picked), picked, seen)
+        found = self._found(prompt, reader.within(picked), picked, seen, newer)
 
         def s_ctx(selected: Selection) -> Told:
             if found is None:
@@ -213,14 +208,15 @@ class Condenser:
             judged = with_facts(judged, found.chosen)
             turns = [chunk for chunk in kept if is_past(chunk) and chunk.id in selected.tokens]
             if replaced:
-                newer = [
+                others = [
                     e for e in within.evidence if answers.chunks[e.chunk_id].source not in replaced
                 ]
-                judged = said_of_superseded(judged, answers.of(newer, selected.cuts), replaced)
+                judged = said_of_superseded(judged, answers.of(others, selected.cuts), replaced)
+            judged = newer.judged(judged)
             judged, said = found_in_turns(
                 judged, reader.asked, turns, terms=self.terms, weight=reader.weight
             )
-            told = self._s_ctx(within, found, short, judged, replaced)
+            told = self._s_ctx(within, found, short, judged, newer)
             issues = [_with_short(issue, short) for issue in said]
             return replace(told, open_issues=(*issues, *told.open_issues)), judged
 
@@ -387,8 +383,9 @@ class Condenser:
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
 
     def _found(
-        self, prompt: SuperPrompt, reader: Reading, picked: Selection, seen: Sequence[Judged]
-    ) -> ContextParts | None:
+        self, prompt: SuperPrompt, reader: Reading, picked: Selection, seen: Sequence[Judged],
+        newer: Newer,
+    ) -> ContextParts | None:  # fmt: skip
         """Choose the sentences of S_ctx; no model is asked if there is nothing to choose from.
 
         A piece that the passages are estimated not to answer gets no fact.
@@ -398,10 +395,13 @@ class Condenser:
         silent = {row.answer.piece_id for row in seen if row.is_open and row.held is not None}
         reader = reader.speaking_to(silent)
         if self.ask is None or not reader.evidence:
-            return extracted(reader, self.max_facts)
-        chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-        shown = {f"p{n}": chunks[e.chunk_id] for n, e in enumerate(reader.evidence, start=1)}
-        return Passages(shown, picked.cuts, reader, self.terms).found(self.ask, self.max_facts)
+            found = extracted(reader, self.max_facts)
+        else:
+            chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+            shown = {f"p{n}": chunks[e.chunk_id] for n, e in enumerate(reader.evidence, start=1)}
+            passages = Passages(shown, picked.cuts, reader, self.terms)
+            found = passages.found(self.ask, self.max_facts)
+        return newer.with_later(found, reader.quotes, reader.pieces, reader.weight, self.max_facts)
 
     def _s_ctx(
         self,
@@ -409,28 +409,23 @@ class Condenser:
         found: ContextParts,
         short: dict[str, str],
         judged: list[Judged],
-        replaced: Mapping[str, Replaced],
+        newer: Newer,
     ) -> SCtx:
         quotes = [quote for quote, _, _ in found.chosen]
         rows = [
-            (quote, _fact(quote, ids, score, short, replaced)) for quote, ids, score in found.chosen
+            (quote, _fact(quote, ids, score, short, newer.marks(quote)))
+            for quote, ids, score in found.chosen
         ]
         issues = unanswered(reader.asked, judged, reader.evidence, reader.files, terms=self.terms)
-        issues += conflicts(quotes, reader.quotes, replaced)
-        issues += replaced_sources(quotes, replaced)
+        issues += newer.conflicts(reader.quotes)
+        others = conflicts(quotes, reader.quotes, newer.replaced)
+        issues += [issue for issue in others if not newer.is_told(issue)]
+        issues += replaced_sources(quotes, newer.replaced)
         return SCtx(
             tuple(row for quote, row in rows if quote not in found.constraints),
             tuple(row for quote, row in rows if quote in found.constraints),
             tuple(_with_short(issue, short) for issue in issues),
         )
-
-
-def _best_first(prompt: SuperPrompt) -> list[Chunk]:
-    """Return the passages of documents that were found, the nearest to the question first."""
-    scores = prompt.extras.scores
-    told = [chunk for chunk in prompt.base_context_chunks if not is_past(chunk)]
-    near = {c.id: max(scores[c.id].piece_cosines, default=-1.0) for c in told if c.id in scores}
-    return sorted(told, key=lambda chunk: -near.get(chunk.id, -1.0))
 
 
 def _measures(prompt: SuperPrompt) -> Measures:
@@ -484,11 +479,10 @@ def _fact(
     piece_ids: list[str],
     score: float,
     short: dict[str, str],
-    replaced: Mapping[str, Replaced],
+    marks: str,
 ) -> Fact:
     cited = Cited(quote.chunk_id, quote.source, short[quote.chunk_id])
-    newer = replaced[quote.source].told if quote.source in replaced else ""
-    heading = "; ".join(filter(None, (quote.heading, newer)))
+    heading = "; ".join(filter(None, (quote.heading, marks)))
     return Fact(quote.text, heading, tuple(piece_ids), score, (cited,), quote.quoted or None)
 
 

@@ -127,7 +127,7 @@ def days_named(text: str, said: Said, nearest: bool = False) -> list[Days]:
     found: list[Days] = []
     if not _hint().search(text.lower()):
         return found
-    base, text = _From(said, nearest), _without_other_words(text).lower()
+    base, text = _From(said, nearest), without_other_words(text).lower()
     for pattern, days in _rules():
 
         def taken(match: re.Match[str], days: _Rule = days) -> str:
@@ -143,8 +143,12 @@ def days_named(text: str, said: Said, nearest: bool = False) -> list[Days]:
     return found
 
 
-def _without_other_words(text: str) -> str:
-    """Return a text with blanks for words that are written like a day and are none."""
+def without_other_words(text: str) -> str:
+    """Return a text with blanks for words that are written like a day and are none.
+
+    Args:
+        text: What somebody said; the result is as long.
+    """
     text = _NO_DAYS.sub(lambda match: match["day"] or _blank(match), text)
     return _HERE.sub(_blank, text) if _GERMAN.search(text) else text
 

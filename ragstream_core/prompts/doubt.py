@@ -14,14 +14,27 @@ PIECE_CHARS = 80
 
 
 def doubt_of(prompt: SuperPrompt) -> str:
-    """Return one or two sentences for people; empty if every part of a prompt is answered.
+    """Return a few sentences for people; empty if every part of a prompt is answered.
 
     Args:
         prompt: After the condenser.
     """
     answers = prompt.extras.answers
+    moved = [row for row in prompt.extras.s_ctx.open_issues if row.kind == "conflict"]
+    disputed = {row.piece_id: row.citations[-1].source for row in moved if row.piece_id}
     missing = [answer for answer in answers if answer.word == NOT_FOUND]
     unsure = [answer for answer in answers if answer.word == PERHAPS]
+    dates = [answer.piece_id for answer in unsure if answer.piece_id in disputed]
+    unsure = [answer for answer in unsure if answer.piece_id not in disputed]
+    newer = ", ".join(dict.fromkeys(disputed[i] for i in dates))
+    two = f"Your documents name two dates; the newer one stands in {newer}." if newer else ""
+    return " ".join(filter(None, (two, _said(prompt, missing, unsure))))
+
+
+def _said(
+    prompt: SuperPrompt, missing: Sequence[PieceAnswer], unsure: Sequence[PieceAnswer]
+) -> str:
+    answers = prompt.extras.answers
     if not (missing or unsure):
         return ""
     nearest = _nearest(prompt, (*missing, *unsure))

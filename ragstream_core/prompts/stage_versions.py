@@ -30,7 +30,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 10,
     "reranker": 6,
     "a3_nli_gate": 7,
-    "a4_condenser": 20,
+    "a4_condenser": 21,
     "a2_audit": 5,
     "a5_format_enforcer": 5,
     "prompt_builder": 3,

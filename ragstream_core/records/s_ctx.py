@@ -69,7 +69,8 @@ class OpenIssue:
         kind: ``unsupported``, ``perhaps``, ``missing_term``, ``conflict``, ``superseded`` or
             ``conversation``.
         text: One sentence for people.
-        piece_id: The query piece that has no sure answer; empty for another kind.
+        piece_id: The query piece that has no sure answer, or whose answers disagree about a day;
+            empty for another kind.
         citations: The passages that disagree, or the one that may answer.
     """
 

@@ -36,7 +36,7 @@ def passage_rows(
         picked: What is shown of them.
         ended: What lies behind the end of the evidence.
         doubt: Why only the best passages are shown; empty: they are not the only ones.
-        beside: Passage → the older document that it is the successor of.
+        beside: Passage → why it stands beside another one.
     """
     rows = []
     places = [chunk.id for chunk in kept if not is_past(chunk)]
@@ -44,7 +44,7 @@ def passage_rows(
         parts = ended[chunk.id]._asdict() if chunk.id in ended else {}
         rule, reason = _rule(chunk, picked, parts, doubt)
         if beside and chunk.id in beside:
-            reason = f"{reason}; successor of {beside[chunk.id]}"
+            reason = f"{reason}; {beside[chunk.id]}"
         parts = {"place": places.index(chunk.id) + 1} if rule == NOTHING_RELEVANT else parts
         score = prompt.extras.scores.get(chunk.id, Scores()).score
         rows.append(

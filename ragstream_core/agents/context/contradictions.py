@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from ragstream_core.agents.context.moved_dates import told_on
 from ragstream_core.agents.context.quotable import Quote
 from ragstream_core.agents.context.supersession import Replaced
 from ragstream_core.conversations.dates import MONTHS
@@ -188,15 +189,18 @@ def newer_of(left: Quote, right: Quote, replaced: Mapping[str, Replaced]) -> str
     for old, new in ((left, right), (right, left)):
         if old.source in replaced and new.source not in replaced:
             return f" (newer: {new.source})"
-    days = [_year(quote) for quote in (left, right)]
-    if days[0] and days[1] and days[0] != days[1]:
-        newer = left if days[0] > days[1] else right
-        return f" (newer: {newer.source})"
+    one, two = _told(left), _told(right)
+    if one and two and one[: len(two)] != two[: len(one)]:
+        return f" (newer: {(left if one > two else right).source})"
     return ""
 
 
-def _year(quote: Quote) -> int:
+def _told(quote: Quote) -> tuple[int, ...]:
+    """Return the day of a sentence or its document, or its year alone; empty: none is said."""
+    day = told_on(quote.source, [f"# {quote.heading}\n"])
+    if day is not None:
+        return day.year, day.month, day.day
     found = re.findall(r"\b(?:19|20)\d\d\b", quote.heading) or re.findall(
         r"(?<!\d)(?:19|20)\d\d(?!\d)", quote.source
     )
-    return int(found[-1]) if found else 0
+    return (int(found[-1]),) if found else ()

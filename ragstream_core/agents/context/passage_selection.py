@@ -215,7 +215,7 @@ class Reading:
         """Read the kept chunks of documents; the conversation only where ``past`` says (C-07)."""
         rows = prompt.extras.query_pieces
         pieces = [Piece(row.id, row.text, tuple(terms(row.text))) for row in rows]
-        asked = [_asked(row, terms) for row in rows]
+        asked = asked_pieces(prompt, terms)
         told = [chunk for chunk in kept if past or not chunk.id.startswith(HISTORY_PREFIX)]
         quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
         scores = prompt.extras.scores
@@ -239,6 +239,16 @@ class Reading:
         ]
         evidence = [e for e in self.evidence if e.chunk_id in picked.tokens]
         return replace(self, quotes=shown, evidence=evidence)
+
+
+def asked_pieces(prompt: SuperPrompt, terms: Terms) -> list[Piece]:
+    """Return the query pieces in the person's own words, instructions left out.
+
+    Args:
+        prompt: With query pieces.
+        terms: Stems a text.
+    """
+    return [_asked(row, terms) for row in prompt.extras.query_pieces]
 
 
 def _asked(row: QueryPiece, terms: Terms) -> Piece:

@@ -51,3 +51,11 @@ def test_the_newer_is_named_where_the_documents_say_it():
     assert newer_of(old, new, {}) == newer_of(new, old, {}) == " (newer: m25.md)"
     assert newer_of(old._replace(heading=""), new, {}) == ""
     assert newer_of(new, old, {"m25.md": Replaced("m21.md", True)}) == " (newer: m21.md)"
+
+
+def test_the_newer_is_named_by_the_day_too():
+    old, new = quote("x", "m/2026-02-12.md"), quote("y", "m/2026-04-16.md")
+    assert newer_of(old, new, {}) == newer_of(new, old, {}) == " (newer: m/2026-04-16.md)"
+    older, later = quote("x", "a.md", "Minutes, 3 May 2026"), quote("y", "b.md", "4. Mai 2026")
+    assert newer_of(older, later, {}) == " (newer: b.md)"
+    assert newer_of(old, quote("y", "plan 2026.md"), {}) == ""
