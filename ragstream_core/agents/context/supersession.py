@@ -154,7 +154,8 @@ def with_successors(
         replaced: As of `superseded`.
     """
     result = list(kept)
-    for old in dict.fromkeys(chunk.source for chunk in kept):
+    olds = list(dict.fromkeys(chunk.source for chunk in kept))
+    for old in olds:  # grows: what takes the place of one may have been superseded as well
         row = replaced.get(old)
         if row is None or not row.found:
             continue
@@ -167,6 +168,7 @@ def with_successors(
         )  # fmt: skip
         if best is not None:
             result.insert(at + 1, best)
+            olds += [row.by] if row.by not in olds else []
     return result
 
 

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.context.supersession import superseded, with_successors
-from ragstream_core.records import Chunk
+from ragstream_core.agents.retrieval import RetrievalStage
+from ragstream_core.records import Chunk, Hit, SuperPrompt
+from ragstream_core.records.stage_results import QueryPiece
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from tests.unit.agents.test_condense import kept
 
@@ -101,3 +103,57 @@ def test_the_prompt_names_the_successor_and_never_says_answered_by_the_older():
     assert row.reason.endswith("successor of d0.md")
     for answer in result.extras.answers:
         assert (answer.word, answer.nearest and answer.nearest.source) != ("answered", "d0.md")
+
+
+def retrieved(documents, asked, by_name, top_k=1):
+    """Retrieve with a search that finds ``asked`` for the question, ``by_name`` for a name."""
+    texts = {
+        (i := f"{path}::x::0"): Chunk(i, path, text, (0, len(text)), {})
+        for path, text in documents.items()
+    }
+    searched = []
+
+    def search(whole, pieces, off):
+        searched.append(whole)
+        found = asked if whole == "Which broker?" else by_name.get(whole, [])
+        return [Hit(f"{path}::x::0", 1.0 - n / 9, 0.5, 0.5, 1.0, {}, (0.5,))
+                for n, path in enumerate(found)]  # fmt: skip
+
+    prompt = SuperPrompt()
+    prompt.extras.query_pieces = (QueryPiece("q1", "Which broker?"),)
+    done = RetrievalStage(search, lambda ids: [texts[i] for i in ids], top_k)(prompt)
+    return done, searched
+
+
+CHAIN = {
+    "adr/2.md": "# ADR 2\n\nStatus: superseded by ADR 7\n\nRabbitMQ.",
+    "adr/7.md": "# ADR 7\n\nStatus: superseded by ADR 9\n\nKafka.",
+    "adr/9.md": "# ADR 9\n\nPulsar.",
+    "o.md": "Other.",
+}
+
+
+def test_a_successor_that_the_question_does_not_find_is_found_by_its_name():
+    names = {"ADR 7": ["o.md", "adr/7.md"], "ADR 9": ["adr/9.md"]}
+    done, searched = retrieved(CHAIN, ["adr/2.md", "o.md"], names)
+    assert searched == ["Which broker?", "ADR 7", "ADR 9"]
+    assert [c.source for c in done.base_context_chunks] == ["adr/2.md", "adr/7.md", "adr/9.md"]
+    assert done.views_by_stage["retrieval"] == ["adr/2.md::x::0"]
+    marks = superseded(done.base_context_chunks)
+    shown = with_successors(done.base_context_chunks[:1], done.base_context_chunks, marks)
+    assert [c.source for c in shown] == ["adr/2.md", "adr/7.md", "adr/9.md"]
+
+
+def test_what_was_found_behind_the_first_candidates_keeps_its_scores():
+    done, _ = retrieved(CHAIN, ["adr/2.md", "adr/7.md"], {"ADR 7": ["adr/7.md"]})
+    assert set(done.extras.scores) == {"adr/2.md::x::0", "adr/7.md::x::0"}
+
+
+def test_nobody_searches_where_nothing_is_superseded_or_the_successor_was_found():
+    assert retrieved(CHAIN, ["o.md"], {})[1] == ["Which broker?"]
+    assert retrieved(CHAIN, ["adr/7.md", "adr/9.md"], {}, 2)[1] == ["Which broker?"]
+
+
+def test_a_name_that_nothing_bears_changes_nothing():
+    done, _ = retrieved(CHAIN, ["adr/2.md"], {"ADR 7": ["o.md"]})
+    assert [c.source for c in done.base_context_chunks] == ["adr/2.md"]
