@@ -180,7 +180,7 @@ class Condenser:
         result = advance(prompt, STAGE)
         asked = asked_pieces(prompt, self.terms)
         newer = newer_beside(prompt, self._kept(prompt), asked, self.terms)
-        kept, beside, replaced = newer.kept, newer.beside, newer.replaced
+        kept, beside, replaced = newer.kept, newer.beside, newer.outdated
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
         measures = _measures(prompt)
         reader = replace(reader, strengths=_strengths(prompt, kept, measures))
@@ -418,7 +418,7 @@ class Condenser:
         ]
         issues = unanswered(reader.asked, judged, reader.evidence, reader.files, terms=self.terms)
         issues += newer.conflicts(reader.quotes)
-        others = conflicts(quotes, reader.quotes, newer.replaced)
+        others = conflicts(quotes, reader.quotes, newer.outdated)
         issues += [issue for issue in others if not newer.is_told(issue)]
         issues += replaced_sources(quotes, newer.replaced)
         return SCtx(

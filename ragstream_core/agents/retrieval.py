@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ragstream_core.agents.context.supersession import superseded
-from ragstream_core.prompts.trail import advance, pass_number, pieces_of, put_decisions, put_notes
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
+from ragstream_core.prompts.trail import advance, pass_number, pieces_of, put_decisions, put_notes
 from ragstream_core.records import Chunk, Decision, Hit, SuperPrompt
 from ragstream_core.records.stage_results import Scores
 

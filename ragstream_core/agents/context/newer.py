@@ -33,7 +33,7 @@ class Newer:
     Attributes:
         kept: In rank order, each newer passage behind the first older one.
         beside: Id of a passage that stands beside another one → why it does.
-        replaced: The superseded documents.
+        replaced: The superseded documents, and those with a later version.
         moved: Days that a later document gives anew.
         told: Path → the day of the document in figures, where it says one.
     """
@@ -43,6 +43,11 @@ class Newer:
     replaced: Mapping[str, Replaced]
     moved: Sequence[Moved]
     told: Mapping[str, str]
+
+    @property
+    def outdated(self) -> dict[str, Replaced]:
+        """The documents that count no longer."""
+        return {source: row for source, row in self.replaced.items() if row.is_outdated}
 
     def marks(self, quote: Quote) -> str:
         """Return what stands beside a fact's heading: its document's day, and what is newer."""

@@ -26,7 +26,7 @@ from ragstream_core.agents.context.answer_signs import (
 from ragstream_core.agents.context.contradictions import disagree, newer_of, values_of
 from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
 from ragstream_core.agents.context.quotable import Quote, Terms
-from ragstream_core.agents.context.supersession import Replaced
+from ragstream_core.agents.context.supersession import SUPERSEDED, Replaced
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.records import Chunk
 from ragstream_core.records.s_ctx import (
@@ -201,7 +201,7 @@ def said_of_superseded(
             if other is not None and other.answer.word == ANSWERED:
                 row = other
             else:
-                reason = f"{row.reason}; but {nearest.source} is {old.told}"
+                reason = f"{row.reason}; but of {nearest.source}: {old.told}"
                 row = Judged(replace(row.answer, word=PERHAPS), row.held, reason)
         rows.append(row)
     return rows
@@ -216,8 +216,10 @@ def replaced_sources(chosen: Sequence[Quote], replaced: Mapping[str, Replaced]) 
     """
     firsts = {quote.source: quote for quote in reversed(chosen) if quote.source in replaced}
     return [
-        _issue("superseded", f"{source} is {replaced[source].told}", quotes=(firsts[source],))
+        _issue("superseded", f"{source}{sign} {row.told}", quotes=(firsts[source],))
         for source in sorted(firsts)
+        for row in (replaced[source],)
+        for sign in (" is" if row.word == SUPERSEDED else ":",)
     ]
 
 

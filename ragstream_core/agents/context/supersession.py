@@ -29,27 +29,45 @@ _DOCUMENT = (
 )
 
 
+SUPERSEDED, LATER, ALSO = "superseded by", "there is a later version:", "there is also"
+_INTERFACE_WORDS = (
+    "api apis rest graphql sdk schema schemas proto protocol protocols endpoint endpoints interface"
+    " interfaces openapi swagger schnittstelle schnittstellen"
+)
+_INTERFACES = frozenset(_INTERFACE_WORDS.split())
+"""Where a path has such a word, an earlier version often goes on beside a later one."""
+
+
 class Replaced(NamedTuple):
-    """A document that has been superseded.
+    """A document that has been superseded, or of which there is another version.
 
     Attributes:
         by: Path of the newer one if it was found, else what the document calls it; may be empty.
         found: Whether ``by`` is a path among the passages.
+        word: `SUPERSEDED`: a document says so; `LATER`: only the names do; `ALSO`: only the names
+            do, and both may be current.
     """
 
     by: str
     found: bool
+    word: str = SUPERSEDED
 
     @property
     def told(self) -> str:
         """Say it in a few words."""
-        return f"superseded by {self.by}" if self.by else "superseded"
+        return f"{self.word} {self.by}" if self.by else "superseded"
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether what it says no longer counts."""
+        return self.word != ALSO
 
 
 class _Rules(NamedTuple):
     older: re.Pattern[str]
     newer: re.Pattern[str]
     status: re.Pattern[str]
+    current: re.Pattern[str]
 
 
 @functools.lru_cache(maxsize=1)
@@ -58,9 +76,9 @@ def _rules() -> _Rules:
 
     text = (resources.files(__package__) / TABLE).read_text(encoding="utf-8")
     rows: Mapping[str, Mapping[str, Sequence[str]]] = yaml.safe_load(text)
-    older, newer, status = (
+    older, newer, status, current = (
         "|".join(form for row in rows.values() for form in row[kind])
-        for kind in ("older", "newer", "status")
+        for kind in ("older", "newer", "status", "current")
     )
     flags = re.MULTILINE | re.IGNORECASE
     name = rf"[ \t:*_\"']*([^\n]{{1,{MAX_NAME}}})"
@@ -69,6 +87,7 @@ def _rules() -> _Rules:
         re.compile(rf"{_LEAD}{_DOCUMENT}(?:{newer})\b{name}", flags),
         re.compile(r"^[ \t>*_\-|]*(?:status|statut|estado)\W{1,6}"
                    rf"(?:{status})[ \t.*_\"'|]*$", flags),
+        re.compile(rf"\b(?:{current})\b", flags),
     )  # fmt: skip
 
 
@@ -128,10 +147,13 @@ def _names(source: str, parts: Sequence[str]) -> list[tuple[str, ...]]:
     return [row for row in map(_tokens, (path.name, path.stem, *titles)) if row]
 
 
-def _versions(sources: Mapping[str, object]) -> dict[str, Replaced]:
-    """Return files whose name differs from another's of one folder by a lower v-number alone."""
+def _versions(texts: Mapping[str, Sequence[str]]) -> dict[str, Replaced]:
+    """Return files whose name differs from another's of one folder by a lower v-number alone.
+
+    Of interfaces, and where a version is called current, the earlier one goes on.
+    """
     groups: dict[tuple[str, ...], list[tuple[int, str]]] = {}
-    for source in sources:
+    for source in texts:
         path = PurePosixPath(source)
         if match := _VERSION.match(path.stem):
             key = (str(path.parent), match["stem"].lower(), match["rest"].lower(), path.suffix)
@@ -139,7 +161,11 @@ def _versions(sources: Mapping[str, object]) -> dict[str, Replaced]:
     found: dict[str, Replaced] = {}
     for rows in groups.values():
         newest = max(rows)
-        found.update((s, Replaced(newest[1], True)) for n, s in rows if n < newest[0])
+        goes_on = not _INTERFACES.isdisjoint(_tokens(newest[1])) or any(
+            _rules().current.search(text) for _, source in rows for text in texts[source]
+        )
+        row = Replaced(newest[1], True, ALSO if goes_on else LATER)
+        found.update((source, row) for number, source in rows if number < newest[0])
     return found
 
 

@@ -1,11 +1,19 @@
 """Documents that say that another has taken their place."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
-from ragstream_core.agents.context.supersession import superseded, with_successors
+from ragstream_core.agents.context.supersession import (
+    ALSO,
+    LATER,
+    Replaced,
+    superseded,
+    with_successors,
+)
 from ragstream_core.agents.retrieval import RetrievalStage
 from ragstream_core.records import Chunk, Hit, SuperPrompt
 from ragstream_core.records.stage_results import QueryPiece
@@ -37,7 +45,7 @@ NEW = chunk("adr/0007-broker.md", "# ADR 7: Kafka\n\nWe use Kafka as our message
 )
 def test_the_older_says_it(line):
     old = chunk(OLD.source, f"{OLD.snippet}\n\n{line}\n")
-    assert superseded([old, NEW])[OLD.source] == (NEW.source, True)
+    assert superseded([old, NEW])[OLD.source][:2] == (NEW.source, True)
     alone = superseded([old])[OLD.source]
     assert not alone.found and "ADR" in alone.told
 
@@ -49,13 +57,13 @@ def test_the_older_says_it(line):
 )  # fmt: skip
 def test_the_newer_says_it(line):
     new = chunk(NEW.source, f"{NEW.snippet}\n\n{line}\n")
-    assert superseded([OLD, new]) == {OLD.source: (NEW.source, True)}
+    assert superseded([OLD, new]) == {OLD.source: Replaced(NEW.source, True)}
 
 
 @pytest.mark.parametrize("word", ["superseded", "deprecated", "überholt", "obsolète", "obsoleto"])
 def test_a_status_without_a_successor(word):
     old = chunk("a.md", f"---\nstatus: {word}\n---\n# A\n")
-    assert superseded([old])["a.md"] == ("", False)
+    assert superseded([old])["a.md"] == Replaced("", False)
 
 
 def test_names_of_versions():
@@ -64,7 +72,52 @@ def test_names_of_versions():
         "d/offer_v1.md": "d/offer_v10.md",
         "d/offer_v2.md": "d/offer_v10.md",
     }
+    assert {row.word for row in superseded(rows).values()} == {LATER}
     assert superseded([chunk("a/x_v1.md", "x"), chunk("b/x_v2.md", "x")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("api/users_v1.md", "api/users_v2.md"), "Returns a list."),
+        (("docs/rest-api-v1.md", "docs/rest-api-v2.md"), "Returns a list."),
+        (("terms_v1.md", "terms_v2.md"), "Version 1 is still valid for old customers."),
+        (("agb_v1.md", "agb_v2.md"), "Version 1 gilt weiter für alte Verträge."),
+        (("cgv_v1.md", "cgv_v2.md"), "La version 1 reste en vigueur."),
+        (("cg_v1.md", "cg_v2.md"), "La versión 1 sigue vigente."),
+    ],
+)
+def test_two_versions_may_both_be_current(names, text):
+    old, new = (chunk(name, text) for name in names)
+    (row,) = superseded([old, new]).values()
+    assert (row.word, row.is_outdated) == (ALSO, False)
+    assert row.told == f"there is also {names[1]}"
+
+
+def test_folders_of_two_versions_supersede_nothing():
+    assert superseded([chunk("api/v1/users.md", "x"), chunk("api/v2/users.md", "x")]) == {}
+
+
+def test_an_interface_that_says_it_is_superseded_is():
+    old = chunk("api/users_v1.md", "Superseded by users_v2")
+    assert superseded([old, chunk("api/users_v2.md", "x")])[old.source].is_outdated
+
+
+def test_an_earlier_version_that_goes_on_may_answer():
+    question = "How many users are in a page of the list?"
+    texts = ("# Users\n\nA page of the list holds 50 users.", "# Users\n\nAsk by a cursor.")
+    words = {}
+    for folder in ("api", "offers"):
+        prompt = kept(*texts, question=question)
+        rows = prompt.base_context_chunks
+        renamed = [replace(row, source=f"{folder}/users_v{n}.md") for n, row in enumerate(rows, 1)]
+        prompt.base_context_chunks = renamed
+        result = Condenser(HeuristicTokenCounter())(prompt)
+        (words[folder],) = [answer.word for answer in result.extras.answers]
+        headings = [fact.heading for fact in result.extras.s_ctx.facts if "50" in fact.text]
+        told = "there is also" if folder == "api" else "there is a later version:"
+        assert headings[0].endswith(f"{told} {folder}/users_v2.md")
+    assert words == {"api": "answered", "offers": "perhaps"}
 
 
 @given(st.lists(st.text(alphabet="abc xyz.\n#", max_size=60), min_size=1, max_size=5))
