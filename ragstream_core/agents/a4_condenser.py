@@ -214,8 +214,9 @@ class Condenser:
                 judged = said_of_superseded(judged, answers.of(others, selected.cuts), replaced)
             judged = newer.judged(judged)
             judged, said = found_in_turns(
-                judged, reader.asked, turns, terms=self.terms, weight=reader.weight
-            )
+                judged, reader.asked, turns, terms=self.terms, weight=reader.weight,
+                scores=prompt.extras.scores, estimated=answers.of_turns,
+            )  # fmt: skip
             told = self._s_ctx(within, found, short, judged, newer)
             issues = [_with_short(issue, short) for issue in said]
             return replace(told, open_issues=(*issues, *told.open_issues)), judged
@@ -223,6 +224,8 @@ class Condenser:
         picked, (told, verdicts) = self._filled(prompt, usable, free, (picked, s_ctx))
         if ends and all(row.answer.word == ANSWERED for row in seen):
             picked = self._in_windows(picked, usable, reader, (found, told), same)
+        if doubt and verdicts and all(row.answer.word == IN_CONVERSATION for row in verdicts):
+            picked, doubt = _fewer(picked, usable), nearest_only(seen, ALWAYS)
         put_decisions(result, STAGE, passage_rows(prompt, kept, picked, ended, doubt, beside))
         put_decisions(result, ANSWERS, piece_rows(verdicts, pass_number(prompt)))
         missed = found.missed if found else ""
@@ -426,6 +429,13 @@ class Condenser:
             tuple(row for quote, row in rows if quote in found.constraints),
             tuple(_with_short(issue, short) for issue in issues),
         )
+
+
+def _fewer(picked: Selection, usable: Sequence[Chunk]) -> Selection:
+    """Leave out what is nearest and answers nothing, where a conversation answers; two stay."""
+    shown = [c.id for c in usable if c.id in picked.tokens and not is_past(c)]
+    out = set(shown[ALWAYS:])
+    return replace(picked, tokens={i: n for i, n in picked.tokens.items() if i not in out})
 
 
 def _measures(prompt: SuperPrompt) -> Measures:

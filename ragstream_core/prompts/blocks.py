@@ -274,6 +274,7 @@ def compose(prompt: SuperPrompt, layout: Layout) -> Composed:
     """Build the Super-Prompt in authority order.
 
     Hard Rules → Project Memory → (role) → ❖ FILES → S_CTX → attachments → RECENT HISTORY → Task.
+    Where conversations alone answer, RECENT HISTORY stands before the attachments.
     With ``block_order="classic"`` the task stands before S_CTX. Locked: ❖ FILES and the task only.
 
     Args:
@@ -293,7 +294,7 @@ def compose(prompt: SuperPrompt, layout: Layout) -> Composed:
         sections[render.S_CTX] = lambda: _s_ctx(prompt, nonce)
     by_name = {name: (texts, note) for name, texts, note in framed if texts}
     first = 1
-    for name in _order(layout):
+    for name in _order(prompt, layout):
         if name in by_name:
             texts, note = by_name[name]
             blocks.append(render.framed_block(name, texts, nonce=nonce, first=first, note=note))
@@ -318,8 +319,11 @@ def _s_ctx(prompt: SuperPrompt, nonce: str) -> render.Block:
     return render.s_ctx_block(prompt.extras.s_ctx, nonce=nonce, warning=warning)
 
 
-def _order(layout: Layout) -> list[str]:
-    context = [render.S_CTX, render.ATTACHMENTS, render.RECENT_HISTORY]
+def _order(prompt: SuperPrompt, layout: Layout) -> list[str]:
+    shown = [render.ATTACHMENTS, render.RECENT_HISTORY]
+    if {answer.word for answer in prompt.extras.answers} == {IN_CONVERSATION}:
+        shown.reverse()  # what answers stands before what is merely nearest
+    context = [render.S_CTX, *shown]
     if layout.block_order == "classic":
         return [render.FILES, render.TASK, *context]
     return [render.FILES, *context, render.TASK]

@@ -32,8 +32,8 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a3_nli_gate": 7,
     "a4_condenser": 21,
     "a2_audit": 5,
-    "a5_format_enforcer": 5,
-    "prompt_builder": 3,
+    "a5_format_enforcer": 6,
+    "prompt_builder": 4,
 }
 """Op of the chain → its version."""
 

@@ -296,6 +296,22 @@ class Answers:
         """As `of`, by the passages alone: no injected file and no model is heard."""
         return replace(self, files=()).of(evidence, cuts)
 
+    def of_turns(self, piece: Piece, said: Sequence[tuple[str, float]]) -> Estimate | None:
+        """Return what is estimated of a piece by texts with their cosines, as of passages.
+
+        Words alone say too little of a turn: None without token vectors.
+        """
+        if self.nearness is None or not said or NO_BLANKS.search(piece.text):
+            return None
+        order = sorted(range(len(said)), key=lambda i: -said[i][1])[:MOST_PASSAGES]
+        read = [Passage(said[i][0], sentences_of(said[i][0], self.terms), said[i][1])
+                for i in order]  # fmt: skip
+        signs = signs_of(piece.text, read, self.terms, self.nearness)
+        if signs is None:
+            return None
+        signs = signs._replace(passage=order[signs.passage])
+        return estimate(signs, self._scale(), searched=self.searched)
+
     def _unestimated(self, at: int, shown: Sequence[Evidence]) -> str:
         """Say why there is no estimate for piece ``at``."""
         if not shown:
