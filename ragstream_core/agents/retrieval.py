@@ -5,8 +5,9 @@ Documents and older turns are found together, by one scale. Reads ``extras.query
 ``base_context_chunks`` (the kept candidates' chunks, unique), ``extras.scores`` (absolute and
 scaled scores of the kept ones) and one decision a candidate. The only stage that searches vectors.
 Locked, or nothing eligible: an empty view and the reason; the embedder is not called.
-What takes the place of a document that was found, by its own words, is looked for by its name: its
-passage goes on beside the candidates (`Condenser` shows it) and is none itself.
+What takes the place of a document that was found, by its own words, and what defines a constant
+that the candidates use, are looked for by name: such a passage goes on beside the candidates
+(`Condenser` shows it) and is none itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from ragstream_core.agents.context.definitions import constants_of, is_defined
 from ragstream_core.agents.context.supersession import superseded
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.trail import advance, pass_number, pieces_of, put_decisions, put_notes
@@ -61,9 +63,11 @@ class RetrievalStage:
         ids = [hit.chunk_id for hit in kept]
         candidates = self.load(ids)
         later = [] if pool.lock else self._successors(candidates, hits, pool.off)
-        result.base_context_chunks = [*candidates, *later]
+        asked = " ".join(pieces)
+        defined = [] if pool.lock else self._definitions(asked, candidates, pool.off)
+        result.base_context_chunks = [*candidates, *later, *defined]
         result.views_by_stage[STAGE] = ids
-        scored = {*ids, *(chunk.id for chunk in later)}
+        scored = {*ids, *(chunk.id for chunk in (*later, *defined))}
         result.extras.scores = {
             hit.chunk_id: Scores(
                 hit.score, hit.cosine, hit.best_cosine, hit.bm25, hit.scores, hit.piece_cosines
@@ -76,6 +80,7 @@ class RetrievalStage:
         dropped = f", {low} below retrieval.min_score" if low else ""
         found = [f"{len(hits)} candidates, {len(kept)} go on{dropped}", *told]
         found += [f"{chunk.source} takes the place of a document that was found" for chunk in later]
+        found += [f"{chunk.source} defines what the candidates use" for chunk in defined]
         warnings = () if pool.lock else self.warned
         put_notes(result, OP, events=["locked"] if pool.lock else found, warnings=warnings)
         return result
@@ -104,6 +109,20 @@ class RetrievalStage:
                 later += self.load(nearest[:1]) or mine[:1]
                 known += mine
         return later
+
+    def _definitions(
+        self, asked: str, candidates: Sequence[Chunk], off: Collection[str]
+    ) -> list[Chunk]:
+        """Return a passage that defines each constant of the candidates that is asked for."""
+        found: list[Chunk] = []
+        for name in constants_of(asked, candidates):
+            if any(is_defined(name, chunk.snippet) for chunk in (*candidates, *found)):
+                continue
+            hits = sorted(self.search(name, [name], off), key=lambda hit: -hit.bm25)
+            named = [hit.chunk_id for hit in hits[:FOUND_BY_NAME]]  # a name is its words
+            others = (c for c in self.load(named) if not c.id.startswith(HISTORY_PREFIX))
+            found += [c for c in others if is_defined(name, c.snippet)][:1]
+        return found
 
     def _decide(self, hit: Hit, rank: int, pass_no: int) -> Decision:
         kept, rule, reason = True, "top_k", f"rank {rank} of the first {self.top_k}"

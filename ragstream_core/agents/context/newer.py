@@ -1,4 +1,4 @@
-"""What is newer than the passages that were kept: successors of documents, and days that moved.
+"""What belongs beside the passages that were kept: successors, moved days, definitions.
 
 The newer passage is shown beside the older one, the older one's facts say so and carry their
 document's day, a sentence of the newer one is a fact as well, and nothing is called answered by the
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragstream_core.agents.context.coverage import Piece, Weights, coverage
+from ragstream_core.agents.context.definitions import is_defined, with_definitions
 from ragstream_core.agents.context.llm_form import Chosen, ContextParts
 from ragstream_core.agents.context.moved_dates import Moved, days_in, moved_dates, told_on
 from ragstream_core.agents.context.open_issues import Judged
@@ -35,6 +36,7 @@ class Newer:
         beside: Id of a passage that stands beside another one → why it does.
         replaced: The superseded documents, and those with a later version.
         moved: Days that a later document gives anew.
+        defined: Id of a passage that defines a constant → the constant.
         told: Path → the day of the document in figures, where it says one.
     """
 
@@ -42,6 +44,7 @@ class Newer:
     beside: Mapping[str, str]
     replaced: Mapping[str, Replaced]
     moved: Sequence[Moved]
+    defined: Mapping[str, str]
     told: Mapping[str, str]
 
     @property
@@ -82,6 +85,12 @@ class Newer:
                 rows = [r for r in rows if r[0].text != later.text or r[0].source != later.source]
                 rows.insert(min(at + 1, len(rows)), (later, ids, score))
                 added |= {quote.text, later.text}
+        for chunk_id, name in self.defined.items() if rows else ():
+            mine = (q for q in quotes if q.chunk_id == chunk_id and is_defined(name, q.text))
+            for said in list(mine)[:1]:
+                rows = [row for row in rows if row[0] != said]
+                rows.append((said, [piece.id for piece in pieces], max(row[2] for row in rows)))
+                added.add(said.text)
         while len(rows) > limit and (less := [r for r in rows if r[0].text not in added]):
             rows.remove(min(less, key=lambda row: row[2]))
         return replace(found, chosen=rows[:limit])
@@ -164,7 +173,9 @@ def newer_beside(
                for i, old in best_of_successors(beside_old, replaced).items()}  # fmt: skip
     documents = [chunk for chunk in beside_old if not is_past(chunk)]
     moved = moved_dates(documents, chunks, pieces, terms)
-    result = beside_old
+    asked = " ".join(piece.text for piece in pieces)
+    result, defined = with_definitions(asked, beside_old, chunks)
+    reasons = {**{i: f"defines {name}" for i, name in defined.items()}, **reasons}
     by_id = {chunk.id: chunk for chunk in chunks}
     for row in moved:
         at = next(i for i, chunk in enumerate(result) if chunk.id == row.old.chunk_id)
@@ -178,7 +189,7 @@ def newer_beside(
         texts.setdefault(chunk.source, []).append(chunk.snippet)
     days = {source: told_on(source, texts[source]) for source in replaced if source in texts}
     told = {source: day.told for source, day in days.items() if day is not None}
-    return Newer(result, reasons, replaced, moved, told)
+    return Newer(result, reasons, replaced, moved, defined, told)
 
 
 def _best_first(prompt: SuperPrompt) -> list[Chunk]:
