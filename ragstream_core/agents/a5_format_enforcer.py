@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ragstream_core.agents.context.quotable import SEPARATED, readable
+from ragstream_core.agents.context.shown import SEPARATED, readable
 from ragstream_core.errors import BudgetExceeded, SetSetting
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import (

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ragstream_core.agents.context.passage_selection import stemmed_terms
-from ragstream_core.agents.context.quotable import readable
+from ragstream_core.agents.context.shown import readable
 from ragstream_core.answers.answer import REFUSALS
 from ragstream_core.answers.citations import Citation, Issued, citations_of
 from ragstream_core.answers.stream_buffer import FoundMarker, markers

@@ -71,7 +71,7 @@ def lost_at(prompt: SuperPrompt, paragraph: str, answer: str) -> str:
 
 
 def _plain(text: str) -> str:
-    from ragstream_core.agents.context.quotable import readable
+    from ragstream_core.agents.context.shown import readable
 
     return readable(text)
 

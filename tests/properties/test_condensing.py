@@ -13,7 +13,8 @@ from ragstream_core.agents.context.passage_selection import (
     sentence_ends,
     stemmed_terms,
 )
-from ragstream_core.agents.context.quotable import MAX_WORDS, quotes_of, readable
+from ragstream_core.agents.context.quotable import quotes_of
+from ragstream_core.agents.context.shown import MAX_WORDS, readable
 from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.render import s_ctx_block
 from ragstream_core.records import Chunk, SuperPrompt, evolve
@@ -65,9 +66,9 @@ def chunk(number, text):
 def test_every_quote_stands_in_its_passage_however_it_is_cut(text):
     whole = readable(text)
     for quote in quotes_of(chunk(0, text), 0, terms):
-        assert quote.text in whole
+        assert quote.verbatim in whole
         behind = [end for end in sentence_ends(text) if end >= quote.span[1]]
-        assert all(quote.text in readable(text[:end]) for end in behind)
+        assert all(quote.verbatim in readable(text[:end]) for end in behind)
 
 
 @st.composite

@@ -17,6 +17,7 @@ from ragstream_core.agents.context.moved_dates import told_on
 from ragstream_core.agents.context.quotable import Quote
 from ragstream_core.agents.context.supersession import Replaced
 from ragstream_core.conversations.dates import MONTHS
+from ragstream_core.text.headings import SEPARATOR
 
 SIMILAR = 0.6
 _NUMBER = re.compile(r"(?<![\w.-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w-])")
@@ -171,11 +172,26 @@ def disagree(left: Quote, right: Quote) -> bool:
         return False
     if not _other_value(left.text, right.text):
         return False
-    if _names(f"{left.heading} {left.text}") != _names(f"{right.heading} {right.text}"):
+    above, over = _headings(left, right)
+    if _names(f"{above} {left.text}") != _names(f"{over} {right.text}"):
         return False
-    one, two = set(_WORD.findall(left.heading.lower())), set(_WORD.findall(right.heading.lower()))
-    apart = bool(one & two) and _two_subjects(left.heading, right.heading)
+    one, two = set(_WORD.findall(above.lower())), set(_WORD.findall(over.lower()))
+    apart = bool(one & two) and _two_subjects(above, over)
     return not apart and not _two_subjects(left.text, right.text)
+
+
+def _headings(left: Quote, right: Quote) -> tuple[str, str]:
+    """Return the headings that may part two subjects: of one document those that differ.
+
+    Of two documents the last ones: their titles differ anyway.
+    """
+    mine, other = left.heading.split(SEPARATOR), right.heading.split(SEPARATOR)
+    if left.source != right.source:
+        return mine[-1], other[-1]
+    same = 0
+    while same < min(len(mine), len(other)) and mine[same] == other[same]:
+        same += 1
+    return SEPARATOR.join(mine[same:]), SEPARATOR.join(other[same:])
 
 
 def newer_of(left: Quote, right: Quote, replaced: Mapping[str, Replaced]) -> str:

@@ -15,7 +15,8 @@ from pydantic import Field
 from ragstream_core.agents.context.constraints import is_constraint
 from ragstream_core.agents.context.facts import choose, reading_order
 from ragstream_core.agents.context.passage_selection import Reading
-from ragstream_core.agents.context.quotable import Quote, Terms, readable
+from ragstream_core.agents.context.quotable import Quote, Terms
+from ragstream_core.agents.context.shown import readable
 from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
 from ragstream_core.records import Chunk
 from ragstream_core.text.sentences import blocks, sentences_in

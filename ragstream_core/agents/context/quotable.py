@@ -21,17 +21,23 @@ from ragstream_core.agents.context.data_lines import (
     data_lines,
     table_rows,
 )
+from ragstream_core.agents.context.shown import (
+    MAX_HEADING,
+    MAX_WORDS,
+    Headings,
+    head_of,
+    heading_of,
+    is_quotable,
+    is_row,
+    labelled,
+    looks_like_code,
+    readable,
+)
 from ragstream_core.agents.context.whole_sentences import begins, is_whole, leans
-from ragstream_core.agents.pieces import word_count
 from ragstream_core.records import Chunk
-from ragstream_core.text.memo import remembered
-from ragstream_core.text.sentences import LINK, QUOTED, Block, blocks, sentences_in
+from ragstream_core.text.sentences import Block, blocks, sentences_in
 
-MIN_WORDS, MIN_TELLING_WORDS = 5, 3
-"""A shorter sentence says something only if it names or counts: “The limit is 5.”"""
-MAX_WORDS = 60
 MAX_ITEM_WORDS = 45
-MAX_HEADING = 60
 MAX_LED_LINES = 2
 _Parts = tuple[
     tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str], bool, str
@@ -39,30 +45,6 @@ _Parts = tuple[
 Terms = Callable[[str], Sequence[str]]
 
 _RULE_ROW = re.compile(r"[|\s:-]+$")
-_CODE = re.compile(r"[{}<>;=]|\w\(|\)\.|->|::|\\\w|^\s*(?:from|import|def|class|return|\$|>>>) ")
-_DRAWN = re.compile("[\u2500-\u257f]")
-_KEYS = re.compile(r"(?:^|\s)[\w.-]{1,60}: ")
-_MAX_KEYS = 3
-_INLINE_CODE = re.compile(
-    r"`[^`\n]{1,200}`|(?<![\w\"])\"[^\";\n]{1,60}\"(?![\w\"])|“[^“”;\n]{1,60}”"
-)
-"""Also as manuals in plain text write it: the "__init__()" method; but no statement, "a = 1;"."""
-_TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>|</?t(?:r|d|h)(?:\s[^<>]{0,200})?>")
-_NEXT_CELL = re.compile(r"</t[dh]>\s*<t[dh](?:\s[^<>]{0,200})?>")
-_BOILERPLATE = re.compile(
-    r"^(?:see (?:also|the|our|this|an?|\[)|read more|click here|next steps?|learn more|check out"
-    r"|for more|for (?:further |more )?details|refer to|table of contents|on this page|was this"
-    r"|copyright|all rights|edit this|last updated|in this (?:section|guide|page|tutorial|chapter)"
-    r"|here(?:'s| is| are) (?:an?|the|some) (?:\w{1,30} ){0,2}examples?)",
-    re.IGNORECASE,
-)
-_BAR = re.compile(r"(?<!\\)\|")
-SEPARATED = " · "
-"""Between the cells of a row that is shown with the names of its columns."""
-_TELLING = re.compile(
-    r"(?!(?:see|siehe|vgl|voir|véase|cf)\b)[\s\S]*(?:\d|\S\s[*_`\"“(]*(?-i:[A-Z])|`|\w_\w)",
-    re.IGNORECASE,
-)
 _FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(\w*)[^\n]*\n")
 
 
@@ -75,7 +57,7 @@ class Quote(NamedTuple):
         rank: 0-based rank of the chunk.
         span: Offsets in the chunk's snippet.
         text: ``snippet[span]``, white space collapsed, links shown by their text.
-        heading: The heading above it, cut at 60 characters.
+        heading: The headings above it, the nearest of them that fit in 60 characters.
         terms: Its stemmed terms in order.
         held: The same, each once.
         context: Terms of the headings, the path and the sentence before.
@@ -100,47 +82,6 @@ class Quote(NamedTuple):
     def verbatim(self) -> str:
         """Its words as its passage has them, in readable form."""
         return self.quoted or self.text
-
-
-@remembered
-def readable(text: str) -> str:
-    """Collapse white space, show links by their text, drop tags and marks of quotations.
-
-    It is the form that is compared.
-    """
-    linked = LINK.sub(lambda m: m.group(1) or m.group(), QUOTED.sub("", text))
-    return " ".join(_TAG.sub("", _NEXT_CELL.sub(" | ", linked)).split())
-
-
-def looks_like_code(text: str) -> bool:
-    """Return whether a text is code rather than prose, quoted `identifiers` not counted."""
-    bare = LINK.sub(r"\1", _INLINE_CODE.sub("", text))
-    if _DRAWN.search(bare) or len(_KEYS.findall(bare)) > _MAX_KEYS:
-        return True  # a frame of a terminal, or a mapping that lost its fence to a chunk's border
-    return len(_CODE.findall(bare)) >= max(2, len(bare.split()) // 6)
-
-
-def is_quotable(text: str) -> bool:
-    """Return whether a sentence can stand alone as a fact."""
-    words = LINK.sub(r"\1", text).split()
-    visible = [word for word in words if any(c.isalnum() for c in word)]
-    least = MIN_TELLING_WORDS if _TELLING.match(text) else MIN_WORDS
-    if not least <= word_count(" ".join(visible)) <= MAX_WORDS:
-        return False
-    links = [len(m.group(1) or "") + 1 for m in LINK.finditer(text)]
-    share = sum(links) / max(1, len(" ".join(words)))
-    if share > 0.6 or (len(links) > 2 and share > 0.35):
-        return False
-    return not (text.endswith(("?", "？")) or _BOILERPLATE.match(text) or looks_like_code(text))
-
-
-def is_row(text: str) -> bool:
-    """Return whether a row of a table can stand as a fact: two cells with words, not long."""
-    if "<th" in text and "<td" not in text:
-        return False  # the names of columns
-    text = _NEXT_CELL.sub(" | ", text)
-    cells = [c for c in re.split(r"[|\t]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
-    return len(cells) > 1 and word_count(text) <= MAX_WORDS and not _DRAWN.search(text)
 
 
 def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]], int]:
@@ -243,46 +184,17 @@ def _moved(quote: _Parts, by: int) -> _Parts:
 
 def _prose(page: _Page) -> list[_Parts]:
     """Return sentences, items and rows; a row whose cells are parted by tabs is no sentence."""
-    rows = table_rows(page.text, _head_of(page.above))
+    rows = table_rows(page.text, head_of(page.above))
     taken = [(line.start, line.end) for line, _ in rows]
     quotes = [page.row(line[:2], head) for line, head in rows]
     said = _sentences(page)
     return quotes + [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
 
 
-def _head_of(above: str) -> str:
-    """Return the head of a table at the end of a context; empty: it ends in something else."""
-    last = above.rstrip().rsplit("\n", 1)[-1]
-    return last if "|" in last or "\t" in last else ""
-
-
 def _lead_of(above: str) -> str:
     """Return the introduction of a list in a context; empty: it is of something else."""
     first = above.split("\n", 1)[0].strip()
     return first.rstrip(":：") if first.endswith((":", "：")) else ""
-
-
-def _cells(row: str) -> list[str]:
-    """Return the cells of a row, in readable form; those of a row of bars end in bars."""
-    bare = row.strip()
-    if "\t" in bare and "|" not in bare:
-        return [readable(cell) for cell in bare.split("\t")]
-    bare = bare.removeprefix("|").removesuffix("|")
-    return [readable(cell) for cell in _BAR.split(bare)]
-
-
-def labelled(head: str, row: str) -> str:
-    """Return a row with the name of its column before each cell; empty: they do not fit together.
-
-    Args:
-        head: The row of names; a column may have none.
-        row: As many cells; empty ones are left out.
-    """
-    names, cells = _cells(head), _cells(row)
-    if len(names) != len(cells) or not any(names):
-        return ""
-    pairs = zip(names, cells, strict=True)
-    return SEPARATED.join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
 
 
 def _program(page: _Page, kind: str) -> list[_Parts]:
@@ -323,7 +235,7 @@ class _Page(NamedTuple):
     ) -> _Parts:  # fmt: skip
         said = _tidy(self.text[slice(*span)], kind)
         stems = tuple(self.terms(said))
-        shown = _last(heading or self.heading)
+        shown = heading_of(heading or self.heading)
         return span, said, shown, stems, frozenset(stems), context, is_said, ""
 
     def row(
@@ -348,9 +260,11 @@ def _sentences(page: _Page) -> list[_Parts]:
     """Return sentences, items, rows of Markdown tables, and the data in fenced blocks."""
     text, heading = page.text, page.heading
     found = blocks(text)
+    first = found[0] if found and found[0].kind == "heading" else None
+    headings = Headings(heading, text[first.start : first.end] if first else "")
     local: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
-    head = _head_of(page.above) if found and found[0].kind == "row" else ""
+    head = head_of(page.above) if found and found[0].kind == "row" else ""
     lead = _lead_of(page.above)
     quotes: list[_Parts] = []
     at = 0
@@ -360,8 +274,9 @@ def _sentences(page: _Page) -> list[_Parts]:
         head = head if block.kind == "row" else ""
         lead = lead if block.kind == "item" else ""
         if block.kind == "heading":
-            heading = text[block.start : block.end].split("\n")[0].strip("# \t")
-            local, before = page.terms_of(heading), frozenset()
+            title = text[block.start : block.end]
+            heading = headings.below(title)
+            local, before = page.terms_of(title), frozenset()
         elif block.kind == "code":
             quotes += _fenced(page, block, context | before)
         elif block.kind == "row" and _is_header_row(text, found, at):
@@ -425,9 +340,3 @@ def _fenced(page: _Page, block: Block, context: frozenset[str]) -> list[_Parts]:
     lines = data_lines(body, kind) if kind else []
     lines += command_lines(body) if (word in SHELLS and fence) or not fence else []
     return [page.data(line, at, context) for line in lines]
-
-
-def _last(heading: str) -> str:
-    for separator in (" > ", " › ", " / ", "\n"):
-        heading = heading.rsplit(separator, 1)[-1]
-    return heading.replace("\\", "").strip("*_`: ")[:MAX_HEADING]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.context.code_lines import read_program
 from ragstream_core.agents.context.passage_selection import stemmed_terms
-from ragstream_core.agents.context.quotable import quotes_of, readable
+from ragstream_core.agents.context.quotable import quotes_of
+from ragstream_core.agents.context.shown import readable
 from ragstream_core.records import Chunk
 
 PYTHON = '''"""Keeps files whole: a reader sees the old bytes or the new ones."""

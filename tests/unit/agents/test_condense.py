@@ -9,7 +9,8 @@ from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.context.open_issues import conflicts
 from ragstream_core.agents.context.passage_selection import Reading, select, stemmed_terms
-from ragstream_core.agents.context.quotable import Quote, is_quotable, quotes_of, readable
+from ragstream_core.agents.context.quotable import Quote, quotes_of
+from ragstream_core.agents.context.shown import is_quotable, readable
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import BudgetExceeded, FenceBroken
 from ragstream_core.prompts.blocks import Layout, compose

@@ -46,6 +46,23 @@ def test_headings_name_subjects_too():
     assert disagree(one, two._replace(heading="Catalog service"))
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("Pumps > K-10 > Weight", "Pumps > K-20 > Weight", False),
+        ("Expenses > Travel > Limits", "Expenses > Hotels > Limits", False),
+        ("Expenses > Overview", "Expenses > Limits", True),
+        ("Expenses > Limits", "Expenses > Limits", True),
+    ],
+)
+def test_headings_above_part_subjects_within_a_document(left, right, expected):
+    one = quote("The limit is 50 euros a day.", heading=left)
+    two = quote("The limit is 70 euros a day.", heading=right)
+    assert disagree(one, two) is expected
+    titled = two._replace(source="b.md", heading="Rules of HR-7 > Limits")
+    assert disagree(one._replace(heading="Expenses > Limits"), titled)
+
+
 def test_the_newer_is_named_where_the_documents_say_it():
     old, new = quote("x", "m21.md", "Meals 2021"), quote("y", "m25.md", "Meals 2025")
     assert newer_of(old, new, {}) == newer_of(new, old, {}) == " (newer: m25.md)"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.context.passage_selection import stemmed_terms
-from ragstream_core.agents.context.quotable import quotes_of, readable
+from ragstream_core.agents.context.quotable import quotes_of
+from ragstream_core.agents.context.shown import readable
 from ragstream_core.records import Chunk, Extras, SuperPrompt
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.agents.context.quotable import readable
+from ragstream_core.agents.context.shown import readable
 from ragstream_core.text.blocks import LineKind, lines_of
 from ragstream_core.text.sentences import blocks, sentence_spans, sentences_in
 
