@@ -52,13 +52,14 @@ class Program(NamedTuple):
 
     Attributes:
         rows: Values, errors and fields, in order.
-        prose: The text with everything blanked out that is no sentence of a docstring or comment.
+        prose: The text with everything blanked out but the sentences of docstrings, and the same
+            for comments: a comment directly below a docstring is none of its sentences.
         owners: Offset and name of every class and function, in order.
         notes: Offset of a line → the comment above it and the string below it.
     """
 
     rows: list[Row]
-    prose: str
+    prose: tuple[str, str]
     owners: list[tuple[int, str]]
     notes: dict[int, str]
 
@@ -83,7 +84,7 @@ def read_program(text: str) -> Program:
         (start, match[3]) for start, line in lines if (match := _SCOPE.match(line))
         and not _within(start, docs)
     ]  # fmt: skip
-    program = Program([], "", owners, dict(_notes(lines)))
+    program = Program([], ("", ""), owners, dict(_notes(lines)))
     fields = [f for begin, end in docs for f in _fields(text, begin, end, program.owner(begin))]
     rows = sorted([*_values(lines, docs), *fields])
     return program._replace(rows=rows, prose=_prose(text, lines, docs, fields))
@@ -191,18 +192,18 @@ def _fields(text: str, begin: int, end: int, owner: str) -> Iterator[Row]:
 
 def _prose(
     text: str, lines: list[tuple[int, str]], docs: list[tuple[int, int]], fields: list[Row]
-) -> str:
-    """Blank out what is no sentence of a docstring or a comment; every offset stays."""
-    shown = list(_NOT_LINE.sub(_BLANK, text))
+) -> tuple[str, str]:
+    """Blank out what is no sentence of a docstring, or of a comment; every offset stays."""
+    said, noted = list(_NOT_LINE.sub(_BLANK, text)), list(_NOT_LINE.sub(_BLANK, text))
     for start, line in lines:
         end = start + len(line)
         span = next(((a, b) for a, b in docs if a < end and start < b), None)
         if span and not _LABEL.match(line):
             a, b = max(start, span[0]), min(end, span[1])
             lead = len(text[a:b]) - len(text[a:b].lstrip())
-            shown[a:b] = _BLANK * lead + text[a + lead : b]
+            said[a + lead : b] = text[a + lead : b]
         elif not span and (mark := _COMMENT.match(line)):
-            shown[start:end] = _BLANK * mark.end() + line[mark.end() :]
+            noted[start + mark.end() : end] = line[mark.end() :]
     for row in fields:
-        shown[row.start : row.end] = _NOT_LINE.sub(_BLANK, text[row.start : row.end])
-    return "".join(shown)
+        said[row.start : row.end] = _NOT_LINE.sub(_BLANK, text[row.start : row.end])
+    return "".join(said), "".join(noted)

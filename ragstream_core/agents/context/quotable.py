@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ragstream_core.agents.context.code_lines import read_program
@@ -25,6 +25,7 @@ from ragstream_core.agents.context.shown import (
     MAX_HEADING,
     MAX_WORDS,
     Headings,
+    has_names,
     head_of,
     heading_of,
     is_quotable,
@@ -45,6 +46,8 @@ _Parts = tuple[
 Terms = Callable[[str], Sequence[str]]
 
 _RULE_ROW = re.compile(r"[|\s:-]+$")
+_HTML_ROW = re.compile(r"<tr[\s>].*?(?:</tr\s*>|(?=<tr[\s>])|\Z)", re.IGNORECASE | re.DOTALL)
+_WITHIN_TABLE = re.compile(r"\s*</?t(?:head|body|foot)[\s>]", re.IGNORECASE)
 _FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(\w*)[^\n]*\n")
 
 
@@ -125,7 +128,8 @@ def _is_led_to(text: str, block: Block, number: int) -> bool:
 
 def _is_header_row(text: str, found: list[Block], at: int) -> bool:
     block = found[at]
-    if _RULE_ROW.match(text[block.start : block.end]):
+    said = text[block.start : block.end]
+    if _RULE_ROW.match(said) or has_names(said):
         return True
     following = found[at + 1] if at + 1 < len(found) else block
     is_rule = _RULE_ROW.match(text[following.start : following.end]) is not None
@@ -209,7 +213,8 @@ def _program(page: _Page, kind: str) -> list[_Parts]:
             line = Line(row.start, row.end, row.path)
             quotes.append(page.data(line, context=page.terms_of(program.near(row.start))))
     whole = readable(page.text)
-    for quote in _sentences(page._replace(text=program.prose)):
+    said = (quote for prose in program.prose for quote in _sentences(page._replace(text=prose)))
+    for quote in said:
         owner = program.owner(quote[0][0])
         if quote[1] in whole:  # what runs over several lines of a comment is not verbatim
             shown, context = owner or quote[2], quote[5] | page.terms_of(owner)
@@ -259,7 +264,7 @@ class _Page(NamedTuple):
 def _sentences(page: _Page) -> list[_Parts]:
     """Return sentences, items, rows of Markdown tables, and the data in fenced blocks."""
     text, heading = page.text, page.heading
-    found = blocks(text)
+    found = list(_with_rows(text, blocks(text)))
     first = found[0] if found and found[0].kind == "heading" else None
     headings = Headings(heading, text[first.start : first.end] if first else "")
     local: frozenset[str] = frozenset()
@@ -271,7 +276,7 @@ def _sentences(page: _Page) -> list[_Parts]:
     while at < len(found):
         block, used = found[at], 1
         context = page.around | local
-        head = head if block.kind == "row" else ""
+        head = head if block.kind == "row" or _WITHIN_TABLE.match(text, block.start) else ""
         lead = lead if block.kind == "item" else ""
         if block.kind == "heading":
             title = text[block.start : block.end]
@@ -305,6 +310,16 @@ def _sentences(page: _Page) -> list[_Parts]:
                 before = own[4]
         at += used
     return quotes
+
+
+def _with_rows(text: str, found: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks with each row of an HTML table by itself, however many stand in a line."""
+    for block in found:
+        is_html = block.kind in ("row", "markup")
+        rows = list(_HTML_ROW.finditer(text, block.start, block.end)) if is_html else []
+        if not rows or rows[0].start() > block.start:
+            yield block if not rows else Block("markup", block.start, rows[0].start())
+        yield from (Block("row", row.start(), row.end()) for row in rows)
 
 
 def _whole(

@@ -22,8 +22,11 @@ _INLINE_CODE = re.compile(
     r"`[^`\n]{1,200}`|(?<![\w\"])\"[^\";\n]{1,60}\"(?![\w\"])|“[^“”;\n]{1,60}”"
 )
 """Also as manuals in plain text write it: the "__init__()" method; but no statement, "a = 1;"."""
-_TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>|</?t(?:r|d|h)(?:\s[^<>]{0,200})?>")
-_NEXT_CELL = re.compile(r"</t[dh]>\s*<t[dh](?:\s[^<>]{0,200})?>")
+_TAG = re.compile(
+    r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>|</?t(?:r|d|h)(?:\s[^<>]{0,200})?>", re.IGNORECASE
+)
+_NEXT_CELL = re.compile(r"</t[dh]>\s*<t[dh](?:\s[^<>]{0,200})?>", re.IGNORECASE)
+_HTML_NAMES, _HTML_CELLS = (re.compile(rf"<{tag}[\s>]", re.IGNORECASE) for tag in ("th", "td"))
 _BOILERPLATE = re.compile(
     r"^(?:see (?:also|the|our|this|an?|\[)|read more|click here|next steps?|learn more|check out"
     r"|for more|for (?:further |more )?details|refer to|table of contents|on this page|was this"
@@ -74,11 +77,16 @@ def is_quotable(text: str) -> bool:
 
 def is_row(text: str) -> bool:
     """Return whether a row of a table can stand as a fact: two cells with words, not long."""
-    if "<th" in text and "<td" not in text:
-        return False  # the names of columns
+    if has_names(text):
+        return False
     text = _NEXT_CELL.sub(" | ", text)
     cells = [c for c in re.split(r"[|\t]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
     return len(cells) > 1 and word_count(text) <= MAX_WORDS and not _DRAWN.search(text)
+
+
+def has_names(row: str) -> bool:
+    """Return whether a row of an HTML table holds nothing but the names of its columns."""
+    return _HTML_NAMES.search(row) is not None and _HTML_CELLS.search(row) is None
 
 
 def head_of(above: str) -> str:
@@ -92,6 +100,8 @@ def _cells(row: str) -> list[str]:
     bare = row.strip()
     if "\t" in bare and "|" not in bare:
         return [readable(cell) for cell in bare.split("\t")]
+    if bare[:1] == "<":
+        return [readable(cell) for cell in _NEXT_CELL.split(bare)]
     bare = bare.removeprefix("|").removesuffix("|")
     return [readable(cell) for cell in _BAR.split(bare)]
 

@@ -84,12 +84,23 @@ def test_a_part_of_a_program_may_begin_inside_a_docstring():
     assert [q.text for q in quotes(text)] == ["Says how long a lock is held at most.", "MAX = 2"]
 
 
+@pytest.mark.parametrize(
+    "comment",
+    ["# kept small so that nothing overflows in winter", "# The limit was measured in winter."],
+)
+def test_a_comment_below_a_docstring_is_none_of_its_sentences(comment):
+    doc = "Return how long the gate of the pump stays open."
+    text = f'def gate():\n    """{doc}"""\n    {comment}\n    return 5\n'
+    assert doc in [q.text for q in quotes(text)]
+    assert (comment[2:] in [q.text for q in quotes(text)]) == comment.endswith(".")
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(PYTHON.split("\n")), max_size=30))
 def test_every_quote_is_verbatim_and_no_offset_moves(lines):
     text = "\n".join(lines)
     program = read_program(text)
-    assert len(program.prose) == len(text)
+    assert [len(prose) for prose in program.prose] == [len(text)] * 2
     for quote in quotes(text):
         assert quote.text in readable(text)
         assert readable(text[slice(*quote.span)]) == quote.text or "#" in text

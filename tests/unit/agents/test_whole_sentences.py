@@ -170,4 +170,19 @@ def test_rows_of_a_table_in_html_are_facts():
     )
     head = "<tr><th>Name</th><th>Port</th></tr>"
     text = f"<table>\n{head}\n{rows}\n</table>\n\nThe gate is shut at night."
-    assert said(text) == ["gateway | 8503", "mailer | 25", "The gate is shut at night."]
+    facts = ["Name: gateway · Port: 8503", "Name: mailer · Port: 25", "The gate is shut at night."]
+    assert said(text) == facts
+    in_a_line = f"<TABLE>{head}{rows}</TABLE>".replace("\n", "")
+    assert said(f"{in_a_line}\n\nThe gate is shut at night.") == facts
+    parts = f"<table>\n  <thead>\n{head}\n  </thead>\n  <tbody>\n{rows}\n  </tbody>\n</table>"
+    assert said(parts) == facts[:2]
+
+
+def test_names_of_one_html_table_are_not_those_of_the_next():
+    row = "<tr><td>gateway</td><td>8503</td></tr>"
+    head = "<tr><th>Name</th><th>Port</th></tr>"
+    assert said(f"<table>{head}{row}</table>\n<table>{row}</table>")[1] == "gateway | 8503"
+    assert said(f"<table>\n{head}\n{row}\n</table>\n<table>\n{row}\n")[1] == "gateway | 8503"
+    assert said(f"<table>\n{head}\n<tr><td>a 1</td><td>b 2</td><td>c 3</td></tr>") == [
+        "a 1 | b 2 | c 3"
+    ]
