@@ -36,11 +36,12 @@ _UNITS = (
     "year|years|jahr|jahre|jahren|an|ans|année|années|año|años",
 )
 DAY, WEEK, WEEKEND, MONTH, YEAR = range(5)
-_NUMBERS = (
+NUMBERS = (
     "a|an|one|einem|einer|un|une|una", "two|a couple of|zwei|deux|dos", "three|drei|trois|tres",
     "four|vier|quatre|cuatro", "five|fünf|cinq|cinco", "six|sechs|seis", "seven|sieben|siete",
     "eight|acht|huit|ocho", "nine|neun|neuf|nueve", "ten|zehn|dix|diez",
 )  # fmt: skip
+"""One to ten, in English, German, French and Spanish."""
 _NEAR_DAYS = (
     "the day before yesterday|vorgestern|avant-hier|anteayer",
     "yesterday|last night|gestern|hier|ayer|anoche",
@@ -187,7 +188,7 @@ def _rules() -> tuple[tuple[re.Pattern[str], _Rule], ...]:
     A group of a number, "month2", is another place of the same part.
     """
     month, unit, weekday, step = map(_any, (MONTHS, _UNITS, _WEEKDAYS, _STEPS))
-    year, count = r"(?:19|20)\d\d", rf"(?:\d{{1,3}}|{_any(_NUMBERS)})"
+    year, count = r"(?:19|20)\d\d", rf"(?:\d{{1,3}}|{_any(NUMBERS)})"
     date, until = _date_form(month, year), _date_form(month, year, _UNTIL)
     first = rf"(?:{date}|(?P<bare>\d{{1,2}})(?:st|nd|rd|th|er|\.)?)"
     thing = rf"(?:(?P<unit>{unit})|(?P<weekday>{weekday}))"
@@ -288,7 +289,7 @@ def _ago(match: re.Match[str], base: _From) -> Days:
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isdigit() else _number(_NUMBERS, text) + 1
+    return int(text) if text.isdigit() else _number(NUMBERS, text) + 1
 
 
 def _moved(base: dt.date, unit: int, by: int) -> Days:

@@ -16,32 +16,48 @@ from typing import NamedTuple
 from ragstream_core.agents.context.moved_dates import told_on
 from ragstream_core.agents.context.quotable import Quote
 from ragstream_core.agents.context.supersession import Replaced
-from ragstream_core.conversations.dates import MONTHS
+from ragstream_core.conversations.dates import MONTHS, NUMBERS
 from ragstream_core.text.headings import SEPARATOR
+from ragstream_core.text.terms import stems
 
 SIMILAR = 0.6
-_NUMBER = re.compile(r"(?<![\w.-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w-])")
-_UNITED = re.compile(r"(\d+(?:\.\d+)?)([A-Za-zµ%°]{1,4})(?![\w-])")
+_NUMBER = re.compile(
+    r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+|,\d{1,2}(?![\d,]))?(?![\w-])"
+)
+_UNITED = re.compile(r"(\d+(?:[.,]\d+)?)([A-Za-zµ%°]{1,4})(?![\w-])")
 _NAME = re.compile(r"(?<!\w)(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[\w-]+(?!\w)")
 _VERSION = re.compile(r"v\d+", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 _WORDS_OF_NUMBERS = {
-    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
-    "nine": "9", "ten": "10", "eleven": "11", "twelve": "12",
-}  # fmt: skip
-"""Without "one": "one of them" counts nothing."""
-_SPELT = re.compile(rf"\b(?:{'|'.join(_WORDS_OF_NUMBERS)})\b", re.IGNORECASE)
+    word: str(n)
+    for n, words in enumerate([*NUMBERS[1:], "eleven|onze", "twelve|zwölf|douze|doce"], start=2)
+    for word in words.split("|")
+} | {"sept": "7"}
+"""Without "one": "one of them" counts nothing; nor "elf" and "once", which are English words."""
+_SPELT = re.compile(rf"\b(?:{'|'.join(_WORDS_OF_NUMBERS)})\b(?!(?<=sept)\.? ?\d)", re.IGNORECASE)
 _SECONDS = {
-    "ms": 0.001, "millisecond": 0.001, "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0,
-    "minute": 60.0, "h": 3600.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0,
+    "ms|millisecond|millisekunde": 0.001, "s|sec|second|sekunde|seconde|segundo": 1.0,
+    "min|minute|minuto": 60.0, "h|hour|stunde|heure|hora": 3600.0,
+    "day|tage|jour|día": 86400.0, "week|woche|semaine|semana": 604800.0,
 }  # fmt: skip
+_MONTHS = {"month|monat|mois|mes": 1.0, "year|jahr|année|año": 12.0}
+_TIMES = {
+    "thousand|tausend": 1e3,
+    "million|millionen|millón|millones": 1e6,
+    "billion|milliarde|milliard": 1e9,
+}
 _WEIGHTS = {"mg": 1e-6, "g": 1e-3, "kg": 1.0, "t": 1e3}
 _LENGTHS = {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3}
 _SCALES = {
     unit: (kind, factor)
-    for kind, table in (("time", _SECONDS), ("weight", _WEIGHTS), ("length", _LENGTHS))
-    for unit, factor in table.items()
-}
+    for kind, table in (
+        ("time", _SECONDS), ("months", _MONTHS), ("weight", _WEIGHTS), ("length", _LENGTHS),
+        ("", _TIMES),
+    )
+    for units, factor in table.items()
+    for unit in units.split("|")
+}  # fmt: skip
+_PLURALS = ("", "s", "e", "n", "en", "es")
 _SETS = frozenset(
     [
         "is",
@@ -101,14 +117,24 @@ def values_of(text: str) -> tuple[_Value, ...]:
     spelt = _UNITED.sub(r"\1 \2", spelt)
     found = []
     for match in _NUMBER.finditer(spelt):
-        amount = match[0].replace(",", "")
         unit = _WORD.match(spelt[match.end() :].lstrip(" -"))
-        word = unit[0].lower() if unit else ""
-        kind, factor = _SCALES.get(word, _SCALES.get(word.removesuffix("s"), ("", 0.0)))
-        amount = f"{float(amount) * factor:.9g}" if kind else amount
+        kind, factor = _scale(unit[0].lower() if unit else "")
+        amount = f"{_number(match[0]) * factor:.15g}"
         before = _WORD.findall(spelt[: match.start()])
         found.append(_Value(amount, kind, before[-1].lower() if before else ""))
     return tuple(found)
+
+
+def _scale(word: str) -> tuple[str, float]:
+    """Return what a word behind a number measures, and how much of it; plurals count as one."""
+    forms = (word.removesuffix(ending) for ending in _PLURALS)
+    return next((_SCALES[form] for form in forms if form in _SCALES), ("", 1.0))
+
+
+def _number(digits: str) -> float:
+    """Return a number: the commas of 1,000,000 part thousands, that of 1,5 is a point."""
+    parts = digits.split(",")
+    return float(".".join(parts) if len(parts) == 2 and len(parts[1]) < 3 else "".join(parts))
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -119,8 +145,14 @@ def _names(text: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=20_000)
 def _words(terms: frozenset[str]) -> frozenset[str]:
-    numbers = _WORDS_OF_NUMBERS.keys() | _SCALES.keys() | _MONTH_OF.keys() | _SETS
-    return frozenset(t for t in terms if t.isalpha() and t not in numbers)
+    return frozenset(t for t in terms if t.isalpha() and t not in _no_words())
+
+
+@functools.cache
+def _no_words() -> frozenset[str]:
+    """Return the terms that a value is made of."""
+    said = [*_WORDS_OF_NUMBERS, *_SCALES, *_MONTH_OF, *_SETS]
+    return frozenset([*said, *stems(" ".join(said))])
 
 
 def _two_subjects(left: str, right: str) -> bool:
