@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from ragstream_core.conversations.facts.doubts import doubt, foreign, masked
+from ragstream_core.conversations.facts.doubts import HEDGES, doubt, foreign, masked
 from ragstream_core.text.terms import terms
 
 _EVERYWHERE = frozenset(terms("user users company companies"))
@@ -63,6 +63,19 @@ _TALK = re.compile(
     r"(?:unlock\w*|opens?|safe|gate|door|vault|alarm|locker|lock)\b[^.\n]{0,40}?\b\d{2,}[-\d]*)\b",
     re.IGNORECASE,
 )
+_CLOCK = re.compile(
+    r"(?<=\b(?:at|by)\s)\d{1,2}(?:[:.h]\d\d)?(?: ?[ap]\.?m\b)?(?![\d:.-]*\d)"
+    r"|(?<=[a-z]\s)\d{1,2}[:.]\d\d(?: ?[ap]m)?(?=\s(?:to|until|and|on|every|each)\b)",
+    re.IGNORECASE,
+)
+_ORDINARY = re.compile(
+    r"combinations? of (?!(?:the|my|our|a|this) )|(?:login|username|password|token|secret|wallet|"
+    r"pin|otp|credential|api key)s? (?:page|screen|form|flow|button|service|system|module|rate|"
+    r"field|manager|reset|polic(?:y|ies)|count|counting|budget|limit|provider|pad|rotation|store|"
+    r"storage|standard|rule)s?\b",
+    re.IGNORECASE,
+)
+_TELLS = re.compile(r"\d|[=:]|\b(?:is|are|was|were|reads?|says|called|set to)\b", re.IGNORECASE)
 _DIGITS = re.compile(r"(?:\d[ -]?){9,}|\b\d+(?:-\d+){3,}\b")
 _TOKEN = re.compile(r"[^\s\"'`,;<>(){}\[\]|]{6,}")
 _SYMBOL = re.compile(r"\w[!$%@#&*^~+=]+\w|\w[!$#*]$")
@@ -74,7 +87,10 @@ _LEAST_BITS = 3.2
 
 def seems_secret(text: str) -> bool:
     """Return whether a text speaks of a secret, or holds a long number or a word without sense."""
-    return bool(_TALK.search(text) or _DIGITS.search(text) or any(map(_random, _words(text))))
+    said = _CLOCK.sub("", text)  # an office that opens at 09:00 is no safe
+    if not _TELLS.search(said):
+        said = _ORDINARY.sub("", said)
+    return bool(_TALK.search(said) or _DIGITS.search(text) or any(map(_random, _words(text))))
 
 
 def _words(text: str) -> list[str]:
@@ -110,6 +126,7 @@ _OWN_SHARE = 0.6
 _LEAST_ECHO = 4
 _LETTERS = re.compile(r"[^\w]+")
 _END = re.compile(r"[.!?](?=\s|$)|\n")
+_ASIDE = re.compile(r",?(?: [\w'’-]+){1,4}(?=[,.;!?\n]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +196,7 @@ def objection(
         return "it seems to contain a secret"
     if why := foreign(said.user_text) or _in_quotation(candidate.quote, said.user_text):
         return why
-    if why := doubt(sentence):
+    if why := _unsure(sentence, _aside(candidate.quote, said.user_text)):
         return f"no plain statement: {why}"
     if (
         not text.strip()
@@ -215,6 +232,18 @@ def _around(quote: str, user_text: str) -> str:
     before = [match.end() for match in _END.finditer(user_text, 0, at)]
     begin = before[-1] if before else 0
     return user_text[begin : at + len(quote)].strip()
+
+
+def _aside(quote: str, user_text: str) -> str:
+    """Return the few words after a quote and a comma, which may take it back: "…, I guess"."""
+    aside = _ASIDE.match(user_text, user_text.find(quote) + len(quote))
+    return aside[0] if aside else ""
+
+
+def _unsure(sentence: str, aside: str) -> str:
+    """Return why a sentence says less than it seems to; empty: it does not."""
+    hedged = "a hedge" if HEDGES.search(f"{sentence}{aside}") else ""
+    return doubt(sentence) or doubt(aside.lstrip(", ")) or hedged
 
 
 def _in_quotation(quote: str, user_text: str) -> str:

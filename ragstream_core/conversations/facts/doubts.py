@@ -109,7 +109,7 @@ _DOUBTS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"tuesday|wednesday|thursday|friday|saturday|sunday)|so far|soon|later|meanwhile|ago|"
         r"already|yet|still|"
         r"again|anymore|any more|no longer|used to|stuck|trying|planning to|about to|going to|"
-        r"gonna|currently)\b", _I)),
+        r"gonna|currently(?! (?:work|employed)))\b", _I)),
     ("negated", re.compile(
         r"\b(?:i(?:'m| am) not|we(?:'re| are) not|(?:is|are|was|were)n'?t|not an?|is not|are not|"
         r"we (?:don'?t|do not|never did|didn'?t|did not|haven'?t|have not)|hardly|barely|neither|"
@@ -129,7 +129,9 @@ _MASKED = re.compile(
 HEDGES = re.compile(
     r"\b(?:usually|mostly|often|sort of|kind of|kinda|basically|roughly|more or less|sometimes|"
     r"tend to|"
-    r"a bit|somewhat|occasionally|in general|rather|fairly|mainly|typically)\b",
+    r"a bit|somewhat|occasionally|in general|rather|fairly|mainly|typically|in a way|of sorts|"
+    r"for the most part|by and large|as a rule|normally|generally|nearly|practically|"
+    r"largely|partly)\b",
     _I,
 )
 

@@ -192,8 +192,28 @@ PATTERNS = (
     _p(
         "role",
             "user", 0.9,
-                r"I (?P<verb>work) (?P<said>(?:as|for|at|in|on|out of|from) "
+                r"I (?:currently )?(?P<verb>work) (?P<said>(?:as|for|at|in|on|out of|from) "
                 r".+)", "{verb} {said}", "place", "lasting"),
+    _p(
+        "role",
+            "user", 0.9,
+                rf"{_AM} (?P<what>(?:currently )?(?:working|employed) (?P<said>(?:as|for|at|by) "
+                r".+))", "is {what}", "place", "lasting"),
+    _p(
+        "role",
+            "user", 0.9,
+                r"I (?P<verb>live) (?P<said>(?:in|near|outside(?: of)?) .+)",
+        "{verb} {said}", "named"),
+    _p(
+        "role",
+            "user", 0.9,
+                rf"{_AM} (?P<what>(?:based|living|located|from|originally from) (?P<said>.+))",
+        "is {what}", "named"),
+    _p(
+        "role",
+            "user", 0.9,
+                r"My (?P<what>(?:(?:first|last|full) )?name is (?P<said>.+))",
+        "'s {what}", "named"),
     _p(
         "role",
             "user", 0.85,

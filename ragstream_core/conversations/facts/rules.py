@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ragstream_core.conversations.facts.candidate import Candidate
-from ragstream_core.conversations.facts.doubts import HEDGES, doubt, foreign, masked
+from ragstream_core.conversations.facts.doubts import doubt, foreign, masked
 from ragstream_core.conversations.facts.patterns import (
     DEIXIS,
     MOOD,
@@ -78,8 +78,6 @@ def sentence(subject: str, words: str) -> str:
 
 
 SUBJECTS = {"user": "The user", "company": "The company"}
-HEDGED = 0.3
-"""A hedge takes so much of the confidence: no statement that has one is sure enough."""
 MAX_WORDS = 32
 _LEAD = re.compile(
     r"(?:(?:hi|hello|hey|thanks|thank you|ok(?:ay)?|well|so|also|and|but|by the way|btw|fyi|just "
@@ -118,6 +116,9 @@ _END_OF_ROLE = re.compile(
 _VAGUE_PLACE = re.compile(
     r"\w+ (?:it|this|that|them|these|those|something|things?|a bug|an issue|a problem)\b", re.I
 )
+_SMALL_TEXT = "in near outside of the de da di du la le van von den der and"
+_BETWEEN_NAMES = frozenset(_SMALL_TEXT.split())
+_MOST_NAMES = 5
 _OPENING = re.compile(r"(?:as|every|each|on|once|at|twice) ", re.IGNORECASE)
 _BEFORE = re.compile(r"([^,]*?),? (?:I|We|Our \w+|The (?:company|team)|My \w+)\b", re.IGNORECASE)
 _EMPLOYED = re.compile(r"I(?:['’]ve| have) worked", re.IGNORECASE)
@@ -199,11 +200,9 @@ def _fact(clause: str) -> Candidate | None:
     for rule in PATTERNS:
         match = rule.pattern.fullmatch(clause)
         if match is not None and all(CHECKS[name](match) for name in rule.check):
-            sure = rule.sure - (HEDGED if HEDGES.search(clause) else 0.0)
             text = sentence(SUBJECTS[rule.target], _said(rule, match))
-            return Candidate(
-                rule.target, text.replace(" 's ", "'s "), clause, round(sure, 2), "rules", rule.kind
-            )
+            text = text.replace(" 's ", "'s ")
+            return Candidate(rule.target, text, clause, rule.sure, "rules", rule.kind)
     return None
 
 
@@ -239,6 +238,12 @@ def _is_place(match: re.Match[str]) -> bool:
     return bool(said) and not _VAGUE_PLACE.match(said) and not MOOD.search(said)
 
 
+def _is_named(match: re.Match[str]) -> bool:
+    """Return whether a few words name a place or a person: with capitals, but for small ones."""
+    names = [word for word in _words(match).split() if word.lower() not in _BETWEEN_NAMES]
+    return 0 < len(names) <= _MOST_NAMES and all(word[0].isupper() for word in names)
+
+
 def _is_habit(match: re.Match[str]) -> bool:
     """Return whether a verb may tell what people do again and again."""
     verb, first = match["verb"].lower(), _words(match).partition(" ")[0].lower()
@@ -254,6 +259,7 @@ CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
     "role": _is_role,
     "object": lambda match: bool(_words(match)) and not NO_OBJECT.match(_words(match)),
     "place": _is_place,
+    "named": _is_named,
     "change": lambda match: not NO_OBJECT.match(match["what"].partition(" ")[2]),
     "recurring": lambda match: bool(RECURRING.search(match[0])) and not MOOD.search(match[0]),
     "verb": _is_habit,

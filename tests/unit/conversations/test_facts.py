@@ -231,10 +231,67 @@ def test_ordinary_facts_are_no_secrets(text):
     assert not seems_secret(text)
 
 
-@pytest.mark.parametrize("hedge", ["mostly", "sort of", "usually"])
-def test_no_hedged_statement_is_sure_enough(hedge):
+@pytest.mark.parametrize(
+    "text",
+    ["We use a combination of Kafka and Flink.", "Our office opens at 09:00 every Monday.",
+     "I work on login pages at Acme.", "The company's shop opens at 8 every day.",
+     "The user works on token counting at Acme.", "The company uses a wallet provider.",
+     "Our practice opens 08:30 to 17:00 on Mondays."],
+)  # fmt: skip
+def test_ordinary_words_are_no_talk_of_secrets(text):
+    assert not seems_secret(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The combination of the safe is 12 to the left.", "Our safe opens with 4711.",
+     "My login page password is swordfish.", "The password field takes hunter22.",
+     "Our vault opens at 4711.", "The safe opens at 09-00-12.", "The combination of my locker",
+     "The username field says anna", "The token store: s3cr3tstuff"],
+)  # fmt: skip
+def test_what_tells_a_secret_is_one_whatever_stands_around_it(text):
+    assert seems_secret(text)
+
+
+def kept(text):
     from ragstream_core.conversations.facts.candidate import Limits
     from ragstream_core.conversations.facts.rules import candidates as found_in
 
-    found = found_in(f"I am a nurse, {hedge}.")
-    assert all(made.confidence < Limits().min_confidence for made in found)
+    turn = TurnText(text)
+    made = [c for c in found_in(text) if not objection(c, turn, Limits(), seems_secret)]
+    return [candidate.text for candidate in made]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I am a nurse, mostly.", "Mostly, I am a nurse.", "I am a nurse in a way.", "I am a nurse, "
+     "I guess.", "I am a nurse, sort of.", "We generally use Kafka.", "I usually work at Acme.",
+     "I live in Zurich, I think.", "My name is Anna, for now."],
+)  # fmt: skip
+def test_no_hedged_statement_is_sure_enough(text):
+    assert kept(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("I live in Zurich.", "The user lives in Zurich."),
+        ("My name is Anna.", "The user's name is Anna."),
+        ("Hi, I currently work as a nurse.", "The user works as a nurse."),
+        ("I'm based in New York.", "The user is based in New York."),
+        ("I am from the Netherlands.", "The user is from the Netherlands."),
+        ("I live in fear of the next release.", None),
+        ("My name is missing in the list.", None),
+        ("I am currently stuck at this step.", None),
+    ],
+)
+def test_who_and_where_the_user_is_is_remembered(text, fact):
+    assert kept(text) == ([fact] if fact else [])
+
+
+def test_a_model_is_as_little_sure_of_a_hedge():
+    from ragstream_core.conversations.facts.candidate import Limits
+
+    said = "I am a nurse, more or less, and mostly at night."
+    fact = Candidate("user", "The user is a nurse.", "I am a nurse", 1.0, "llm")
+    assert "hedge" in objection(fact, TurnText(said), Limits(), seems_secret)
