@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragstream_core.text.sentences import blocks, is_filler, sentences_in, trim
+from ragstream_core.text.terms import NO_BLANKS
 
 MIN_WORDS = 4
 COARSE_ABOVE = 200
@@ -24,8 +25,6 @@ _LEANS = re.compile(
     r"\b(?:it|its|they|them|their|this|that|these|those|one|he|she|so)\b", re.IGNORECASE
 )
 _FOUR_WORDS = re.compile(rf"\s*(?:\S+\s+){{{MIN_WORDS - 1}}}\S")
-NO_BLANKS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese letters."""
 _CHARS_A_TOKEN = 8
 _VERY_LONG = 2**16
 Count = Callable[[str], int]

@@ -28,7 +28,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a2_prompt_shaper": 7,
     "a1_file_injector": 3,
     "retrieval": 11,
-    "reranker": 6,
+    "reranker": 7,
     "a3_nli_gate": 7,
     "a4_condenser": 21,
     "a2_audit": 5,

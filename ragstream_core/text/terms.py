@@ -13,6 +13,7 @@ import struct
 import threading
 import unicodedata
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     import Stemmer
 
-LEXICAL_VERSION = "snowball-english-2"
+LEXICAL_VERSION = "snowball-english-3"
 """Version of the rules for terms: raised, terms that are stored are derived again."""
 _APART = {n: " " for n in range(128) if not chr(n).isalnum()}
 _APART_BUT_SNAKES = {n: sign for n, sign in _APART.items() if chr(n) != "_"}
@@ -29,6 +30,13 @@ _ELIDED = re.compile(
     re.IGNORECASE,
 )
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+NO_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese letters: blanks do not part their words."""
+_DENSE = re.compile(rf"({NO_BLANKS.pattern}+)")
+_LETTER_WITH_MARKS = re.compile(r"[^\W_]\W*")
 _SAME = {ord("’"): "'", ord("ʼ"): "'"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STOP_TEXT = """
@@ -93,7 +101,19 @@ def split_words(text: str) -> list[str]:
     if text.isascii() and "'" not in text:
         return text.translate(_APART_BUT_SNAKES if "_" in text else _APART).split()
     text = folded(text)
-    return _word("" if text.isascii() else _marks(text)).findall(text)
+    found: list[str] = _word("" if text.isascii() else _marks(text)).findall(text)
+    if not NO_BLANKS.search(text):
+        return found
+    return [pair for word in found for part in _DENSE.split(word) for pair in _pairs(part)]
+
+
+def _pairs(part: str) -> list[str]:
+    """Return neighbouring letters two by two where blanks part no words; another part whole."""
+    if not NO_BLANKS.match(part):
+        bare = part.strip("_'’ʼ")
+        return [bare] if bare else []
+    letters = _LETTER_WITH_MARKS.findall(part)
+    return [a + b for a, b in pairwise(letters)] or letters
 
 
 def _forms(word: str) -> tuple[str, ...]:
@@ -132,10 +152,30 @@ def terms(text: str) -> list[str]:
 
 
 def located_terms(text: str) -> list[tuple[int, int, str]]:
-    """Return (start, end, term) of each word of a text in order; a stop word has the term ""."""
+    """Return (start, end, term) of each word of a text in order; a stop word has the term "".
+
+    Where blanks part no words, each letter has the term of the two that begin with it.
+    """
     marks = "" if text.isascii() else _marks(text) + _unseen_in(text)
-    found = ((m.start(), m.end(), terms(m.group())) for m in _word(marks).finditer(text))
-    return [(start, end, held[0] if held else "") for start, end, held in found]
+    found = (row for m in _word(marks).finditer(text) for row in _located(m.start(), m.group()))
+    held = ((start, end, terms(said)) for start, end, said in found)
+    return [(start, end, own[0] if own else "") for start, end, own in held]
+
+
+def _located(at: int, word: str) -> Iterator[tuple[int, int, str]]:
+    if not NO_BLANKS.search(word):
+        yield at, at + len(word), word
+        return
+    for part in _DENSE.split(word):
+        if NO_BLANKS.match(part):
+            letters = list(_LETTER_WITH_MARKS.finditer(part))
+            last = max(len(letters) - 2, 0)  # the last letter belongs to the pair that it ends
+            for n, letter in enumerate(letters):
+                pair = "".join(m.group() for m in letters[min(n, last) : min(n, last) + 2])
+                yield at + letter.start(), at + letter.end(), pair
+        elif part:
+            yield at, at + len(part), part
+        at += len(part)
 
 
 def term_id(term: str) -> int:

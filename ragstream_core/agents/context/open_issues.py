@@ -27,7 +27,6 @@ from ragstream_core.agents.context.contradictions import disagree, newer_of, val
 from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.context.supersession import SUPERSEDED, Replaced
-from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.records import Chunk
 from ragstream_core.records.s_ctx import (
     ANSWERED,
@@ -38,6 +37,7 @@ from ragstream_core.records.s_ctx import (
     PieceAnswer,
 )
 from ragstream_core.text.task_words import is_saying, only_tells, small_words, what_is_asked
+from ragstream_core.text.terms import NO_BLANKS
 
 CHUNK_SUPPORT = 0.6
 MAX_PIECE_CHARS = 160

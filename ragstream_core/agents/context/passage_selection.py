@@ -8,16 +8,13 @@ weights, evidence.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from types import MappingProxyType
 
 from ragstream_core.agents.context.coverage import Piece, Weights
 from ragstream_core.agents.context.open_issues import Evidence
 from ragstream_core.agents.context.quotable import Quote, Terms, quotes_of
-from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected, shown_of
 from ragstream_core.prompts.fences import Source, frame
@@ -168,22 +165,10 @@ def joined(chunks: Sequence[Chunk], *parts: Selection) -> Selection:
 
 @functools.lru_cache(maxsize=20_000)
 def stemmed_terms(text: str) -> tuple[str, ...]:
-    """Return the stemmed terms of a text; the lexical module is loaded at first use.
-
-    Where a script has no blanks, neighbouring letters are terms, two by two.
-    """
+    """Return the stemmed terms of a text; the lexical module is loaded at first use."""
     from ragstream_core.text.terms import terms
 
-    if not NO_BLANKS.search(text):
-        return tuple(terms(text))
-    found: list[str] = []
-    for part in _DENSE.split(text):
-        pairs = [a + b for a, b in pairwise(part)] or [part]
-        found += pairs if NO_BLANKS.match(part) else terms(part)
-    return tuple(found)
-
-
-_DENSE = re.compile(rf"({NO_BLANKS.pattern}+)")
+    return tuple(terms(text))
 
 
 @dataclass(frozen=True)

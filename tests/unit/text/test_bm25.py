@@ -40,7 +40,7 @@ def test_words_take_camel_and_snake_case_whole_and_apart():
     ]  # fmt: skip
 
 
-@given(st.text("ab1'_ -\n\x1c\x00.ZÄé") | st.text())
+@given(st.text("ab1'_ -\n\x1c\x00.ZÄé") | st.text("สัดี端口の0a_'") | st.text())
 def test_words_of_a_text_are_those_of_its_words(text):
     assert words(text) == [form for word in split_words(text) for form in words(word)]
     assert not any(c.isspace() for word in words(text) for c in word)

@@ -6,11 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.text.term_blobs import term_blobs
-from ragstream_core.text.terms import packed_terms, term_blob, unpacked_terms
+from ragstream_core.text.terms import (
+    located_terms,
+    packed_terms,
+    term_blob,
+    terms,
+    unpacked_terms,
+)
 
 _IDS = st.integers(-(2**63), 2**63 - 1)
 _COUNTS = st.integers(1, 3) | st.sampled_from([254, 255, 256, 509, 510, 511, 70_000])
-_TEXTS = st.text(st.sampled_from("aZß İΣσ'’_9-fooBar the"), max_size=60)
+_TEXTS = st.text(st.sampled_from("aZß İΣσ'’_9-fooBar the端口です人々ก็\U00020000"), max_size=60)
+_DENSE = st.text("端口網関のポート々", min_size=1, max_size=9)
 
 
 @given(st.dictionaries(_IDS, _COUNTS, max_size=40))
@@ -38,3 +45,17 @@ def test_a_flipped_bit_is_seen_in_what_is_unpacked(counts, data):
 @given(st.lists(_TEXTS, max_size=8))
 def test_the_terms_of_many_texts_are_those_of_each(texts):
     assert term_blobs(texts) == [term_blob(text) for text in texts]
+
+
+@given(_DENSE, _DENSE, _DENSE)
+def test_words_are_found_within_a_clause_without_blanks(before, word, behind):
+    clause = set(terms(f"Port 8503：{before}{word}{behind}。"))
+    assert set(terms(word)) <= clause or len(word) == 1
+    assert {"port", "8503"} <= clause
+    assert terms(f"{word}8503{behind}") == [*terms(word), "8503", *terms(behind)]
+
+
+def test_each_letter_is_located_by_the_pair_that_it_begins():
+    assert located_terms("端口は8503 the猫") == [
+        (0, 1, "端口"), (1, 2, "口は"), (2, 3, "口は"), (3, 7, "8503"), (8, 11, ""), (11, 12, "猫")
+    ]  # fmt: skip
