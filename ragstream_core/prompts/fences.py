@@ -29,20 +29,25 @@ _DROPPED = {
     "zero_width": "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065"
     "\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a",
     "tag": "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff",
-    "variation": "\ufe00-\ufe0f\U000e0100-\U000e01ef",
+    "variation": "\ufe00-\ufe0d\U000e0100-\U000e01ef",
     "surrogate": "\ud800-\udfff",
 }
 _JOINED = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\ufb50-\ufdff\ufe70-\ufefc"
-_PICTURES = "\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_PICTURES = "\u2190-\u2bff\U0001f000-\U0001faff"
+_SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
 _LOOSE_JOINER = (
-    f"(?!(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}])|(?<=[{_PICTURES}])\u200d(?=[{_PICTURES}]))"
+    f"(?!(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}])"
+    f"|(?:(?<=[{_PICTURES}])|(?<=[{_PICTURES}]\ufe0f))\u200d(?=[{_PICTURES}]))"
     "[\u200c\u200d]"
 )
 """A (non-)joiner is part of a word in the scripts of Persia, India and Burma, and of a picture made
 of several; anywhere else it hides something."""
+_LOOSE_SELECTOR = f"(?<![{_PICTURES}{_SIGNS}])[\ufe0e\ufe0f]"
+"""Directly behind a picture it says whether that has colours; anywhere else it hides something."""
 _BY_KIND = {kind: re.compile(f"[{chars}]") for kind, chars in _DROPPED.items()}
 _BY_KIND["zero_width"] = re.compile(f"[{_DROPPED['zero_width']}]|{_LOOSE_JOINER}")
-_ANY_DROPPED = re.compile(f"[{''.join(_DROPPED.values())}]|{_LOOSE_JOINER}")
+_BY_KIND["variation"] = re.compile(f"[{_DROPPED['variation']}]|{_LOOSE_SELECTOR}")
+_ANY_DROPPED = re.compile(f"[{''.join(_DROPPED.values())}]|{_LOOSE_JOINER}|{_LOOSE_SELECTOR}")
 
 # Tokens of chat templates, which some local servers parse anywhere in a text, and the three
 # citation forms, which only the prompt's author may issue.

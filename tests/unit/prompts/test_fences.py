@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.prompts.fences import (
     Source,
@@ -35,7 +37,11 @@ def test_invisible_characters_go_and_are_counted(char, kind):
     assert clean.dropped == {kind: 2}
 
 
-@pytest.mark.parametrize("text", ["می\u200cخواهم", "क्\u200dष", "👩\u200d💻", "👨\u200d👩\u200d👧"])
+@pytest.mark.parametrize(
+    "text",
+    ["می\u200cخواهم", "क्\u200dष", "👩\u200d💻", "👨\u200d👩\u200d👧", "❤\ufe0f", "☎\ufe0e 5",
+     "©\ufe0f", "👁\ufe0f\u200d🗨\ufe0f"],
+)  # fmt: skip
 def test_a_joiner_stays_where_it_is_part_of_a_word_or_a_picture(text):
     assert normalise(text).text == text
     assert normalise(text).dropped == {}
@@ -46,6 +52,20 @@ def test_a_joiner_stays_where_it_is_part_of_a_word_or_a_picture(text):
 )
 def test_anywhere_else_it_goes(text):
     assert normalise(text).dropped == {"zero_width": 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["a\ufe0f", "#\ufe0f\u20e3 TASK", "❤\ufe0f\ufe0f", "\ufe0e", "漢\ufe00"]
+)
+def test_a_selector_goes_but_for_one_behind_a_picture(text):
+    assert normalise(text).dropped == {"variation": 1}
+
+
+@given(st.text("a❤👩می\u200d\u200c\ufe0f\ufe0e©# ", max_size=12))
+def test_what_was_made_clean_stays_as_it_is(text):
+    clean = normalise(text)
+    assert normalise(clean.text).text == clean.text
+    assert len(text) - len(clean.text) == sum(clean.dropped.values())
 
 
 def test_ordinary_text_stays_whatever_the_script():
