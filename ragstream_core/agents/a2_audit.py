@@ -153,7 +153,7 @@ def _is_code(prompt: SuperPrompt) -> bool:
 
 OP = "a2_audit"
 DOMINANT_SHARE = 0.6
-DOMINANT_CHUNKS = 2
+DOMINANT_DOCUMENTS = 2
 MAX_PIECES = 10
 ASK_CHARS = 160
 _BUILDS = ("code", "config", "tests")
@@ -164,13 +164,13 @@ Notes = dict[str, list[str]]
 
 
 def dominant_topic(titles: Sequence[str], asked: frozenset[str], terms: Terms) -> str:
-    """Return the word that the headings and file names of most kept chunks share, or an empty text.
+    """Return the word that the names and headings of most documents share, or an empty text.
 
-    Dominant: in at least 60 % of the titles and in two of them. Words of the question do not
-    count: they tell nothing new.
+    Dominant: in at least 60 % of the titles and in two of them: what one file is called is no
+    subject. Words of the question do not count: they tell nothing new.
 
     Args:
-        titles: File name and headings of each kept chunk.
+        titles: File name and headings of each document that was selected.
         asked: Terms of the query pieces.
         terms: Stems a text.
     """
@@ -181,7 +181,7 @@ def dominant_topic(titles: Sequence[str], asked: frozenset[str], terms: Terms) -
         counts.update(set(here))
         for stem, word in here.items():
             surface.setdefault(stem, word)
-    needed = max(DOMINANT_CHUNKS, DOMINANT_SHARE * len(titles))
+    needed = max(DOMINANT_DOCUMENTS, DOMINANT_SHARE * len(titles))
     fitting = [(-n, stem) for stem, n in counts.items() if n >= needed and stem not in asked]
     return surface[min(fitting)[1]] if fitting else ""
 
@@ -369,6 +369,9 @@ def _kept(prompt: SuperPrompt, *, past: bool = False) -> list[Chunk]:
 
 
 def _titles(prompt: SuperPrompt) -> list[str]:
-    kept = _kept(prompt)
-    names = [c.source.rsplit("/", 1)[-1].rsplit(".", 1)[0] for c in kept]
-    return [f"{n} {c.meta.get('heading') or ''}" for n, c in zip(names, kept, strict=True)]
+    """Return the name and the headings of each document that was selected."""
+    found: dict[str, list[str]] = {}
+    for chunk in _kept(prompt):
+        name = chunk.source.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+        found.setdefault(chunk.source, [name]).append(str(chunk.meta.get("heading") or ""))
+    return [" ".join(words) for words in found.values()]

@@ -31,7 +31,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "reranker": 7,
     "a3_nli_gate": 7,
     "a4_condenser": 21,
-    "a2_audit": 5,
+    "a2_audit": 6,
     "a5_format_enforcer": 6,
     "prompt_builder": 4,
 }

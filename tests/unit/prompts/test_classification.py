@@ -261,11 +261,14 @@ def test_switched_off_passes_through_with_an_event():
     assert "switched off" in prompt.extras.events[0].message
 
 
-def audited(shape, *, issues=True, facts=(), headings=("Gate rules",) * 3, pool=None, eligible=()):
+def audited(
+    shape, *, issues=True, facts=(), headings=("Gate rules",) * 3, pool=None, eligible=(), names=()
+):
     prompt = SuperPrompt(body={"task": "why is it so strict"})
+    sources = names or [f"c{i}.md" for i in range(len(headings))]
     prompt.base_context_chunks = [
-        Chunk(f"c{i}.md::x::0", f"c{i}.md", "x", (0, 1), {"heading": h})
-        for i, h in enumerate(headings)
+        Chunk(f"{name}::x::{i}", name, "x", (0, 1), {"heading": h})
+        for i, (name, h) in enumerate(zip(sources, headings, strict=True))
     ]
     prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
     issue = {"kind": "unsupported", "text": "?", "piece_id": "q1", "citations": []}
@@ -300,6 +303,12 @@ def test_a_dominant_topic_settles_the_domain_and_asks_again_once():
     again = Audit()(after)
     assert not needs_rerun(after, again)
     assert to_json(again) == to_json(after)
+
+
+@pytest.mark.parametrize("names", [["gate.md"] * 3, ["gate.md", "gate.md", "lock.md"]])
+def test_what_one_file_is_called_is_no_domain(names):
+    before, after = audited(VAGUE, names=names, headings=("Gate rules", "Gate keys", "Hinges"))
+    assert not needs_rerun(before, after) and after.extras.shape.domain == VAGUE.domain
 
 
 def test_passages_that_are_only_the_nearest_settle_no_domain():
