@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ragstream_core.text.sentences import blocks, is_filler, sentences_in, trim
+from ragstream_core.text.marked_blocks import blocks
+from ragstream_core.text.sentences import is_filler, sentences_in, trim
 from ragstream_core.text.terms import NO_BLANKS
 
 MIN_WORDS = 4

@@ -28,7 +28,8 @@ from ragstream_core.agents.context.shown import readable
 from ragstream_core.answers.answer import REFUSALS
 from ragstream_core.answers.citations import Citation, Issued, citations_of
 from ragstream_core.answers.stream_buffer import FoundMarker, markers
-from ragstream_core.text.sentences import Block, blocks, is_filler, sentences_in
+from ragstream_core.text.marked_blocks import Block, blocks
+from ragstream_core.text.sentences import is_filler, sentences_in
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.testspecs.identifiers import family
-from ragstream_core.text.sentences import Block, blocks, sentences_in, trim
+from ragstream_core.text.marked_blocks import Block, blocks
+from ragstream_core.text.sentences import sentences_in, trim
 
 if TYPE_CHECKING:
     from ragstream_core.records import Chunk

@@ -1,4 +1,4 @@
-"""The sentences and blocks of a text, with exact character spans; linear time, no model.
+"""The sentences of a text, with exact character spans; linear time, no model.
 
 A sentence ends at a full stop that is not part of an abbreviation, an initial, a number or a name
 with dots; at the end of a paragraph, list item, heading or table row; and at every line of a fenced
@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib import resources
 from typing import NamedTuple
 
-from ragstream_core.text.blocks import Line, LineKind, fence_behind, is_table_rule, lines_of
+from ragstream_core.text.blocks import Line, LineKind, lines_of
+from ragstream_core.text.marked_blocks import QUOTED
 
 # Possessive, and only at the start of a run of stops: linear whatever the text.
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s)|(?<![。！？])[。！？]++[」』”’）]*+")
@@ -165,16 +165,7 @@ def _in_phrase(text: str, at: int) -> bool:
     return any(m.start() <= at < m.end() and at != m.start("last") for m in around)
 
 
-MAX_TITLE, MAX_TITLE_WORDS, MIN_BELOW = 50, 6, 6
-"""Of a numbered heading in running text: its characters and words, and the words below it."""
 LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
-QUOTED = re.compile(r"^ {0,3}(?!>>>)(?:>[ \t]?)+", re.MULTILINE)
-"""What marks a line of a quotation, as in mails; not a prompt of Python."""
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
-_MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")
-_HTML_ROW = re.compile(r"\s{0,12}<tr[\s>]", re.IGNORECASE)
-_ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s{1,8}(?:\[[ xX]\] )?")
 _OTHER_STOP = re.compile(r"[؟۔।॥։።፧။។]+")  # Arabic, Urdu, Hindi, Armenian, Amharic, Burmese, Khmer
 # Whole sentences that ask nothing; each alternative is anchored and holds no nested quantifier.
 _FILLER = re.compile(
@@ -201,128 +192,6 @@ _FILLER = re.compile(
     r"|(?:hola|gracias|muchas gracias)|sé breve|sea breve)",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A run of lines of one kind.
-
-    Attributes:
-        kind: ``prose``, ``item``, ``row``, ``heading``, ``code`` or ``markup``.
-        start: Offset of its first character; behind the bullet for an item.
-        end: Offset behind its last character, the line end not included.
-    """
-
-    kind: str
-    start: int
-    end: int
-
-
-class _Role(NamedTuple):
-    """What a line is to the blocks of its text.
-
-    Attributes:
-        kind: Of the block it begins or goes on with; "" if it is empty.
-        indent: How many of its characters stand before that block.
-        begins: Whether it begins a block.
-        ends: Whether it ends the block.
-    """
-
-    kind: str
-    indent: int = 0
-    begins: bool = False
-    ends: bool = False
-
-
-_EMPTY = _Role("", ends=True)
-_WITHIN = {kind: _Role(kind) for kind in ("prose", "item")}
-_LINES = {kind: _Role(kind, begins=True, ends=True) for kind in ("heading", "markup", "code")}
-
-
-def blocks(text: str) -> list[Block]:
-    """Cut a text into blocks, in order; empty lines belong to none."""
-    kinds: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    kind, lines, at = "", 0, 0  # of the open block; without a kind none is open
-    fence, quoted, in_table = "", False, False
-    lines_below = [*text.split("\n")[1:], ""]
-    for whole, below in zip(text.split("\n"), lines_below, strict=True):
-        mark = None if fence else QUOTED.match(whole)
-        line = whole[mark.end() :] if mark else whole
-        if mark and not quoted:
-            kind = ""  # a quotation begins a block
-        quoted, at = mark is not None, at + len(whole) - len(line)
-        before, fence = fence, fence_behind(line, fence)
-        in_table = "|" in line and (in_table or is_table_rule(below))
-        role = _fenced(before, fence) if before or fence else _role(line, kind, lines)
-        if in_table and role.kind in ("prose", "item", "markup"):  # without bars around it
-            role = _Role("row", len(line) - len(line.lstrip()), begins=True, ends=True)
-        end = at + len(line.rstrip())
-        if role.kind == kind == "item" and lines == 1 and _heads(text, starts[-1], ends[-1], line):
-            kinds[-1], role = "heading", _Role("prose", begins=True)
-        if role.begins:
-            kinds.append(role.kind)
-            starts.append(at + role.indent)
-            ends.append(end)
-            lines = 1
-        elif role.kind:
-            kinds[-1], ends[-1] = role.kind, end
-            lines += 1
-        kind = "" if role.ends else role.kind
-        at += len(line) + 1
-    rows = zip(kinds, starts, ends, strict=True)
-    return [Block(*row) for row in rows if row[1] < row[2]]
-
-
-def _fenced(before: str, behind: str) -> _Role:
-    """Return what a line is by the fences that are open before and behind it."""
-    return _Role("code", begins=not before, ends=not behind)
-
-
-def _role(line: str, kind: str, lines: int) -> _Role:
-    """Return what a line is, behind a number of lines of an open block of some kind."""
-    if not line.strip():
-        return _EMPTY
-    if kind == "prose" and lines == 1 and _UNDERLINE.match(line):
-        return _Role("heading", ends=True)
-    return _text_role(line, kind)
-
-
-def _text_role(line: str, kind: str) -> _Role:
-    indent = len(line) - len(line.lstrip())
-    if kind == "row" or _HTML_ROW.match(line):  # a row of HTML may have many lines
-        return _Role("row", indent, begins=kind != "row", ends="</tr" in line.lower())
-    if _HEADING.match(line):
-        return _LINES["heading"]
-    if _MARKUP.match(line) or _UNDERLINE.match(line):
-        return _LINES["markup"]
-    if line[indent] == "|":
-        return _Role("row", indent, begins=True, ends=True)
-    if item := _ITEM.match(line):
-        return _Role("item", item.end(), begins=True)
-    if kind:
-        return _WITHIN[kind]
-    if line.startswith(("    ", "\t")):
-        return _LINES["code"]
-    return _Role("prose", indent, begins=True)
-
-
-def _heads(text: str, start: int, end: int, line: str) -> bool:
-    """Return whether an item is a numbered heading of the line below, as a PDF's text has it.
-
-    A few words without an end, a number before them, and a whole line that begins anew below.
-    """
-    title, number = text[start:end], text[text.rfind("\n", 0, start) + 1 : start].strip()
-    return (
-        number[:1].isdigit()
-        and title[:1].isupper()
-        and title[-1].isalnum()
-        and len(title) <= MAX_TITLE
-        and len(title.split()) <= MAX_TITLE_WORDS
-        and line[:1].isupper()
-        and len(line.split()) >= MIN_BELOW
-    )
 
 
 def sentences_in(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:

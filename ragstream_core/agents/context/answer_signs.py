@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from ragstream_core.agents.context.coverage import VAGUE, VAGUE_WEIGHT
 from ragstream_core.agents.context.quotable import Terms
-from ragstream_core.text.sentences import blocks, sentences_in
+from ragstream_core.text.marked_blocks import blocks
+from ragstream_core.text.sentences import sentences_in
 from ragstream_core.text.task_words import is_saying, small_words, what_is_asked
 
 Span = tuple[int, int]

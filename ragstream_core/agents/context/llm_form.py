@@ -19,7 +19,8 @@ from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.context.shown import readable
 from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
 from ragstream_core.records import Chunk
-from ragstream_core.text.sentences import blocks, sentences_in
+from ragstream_core.text.marked_blocks import blocks
+from ragstream_core.text.sentences import sentences_in
 
 SAF_A1 = "SAF-A1"
 MAX_POINTS = 100

@@ -22,8 +22,9 @@ from ragstream_core.prompts.render import also_line, context_line
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores, Span
 from ragstream_core.text.contexts import shown
+from ragstream_core.text.marked_blocks import blocks
 from ragstream_core.text.memo import remembered
-from ragstream_core.text.sentences import blocks, sentences_in
+from ragstream_core.text.sentences import sentences_in
 from ragstream_core.text.task_words import what_is_asked
 
 MIN_CUT_TOKENS = 40

@@ -36,7 +36,8 @@ from ragstream_core.agents.context.shown import (
 )
 from ragstream_core.agents.context.whole_sentences import begins, is_whole, leans
 from ragstream_core.records import Chunk
-from ragstream_core.text.sentences import Block, blocks, sentences_in
+from ragstream_core.text.marked_blocks import Block, blocks
+from ragstream_core.text.sentences import sentences_in
 
 MAX_ITEM_WORDS = 45
 MAX_LED_LINES = 2

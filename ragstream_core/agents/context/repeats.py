@@ -17,8 +17,9 @@ from ragstream_core.agents.context.data_lines import data_kind
 from ragstream_core.agents.context.windows import CLOSED
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.records import Chunk
+from ragstream_core.text.marked_blocks import blocks
 from ragstream_core.text.memo import remembered
-from ragstream_core.text.sentences import blocks, sentences_in
+from ragstream_core.text.sentences import sentences_in
 
 MOST_MORE = 1.25
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]{1,200}?)(?<=\S)\1(?![\w*])")

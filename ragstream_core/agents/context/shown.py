@@ -6,8 +6,9 @@ import re
 
 from ragstream_core.agents.pieces import word_count
 from ragstream_core.text.headings import SEPARATOR
+from ragstream_core.text.marked_blocks import QUOTED
 from ragstream_core.text.memo import remembered
-from ragstream_core.text.sentences import LINK, QUOTED
+from ragstream_core.text.sentences import LINK
 
 MIN_WORDS, MIN_TELLING_WORDS = 5, 3
 """A shorter sentence says something only if it names or counts: “The limit is 5.”"""

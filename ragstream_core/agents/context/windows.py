@@ -16,8 +16,9 @@ from itertools import pairwise
 from ragstream_core.agents.context.data_lines import data_kind
 from ragstream_core.records import Chunk
 from ragstream_core.records.stage_results import Span
+from ragstream_core.text.marked_blocks import blocks
 from ragstream_core.text.memo import remembered
-from ragstream_core.text.sentences import blocks, sentences_in
+from ragstream_core.text.sentences import sentences_in
 
 FROM_RANK = 4
 LONG_CHARS = 300

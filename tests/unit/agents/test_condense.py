@@ -18,7 +18,8 @@ from ragstream_core.prompts.render import NEAREST_ONLY, NOTHING_ATTACHED
 from ragstream_core.records import Chunk, Extras, SuperPrompt, to_json
 from ragstream_core.records.s_ctx import Fact, SCtx
 from ragstream_core.records.stage_results import Scores
-from ragstream_core.text.sentences import blocks, is_filler
+from ragstream_core.text.marked_blocks import blocks
+from ragstream_core.text.sentences import is_filler
 from ragstream_core.text.terms import terms
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
 
@@ -142,6 +143,39 @@ def test_a_numbered_line_above_a_whole_one_is_a_heading_as_a_pdf_prints_it():
 )
 def test_a_numbered_item_stays_an_item(text):
     assert {block.kind for block in blocks(text)} == {"item"}
+
+
+def kinds_of(text):
+    return [(block.kind, text[block.start : block.end]) for block in blocks(text)]
+
+
+def test_an_indented_paragraph_of_an_item_or_a_definition_is_no_code():
+    for begin in ("1. Open the valve.", "- Open it.", "Theta\n:   The threshold."):
+        text = (
+            f"{begin}\n\n    It is left of the pump and\n    opens at 3 bar.\n\nText.\n\n    a = 1"
+        )
+        assert [kind for kind, _ in kinds_of(text)][1:] == ["prose", "prose", "code"]
+    deep = "- Open it.\n\n\tIt opens at 3 bar.\n\n        a = 1\n"
+    assert [kind for kind, _ in kinds_of(deep)] == ["item", "prose", "code"]
+
+
+def test_the_text_of_html_paragraphs_and_definitions_is_read_without_its_tags():
+    text = (
+        "<dl>\n  <dt>Theta</dt>\n  <dd>\n    <p>The threshold of the gate, between\n    zero and"
+        " one.</p>\n    <p>It is <b>0.25</b>.</p>\n  </dd>\n"
+        "  <dd class='x'>Open.</dd>\n</dl>\n\n    a = 1"
+    )
+    said = [words for kind, words in kinds_of(text) if kind != "markup"]
+    assert said == [
+        "Theta", "The threshold of the gate, between\n    zero and one.", "It is <b>0.25</b>.",
+        "Open.", "    a = 1",
+    ]  # fmt: skip
+    assert [kind for kind, _ in kinds_of("<pre>\n    a = 1\n</pre>")] == [
+        "markup",
+        "code",
+        "markup",
+    ]
+    assert kinds_of('<p><img src="x.png"></p>')[0][0] == "markup"
 
 
 def test_facts_are_relevant_verbatim_and_cited():

@@ -6,7 +6,7 @@ from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import quotes_of
 from ragstream_core.agents.context.whole_sentences import is_whole, leans
 from ragstream_core.records import Chunk
-from ragstream_core.text.sentences import blocks
+from ragstream_core.text.marked_blocks import blocks
 
 
 def said(text, heading="", name="a.txt"):

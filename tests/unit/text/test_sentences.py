@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.context.shown import readable
 from ragstream_core.text.blocks import LineKind, lines_of
-from ragstream_core.text.sentences import blocks, sentence_spans, sentences_in
+from ragstream_core.text.marked_blocks import blocks
+from ragstream_core.text.sentences import sentence_spans, sentences_in
 
 
 def sentences(text):
