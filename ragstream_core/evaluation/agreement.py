@@ -176,6 +176,12 @@ nunca jamás ningún ninguna ninguno nada nadie tampoco sin
 non mai nessun nessuno nessuna niente senza
 não nem nenhum nenhuma ninguém sem
 niet geen nooit niemand zonder
+nie nigdy nikt nic żaden żadna żadne bez brak
+не нет никогда никто ничего без нельзя ні ніколи немає
+inte aldrig ingen inget inga utan ikke aldri aldrig ingen intet uten uden
+není nejsou nelze nikdy nikdo žádný žádná
+değil yok hiç asla nem nincs soha ei eivät eikä koskaan δεν μην χωρίς ποτέ
+لا ليس ليست لم لن بدون לא אין בלי
 """
 _DENIALS = frozenset(_DENIAL_WORDS.split())
 _DENIES_INSIDE = re.compile("[不没沒未無无]|ない|なく|ません|아니|없")
@@ -214,7 +220,7 @@ def support(sentence: str, passage: str, *, embed: Embed, title: str = "") -> Su
         embed: Turns texts into unit vectors.
         title: Name of the passage's source; names may come from there.
     """
-    if stands(sentence, passage):
+    if stands(sentence, passage) and not _denied_behind(sentence, passage):
         return Support(1.0, True, "quote")
     rule, reason = _against(sentence, passage, title)
     score = 0.0 if rule else _nearness(sentence, passage, embed)
@@ -228,6 +234,15 @@ def stands(sentence: str, passage: str) -> bool:
     wanted = _joined(_tokens(sentence))
     forms = (passage, readable(passage))  # facts show links by their text
     return len(wanted) > 2 and any(wanted in _joined(_tokens(form)) for form in forms)
+
+
+def _denied_behind(sentence: str, passage: str) -> bool:
+    """Return whether the passage's own sentences deny what stands in them: it works … not."""
+    if _denies(sentence):
+        return False
+    whole = (passage[a:b] for a, b in sentences_in(passage))
+    holding = [said for said in whole if stands(sentence, said)]
+    return bool(holding) and all(_denies(said) for said in holding)
 
 
 def _against(sentence: str, passage: str, title: str) -> tuple[str, str]:

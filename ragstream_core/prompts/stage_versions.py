@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 8,
+    "a0_preprocessing": 9,
     "a2_prompt_shaper": 7,
     "a1_file_injector": 3,
     "retrieval": 11,

@@ -96,8 +96,23 @@ DENIED = (
     ("La porta del servizio è 8503.", "La porta del servizio non è 8503."),
     ("A porta do serviço é 8503.", "A porta do serviço não é 8503."),
     ("De poort van de dienst is 8503.", "De poort van de dienst is niet 8503."),
+    ("Port usługi to 8503.", "Port usługi to nie 8503."),
+    ("Порт службы это 8503.", "Порт службы это не 8503."),
+    ("Tjänstens port är 8503.", "Tjänstens port är inte 8503."),
+    ("Tjenestens port er 8503.", "Tjenestens port er ikke 8503."),
+    ("Hizmetin portu 8503.", "Hizmetin portu 8503 değil."),
+    ("Palvelun portti on 8503.", "Palvelun portti ei ole 8503."),
+    ("Der Dienst läuft nachts.", "Der Dienst läuft nachts nicht."),
+    ("The service works at night.", "The service works at night no longer."),
     ("网关的端口是8503。", "网关的端口不是8503。"),
 )
+
+
+def test_a_quote_stands_beside_a_denial_of_something_else():
+    same = np.array([[1.0, 0.0]], dtype=np.float32)
+    other = "The gate is open. It is not the case that the gate is open at night."
+    for passage in ("The gate is open, but the door is not.", other):
+        assert support("The gate is open", passage, embed=lambda t: same[[0] * len(t)]).supported
 
 
 @pytest.mark.parametrize(("affirmed", "denied"), DENIED)
