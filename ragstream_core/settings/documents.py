@@ -99,8 +99,9 @@ class EmbeddingsConfig(Section):
     )
     precision: Literal["float32", "int8"] = Field(
         "float32",
-        description="Of the default model under `onnx`: int8 embeds about twice as many texts a "
-        "CPU second, in a vector space of its own; a change embeds everything anew.",
+        description="Of the default model under `onnx`: int8 embeds 0.9 to 2.1 times as many texts "
+        "a CPU second, by the processor, in a vector space of its own; a change embeds everything "
+        "anew.",
     )
     base_url: Annotated[str, asks.ADDRESS] = Field(
         "",
