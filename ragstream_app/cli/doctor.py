@@ -33,8 +33,8 @@ def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
     models = (_embedder, _reranker, _gate)
     looks = (
-        _python, _packages, _extras, _settings_files, *models, _data_root, _history, _ports,
-        _provider,
+        _python, _packages, _extras, _settings_files, *models, _data_root, _languages, _history,
+        _ports, _provider,
     )  # fmt: skip
     return _examined((*looks, *SERVERS), config)
 
@@ -328,6 +328,26 @@ def _folders_in_place(config: AppConfig) -> Iterator[Check]:
         step = f"mount it; or ragstream project remove {name}"
         if missing:
             yield Check("projects", "warn", f"{', '.join(missing)} of {name} is not there", step)
+
+
+def _languages(config: AppConfig) -> Iterator[Check]:
+    """Say which projects are mostly in a language that the default model was not made for."""
+    from ragstream_core.models.embedders.weights import is_default
+    from ragstream_core.services.inspect_index import language_of_texts
+    from ragstream_core.wiring.projects import indexed
+    from ragstream_core.wiring.workspace import Workspace
+
+    chosen = config.settings.embeddings
+    if chosen.backend == "hashed" or not is_default(chosen.model):
+        return
+    workspace = Workspace(config)
+    for name in indexed(config.index_dir):
+        if language := language_of_texts(workspace, name):
+            yield Check(
+                "languages", "warn", f"most of {name} is in {language}; {chosen.model} was made "
+                "for English: what says it in other words may not be found",
+                "name a model of that language as embeddings.model, and ingest again",
+            )  # fmt: skip
 
 
 def _history(config: AppConfig) -> Iterator[Check]:

@@ -41,6 +41,7 @@ class RetrievalStage:
         min_score: Least absolute LogAvgExp cosine in [-1, 1] of a candidate that goes on.
         told: What else there is to say about the search, once it is done.
         warned: What a person should know of how it is searched.
+        limits: The same, of the question and the passages that were found.
     """
 
     search: Search
@@ -49,6 +50,7 @@ class RetrievalStage:
     min_score: float = -1.0
     told: Callable[[], Sequence[str]] = tuple
     warned: Sequence[str] = ()
+    limits: Callable[[str, Sequence[Chunk]], Sequence[str]] = lambda _question, _found: ()
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Find the candidates."""
@@ -81,7 +83,10 @@ class RetrievalStage:
         found = [f"{len(hits)} candidates, {len(kept)} go on{dropped}", *told]
         found += [f"{chunk.source} takes the place of a document that was found" for chunk in later]
         found += [f"{chunk.source} defines what the candidates use" for chunk in defined]
-        warnings = () if pool.lock else self.warned
+        warnings: list[str] = []
+        if not pool.lock:
+            limits = self.limits(asked, candidates) if now == 1 else ()
+            warnings = [*self.warned, *limits]
         put_notes(result, OP, events=["locked"] if pool.lock else found, warnings=warnings)
         return result
 

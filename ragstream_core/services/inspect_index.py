@@ -6,16 +6,18 @@ The check is that of `ragstream index check` with every text hashed; nothing is 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.errors import RunCommand
+from ragstream_core.errors import RagstreamError, RunCommand
 from ragstream_core.index.schema import LIVE
 from ragstream_core.maps import figures
 from ragstream_core.maps.chunk_map import largest
 from ragstream_core.records.json_form import fields_of
+from ragstream_core.text.languages import other_than_english
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -164,6 +166,25 @@ def report(workspace: Workspace, project: str) -> IndexReport:
         findings=_findings(index_dir, project),
         locations={path: place for (_, path), place in places.items()} or None,
     )
+
+
+def language_of_texts(workspace: Workspace, name: str) -> str:
+    """Return the language of most of a project's texts, for people; empty: English, or not sure.
+
+    Args:
+        workspace: The data root.
+        name: The project; 60 texts of its index are looked at.
+    """
+    from ragstream_core.index.generations import read
+
+    texts = "SELECT text FROM texts WHERE length(text) > 80 LIMIT 60"
+    try:
+        index_dir = workspace.index_dir(name)
+        said = read(index_dir, lambda db: [str(row[0]) for row in db.execute(texts)])
+    except RagstreamError:
+        return ""
+    others = Counter(filter(None, map(other_than_english, said)))
+    return others.most_common(1)[0][0] if 2 * others.total() > len(said) else ""
 
 
 def _rows(db: sqlite3.Connection) -> _Rows:

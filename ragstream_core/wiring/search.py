@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
+from ragstream_core.models.embedders.weights import is_default
 from ragstream_core.models.rerankers.reembed import ReembedReranker
+from ragstream_core.text.languages import other_than_english
 from ragstream_core.wiring import candidate_stores, models
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ragstream_core.retrieval.retriever import Retriever
     from ragstream_core.retrieval.word_nearness import WordNearness
     from ragstream_core.settings import ChainSettings
+    from ragstream_core.settings.documents import EmbeddingsConfig
     from ragstream_core.wiring.conversation_memory import ConversationMemory
     from ragstream_core.wiring.workspace import Workspace
 
@@ -137,7 +141,34 @@ def retrieval_stage(
         chosen.min_score,
         told=memory.events if memory else tuple,
         warned=tuple(filter(None, note.split("\n"))),
+        limits=partial(_unknown_languages, workspace.config.settings.embeddings),
     )
+
+
+def _unknown_languages(
+    chosen: EmbeddingsConfig, question: str, found: Sequence[Chunk]
+) -> list[str]:
+    """Say that question or passages are of a language that the model was not made for."""
+    if chosen.backend == "hashed" or not is_default(chosen.model):
+        return []
+    asked = other_than_english(question)
+    others = Counter(filter(None, (other_than_english(c.snippet) for c in found[:_LOOKED_AT])))
+    mostly = 2 * others.total() > min(len(found), _LOOKED_AT)
+    passages = others.most_common(1)[0][0] if mostly else ""
+    if not (asked or passages):
+        return []
+    what = f"the question is in {asked}" if asked else f"most passages are in {passages}"
+    if asked and passages:
+        both = asked if asked == passages else f"{asked}, {passages}"
+        what = f"the question and most passages are not in English ({both})"
+    name = chosen.model.rsplit("/", 1)[-1]
+    return [
+        f"{what}, and the embedding model {name} was made for English: what says it in other words "
+        "may not be found; embeddings.model names another model"
+    ]
+
+
+_LOOKED_AT = 10
 
 
 def word_nearness(workspace: Workspace, cache_dir: Path, *, keep: bool = True) -> Nearness:

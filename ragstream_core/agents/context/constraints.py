@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from ragstream_core.text.languages import language_of
 from ragstream_core.text.memo import remembered
 
 _PARTICIPLE = (
@@ -110,44 +111,7 @@ _SUBORDINATE = {
     }.items()
 }
 _STRONG = re.compile(r"\b(?:must|shall|muss|müssen|doit|doivent|deben?)\b", re.IGNORECASE)
-_KANA = re.compile(r"[\u3040-\u30ff]")
-_HAN = re.compile(r"[\u3400-\u9fff]")
-_LETTER = re.compile(r"[^\W\d_]")
-_WORD = re.compile(r"[^\W\d_]+")
-_SAYS = {
-    "en": "the a an of to and in is are be for with must not do does only at most it its this that"
-    " has have by on or as when from may can if",
-    "de": "der die das und ist nicht ein eine einen einem einer zu den dem des mit für auf im von"
-    " werden wird sind muss müssen darf dürfen nur sich bei oder als auch vor nach",
-    "fr": "le la les des et est une un dans pour pas que qui du ne doit au aux sur par ce cette il"
-    " on son sa ses leur sont avec sans après chaque",
-    "es": "el la los las y es un una en para que del no se debe al con por lo su está sin cada hay"
-    " después",
-    "it": "il lo la gli le e è un una di per che non si deve del della con al nel",
-    "pt": "o os as e é um uma em para que do da não se deve ao com por no na",
-    "nl": "de het een en is niet van op te voor met dat moet mag wordt zijn bij",
-}
-_FUNCTION_WORDS = {name: frozenset(words.split()) for name, words in _SAYS.items()}
 _PATTERNS = {"de": _GERMAN, "fr": _FRENCH, "es": _SPANISH, "zh": _CHINESE, "ja": _JAPANESE}
-
-
-def language_of(text: str) -> str:
-    """Return the language of a sentence by its script and its function words.
-
-    Returns:
-        ``en``, ``de``, ``fr``, ``es``, ``it``, ``pt``, ``nl``, ``zh``, ``ja``, or an empty text.
-        Letters of ASCII without any function word count as English.
-    """
-    if _KANA.search(text):
-        return "ja"
-    letters = len(_LETTER.findall(text))
-    if 3 * len(_HAN.findall(text)) > letters:
-        return "zh"
-    words = [word.lower() for word in _WORD.findall(text)]
-    counts = {name: sum(w in known for w in words) for name, known in _FUNCTION_WORDS.items()}
-    plain = text.isascii()  # English first, where several have as many; last with other letters
-    best = max(counts, key=lambda name: (counts[name], not plain and name != "en"))
-    return best if counts[best] or text.isascii() else ""
 
 
 def _without_clauses(text: str, language: str) -> str:
