@@ -18,7 +18,7 @@ from ragstream_app.session import note
 from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.ingestion.forecast import SETTINGS, UNREADABLE
 from ragstream_core.ingestion.scan import NOT_SUPPORTED
-from ragstream_core.ingestion.stats import FILE_KEYS
+from ragstream_core.ingestion.stats import FILE_KEYS, remarks
 from ragstream_core.platform import extras
 from ragstream_core.records.identity import shown_name
 from ragstream_core.text.code import GRAMMARS
@@ -128,6 +128,8 @@ def _standing(row: ProjectStatus) -> None:
         typer.echo(printable(f"{row.project}: {folder}: what it held stays in the index"))
     for path, pages in row.without_text:
         typer.echo(printable(f"{row.project}/{path}: {pages}, so nothing on it is found"))
+    for sentence in remarks(row.assumed):
+        typer.echo(printable(f"{row.project}/{sentence}"))
     made = row.collection
     if standing := collection_text(made.problem, made.self_recall, made.rows):
         typer.echo(f"{printable(row.project)}: {printable(standing)}")
@@ -178,11 +180,6 @@ def advise_on_skipped(reasons: Sequence[str]) -> None:
     if others := reasons.count(NOT_SUPPORTED):
         files = counted(others, "file")
         note(f"{files} of a type that is not read: `--file PATH` gives one to a prompt")
-    if any(reason.startswith("not utf-8") for reason in reasons):
-        note(
-            "files in an older encoding are read if you name it: discovery.fallback_encoding in "
-            "ragstream.yaml, e.g. cp1252 or latin-1"
-        )
 
 
 def print_prompt(outcome: PromptOutcome, places: Sequence[str] = ()) -> None:

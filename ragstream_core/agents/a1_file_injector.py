@@ -23,6 +23,7 @@ from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.stage_results import InjectedFile, Pool
+from ragstream_core.text.decoding import ASSUMED, decode
 
 OP = "a1_file_injector"
 NOTES = ("md", "markdown", "mdx", "rst", "txt")
@@ -246,11 +247,13 @@ class FileInjector:
         digest = sha256_hex(data)
         if self.manifest.get(path, digest) != digest:
             found.warnings.append(f"{path} changed since ingestion; the file as it is now is shown")
-        try:
-            text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
-        except UnicodeDecodeError:
-            found.warnings.append(f"{path} is not UTF-8 text and is not injected")
+        decoded, note = decode(data)
+        if decoded is None:
+            found.warnings.append(f"{path} is no text and is not injected: {note}")
             return None
+        if ASSUMED in note:
+            found.warnings.append(f"{path} was read as {note}")
+        text = decoded.replace("\r\n", "\n").rstrip("\n")
         full = self.counter.count(text) <= self.full_max_tokens
         if full:
             shown = number_lines(text) if self.line_numbers else text

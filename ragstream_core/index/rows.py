@@ -19,6 +19,10 @@ EMBEDDED, EMBED_SECONDS = "embedded", "embed_seconds"
 """Keys of a generation's provenance: texts given to the model, and wall time inside it."""
 
 _NO_TEXT = re.compile(r"pages? \d[\d, -]*(?:and \d+ more )?of \d+ ha(?:s|ve) no text")
+_REMARK = re.compile(
+    r"[\w-]+ \(assumed\)(?:, \d+ broken characters? (?:was|were) replaced)?"
+    r"|junk left out: [^;\[]*[^;\[ ]"
+)
 
 Signature = tuple[int, int, int, int]
 """Size in bytes, mtime_ns, ctime_ns, inode."""
@@ -51,6 +55,11 @@ def pages_without_text(reason: str) -> str:
     """Return which pages have no text by the reason of a row; empty if all have some."""
     match = _NO_TEXT.search(reason)
     return match[0] if match else ""
+
+
+def reading_remark(reason: str) -> str:
+    """Return what was assumed or left out where a file was read, by the reason of its row."""
+    return "; ".join(_REMARK.findall(reason))
 
 
 class ChunkRow(NamedTuple):

@@ -19,7 +19,13 @@ from typing import NamedTuple
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import catalog_read
 from ragstream_core.index.derived import is_published
-from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, Generation, pages_without_text
+from ragstream_core.index.rows import (
+    EMBED_SECONDS,
+    EMBEDDED,
+    Generation,
+    pages_without_text,
+    reading_remark,
+)
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading
 from ragstream_core.index.text_writer import is_left
 from ragstream_core.ingestion.document_tree import DocumentTree
@@ -165,6 +171,7 @@ class Known(NamedTuple):
         chunks_per_s: Of the newest ingest that says something about it; 0 where none does.
         looked: Tokens a byte by type, from a look into files that were not read yet.
         unread: (path, which pages) of documents with pages that have no text.
+        assumed: (path, what was assumed or left out) of documents.
         again: Of the skipped ones, those that another reader may be able to read now.
     """
 
@@ -173,6 +180,7 @@ class Known(NamedTuple):
     chunks_per_s: float = 0.0
     looked: Mapping[str, float] = MappingProxyType({})
     unread: tuple[tuple[str, str], ...] = ()
+    assumed: tuple[tuple[str, str], ...] = ()
     again: tuple[str, ...] = ()
 
 
@@ -216,16 +224,18 @@ def _known(db: sqlite3.Connection, newest: Generation) -> Known:
         f" WHERE decision = 'ingested' AND {LIVE} GROUP BY type",
         {"n": newest.n},
     ).fetchall()
-    unread = db.execute(
-        "SELECT path, reason FROM files WHERE decision = 'ingested' AND type = 'pdf'"
-        f" AND reason LIKE '% no text%' AND {LIVE} ORDER BY path",
+    notes = db.execute(
+        "SELECT path, reason FROM files WHERE decision = 'ingested' AND (reason LIKE '% no text%'"
+        " OR reason LIKE '%(assumed)%' OR reason LIKE '%junk left out%')"
+        f" AND {LIVE} ORDER BY path",
         {"n": newest.n},
     ).fetchall()
-    without = tuple((path, told) for path, reason in unread if (told := pages_without_text(reason)))
+    without = tuple((path, told) for path, reason in notes if (told := pages_without_text(reason)))
+    assumed = tuple((path, told) for path, reason in notes if (told := reading_remark(reason)))
     left_out = tuple((path, untagged(reason)) for path, reason in skipped)
     by_type = {kind: (size, chunks) for kind, size, chunks in read}
     again = tuple(path for path, reason in skipped if not is_current(reason, file_type(path)))
-    return Known(left_out, by_type, _speed(db), unread=without, again=again)
+    return Known(left_out, by_type, _speed(db), unread=without, assumed=assumed, again=again)
 
 
 def _speed(db: sqlite3.Connection) -> float:

@@ -32,7 +32,7 @@ class IngestionConfig:
         retain_generations: Generations kept otherwise, ≥ 1.
         max_text_bytes: Larger text and code files are skipped before they are read.
         max_parsed_bytes: Likewise PDF and Office files.
-        fallback_encoding: Encoding of files that are neither marked nor UTF-8; empty: skip them.
+        fallback_encoding: Encoding of what is neither marked nor UTF-8; empty: the likeliest.
         secrets: What is done about secrets in documents: warn, skip, redact or off.
         strip_markdown: Leave the markup of Markdown out of the chunks' texts.
         include: Git-style globs of files to take.

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, commit, repair
 from ragstream_core.index.catalog import Catalog, open_catalog
-from ragstream_core.index.rows import TRUNCATED, Generation, ScanStamp, pages_without_text
+from ragstream_core.index.rows import (
+    TRUNCATED,
+    Generation,
+    ScanStamp,
+    pages_without_text,
+    reading_remark,
+)
 from ragstream_core.ingestion.coming_texts import ComingTexts, GiveTexts, read_store
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
@@ -27,7 +33,7 @@ from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityG
 from ragstream_core.ingestion.scan import Scan, require_folder
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.ingestion.staging import Stager, chunked, throttled
-from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.ingestion.stats import IngestionStats, remarks
 from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
 from ragstream_core.records.identity import digest_of
 
@@ -86,12 +92,7 @@ class Ingest:
         warnings = list(self.store.notes)
         warnings += [f"{path}: damaged texts were read again" for path in sorted(again)]
         warnings += [f"{repaired} damaged vectors were made again"] if repaired else []
-        warnings += _secrets_told(seen.secrets)
-        warnings += [
-            f"{entry.path}: {missing}, so nothing on it is found"
-            for entry in seen.change.opened
-            if entry.decision == "ingested" and (missing := pages_without_text(entry.reason))
-        ]
+        warnings += _told(seen)
         rewrite = committed or bool(seen.change.touched or seen.change.opened)
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
         if thorough and made is not None and made.embed_fp == self.embed_fp:
@@ -403,6 +404,18 @@ class IngestionManager:
             progress=self._progress,
             gate=self._gate,
         )
+
+
+def _told(seen: Survey) -> list[str]:
+    """Return what a person should know of the files that were read."""
+    taken = [entry for entry in seen.change.opened if entry.decision == "ingested"]
+    without = [
+        f"{entry.path}: {missing}, so nothing on it is found"
+        for entry in taken
+        if (missing := pages_without_text(entry.reason))
+    ]
+    remarked = [(entry.path, told) for entry in taken if (told := reading_remark(entry.reason))]
+    return [*_secrets_told(seen.secrets), *without, *remarks(remarked)]
 
 
 def _secrets_told(places: Iterable[tuple[str, str]]) -> list[str]:

@@ -1,14 +1,12 @@
 """From the bytes of a file to its text: `DocumentLoader` reads once, hashes, decodes or parses.
 
-How bytes become text (R-034): a byte order mark decides, else strict UTF-8, else the fallback that
-the user declared, never a guess; without one the file is skipped. Spans refer to the text of a
-document: the decoded text as it stands, the pages of a PDF joined by form feeds, or the Markdown
-an Office file was converted to; with secrets redacted if so set. (R-044)
+How bytes become text is told by `text.decoding` (R-034). Spans refer to the text of a document: the
+decoded text as it stands, the pages of a PDF joined by form feeds, or the Markdown an Office file
+was converted to; without junk, and with secrets redacted if so set. (R-044)
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import stat
@@ -34,19 +32,8 @@ from ragstream_core.ingestion.parsers.isolated import parse
 from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, signature_of
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.text.decoding import decode
 
-_CONTROLS = bytes(c for c in [*range(32), 127] if c not in b"\t\n\v\f\r\x1b")
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-
-
-_LONE_RETURN = re.compile("\r(?!\n)")
-"""The line end of old systems; read as one of today, every offset stays."""
 _EMBEDDED = re.compile(
     r"(data:[a-z]{1,20}/[\w.+-]{1,80};(?:[\w=.-]{1,40};)*base64,)"
     r"[A-Za-z0-9+/=_%-]{64,}(?:\r?\n[A-Za-z0-9+/=]{40,})*"
@@ -59,45 +46,6 @@ def without_embedded(text: str) -> str:
     if ";base64," not in text:
         return text
     return _EMBEDDED.sub(lambda found: f"{found[1]}…" + "\n" * found[0].count("\n"), text)
-
-
-def decode(data: bytes, *, fallback: str = "") -> tuple[str | None, str]:
-    """Decode the bytes of a text file.
-
-    Args:
-        data: The whole file.
-        fallback: Encoding of files that are neither marked nor UTF-8; empty: there is none.
-
-    Returns:
-        The text and how it was decoded, or None and the reason why it is no text.
-    """
-    mark, encoding = next(((m, e) for m, e in _BOMS if data.startswith(m)), (b"", "utf-8"))
-    if not mark and b"\0" in data:
-        return None, "binary: holds NUL"
-    note = encoding
-    try:
-        text = data[len(mark) :].decode(encoding)
-    except UnicodeDecodeError as error:
-        if mark or not fallback:
-            where = error.start + len(mark)
-            return None, f"not {encoding}: undecodable byte at offset {where}"
-        text, note = _declared(data, fallback)
-    plain = data if note == "utf-8" else text.encode("utf-8")
-    if b"\0" in plain:
-        return None, "binary: holds NUL"
-    if len(plain) - len(plain.translate(None, _CONTROLS)) > len(plain) * 0.10:
-        return None, "binary: more than 10 % control characters"
-    return _LONE_RETURN.sub("\n", text), note
-
-
-def _declared(data: bytes, encoding: str) -> tuple[str, str]:
-    text = data.decode(encoding, "replace")
-    try:
-        data.decode(encoding)
-        replaced = 0
-    except UnicodeDecodeError:
-        replaced = text.count("\N{REPLACEMENT CHARACTER}")
-    return text, f"{encoding} (declared fallback), {replaced} characters replaced"
 
 
 MAX_TEXT_BYTES = 20_000_000
@@ -113,7 +61,7 @@ class Reading:
     Attributes:
         max_text_bytes: Larger text and code files are refused before they are read.
         max_parsed_bytes: Likewise PDF and Office files.
-        fallback_encoding: Encoding of what is neither marked nor UTF-8; empty: skip it.
+        fallback_encoding: Encoding of what is neither marked nor UTF-8; empty: the likeliest.
         secrets: ``warn``: name the place; ``skip`` the file; ``redact`` the secret; ``off``.
         limits: What the parsing of one PDF or Office file may cost.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,22 @@ if TYPE_CHECKING:
     from ragstream_core.records.identity import Json
 
 FILE_KEYS = ("scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped")
+
+_SHOWN = 5  # files whose reading is remarked on one by one
+
+
+def remarks(files: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a sentence a file of which something was assumed or left out; some of many.
+
+    Args:
+        files: (path, what `reading_remark` says), none empty.
+    """
+    found = []
+    for path, remark in files[:_SHOWN]:
+        other = "; `discovery.fallback_encoding` names another encoding"
+        found.append(f"{path}: read as {remark}{other if '(assumed)' in remark else ''}")
+    rest = len(files) - _SHOWN
+    return [*found, f"{rest:,} more files likewise: see file_manifest.json"] if rest > 0 else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ragstream_core.errors import FileChanging
-from ragstream_core.index.rows import Change, FileEntry, Signature
+from ragstream_core.index.rows import Change, FileEntry, Signature, reading_remark
 from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.ingestion.loader import Document, DocumentLoader
 from ragstream_core.ingestion.parsers.engines import is_current, untagged
@@ -198,8 +198,9 @@ class Surveyor:
 
 
 def _same_reading(old: FileEntry, entry: FileEntry) -> bool:
-    """Say whether two versions hold the same bytes and were read by the same engines."""
-    return same_content(old, entry) and is_current(old.reason, old.type)
+    """Say whether two versions hold the same bytes and were read the same way."""
+    same_way = reading_remark(old.reason) == reading_remark(entry.reason)
+    return same_content(old, entry) and same_way and is_current(old.reason, old.type)
 
 
 def _phrase(error: OSError) -> str:

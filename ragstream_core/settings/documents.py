@@ -49,7 +49,7 @@ class DiscoveryConfig(Section):
         "big5", "euc_kr",
     ] = Field(
         "",
-        description="Encoding of text files without a mark that are not UTF-8; empty: skip them.",
+        description="Encoding of files without a mark that are not UTF-8; empty: the likeliest.",
     )  # fmt: skip
     secrets: Annotated[Literal["warn", "skip", "redact", "off"], asks.SECRETS] = Field(
         "warn",

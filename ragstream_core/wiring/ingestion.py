@@ -162,6 +162,7 @@ class ProjectStatus:
         forecast: What an ingest would embed, about.
         skipped: (path, reason) of all that is left out.
         without_text: (path, which pages) of documents with pages that have no text.
+        assumed: (path, what was assumed or left out) of documents, such as their encoding.
         bytes: Of the folder of the index.
         collection: Its Chroma collection.
         inverted_lists: Its inverted lists.
@@ -184,6 +185,7 @@ class ProjectStatus:
     forecast: Forecast
     skipped: tuple[tuple[str, str], ...]
     without_text: tuple[tuple[str, str], ...]
+    assumed: tuple[tuple[str, str], ...]
     bytes: int
     collection: CollectionState
     inverted_lists: ListsState
@@ -235,6 +237,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         forecast=forecast(waiting, found.found, likely, profile=profile_of(workspace)),
         skipped=_left_out(found, past, unread),
         without_text=past.unread,
+        assumed=past.assumed,
         bytes=size_of(index_dir),
         collection=chroma_collections.state(workspace, project, newest),
         inverted_lists=inverted_lists.state(workspace, project, newest),

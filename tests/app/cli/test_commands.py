@@ -245,18 +245,20 @@ def test_status_says_what_an_ingest_would_embed_and_lists_what_is_left_out(data,
     before = json.loads(run("status", "--json")[1])["projects"][0]
     assert before["forecast"]["files"] == len(before["pending"]["new"]) == 5
     assert not before["forecast"]["measured"]
-    run("ingest", "manual")
+    code, out, _ = run("ingest", "manual")
+    assert "latin.md: read as cp1252 (assumed); `discovery.fallback_encoding` names another" in out
+    assert "manual/latin.md: read as cp1252 (assumed)" in run("status")[1]
     code, out, err = run("status", "--skipped")
     lines = [line for line in out.splitlines() if line.startswith("manual/")]
-    assert lines == [
+    assert lines[1:] == [
         "manual/drafts/: ignored by .ragignore",
-        "manual/latin.md: not utf-8: undecodable byte at offset 3",
         "manual/picture.png: type not supported",
     ]
-    assert "discovery.fallback_encoding" in err
+    assert "`--file PATH` gives one to a prompt" in err
     after = json.loads(run("status", "--json")[1])["projects"][0]
     assert after["forecast"]["chunks"] == 0
-    assert [path for path, _ in after["skipped"]] == ["drafts/", "latin.md", "picture.png"]
+    assert [path for path, _ in after["skipped"]] == ["drafts/", "picture.png"]
+    assert after["assumed"] == [["latin.md", "cp1252 (assumed)"]]
 
 
 def test_reading_settings_reach_the_ingest(data, run, monkeypatch):

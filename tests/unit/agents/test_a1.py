@@ -22,7 +22,7 @@ FILES = {
     "conf/only.json": b"{}",
     "notes.md": b"# Notes",
     "docs/more.md": b"# More",
-    "raw.bin.json": b"\xff\xfe",
+    "raw.bin.json": b"\x00\xff",
 }
 
 
@@ -148,7 +148,7 @@ def test_a_file_changed_since_ingestion_is_flagged():
 def test_a_file_that_is_no_text_is_left_out_with_a_warning():
     prompt = a1("see raw.bin.json")
     assert paths(prompt) == []
-    assert "not UTF-8" in warned(prompt)
+    assert "raw.bin.json is no text" in warned(prompt)
 
 
 def test_the_pool_is_closed_and_twice_is_once():

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from ragstream_core.ingestion.file_types import decode_name
-from ragstream_core.ingestion.loader import decode
 from ragstream_core.records.identity import parse_chunk_id
+from ragstream_core.text.decoding import decode
 from tests.lengths import by_length
 
 NAMES = [
@@ -79,7 +79,7 @@ ENCODINGS = [
     ("surrogate-utf-16", b"\xff\xfe\x00\xd8a\x00", None, "not utf-16-le"),
     ("odd-utf-16", b"\xff\xfea", None, "not utf-16-le"),
     ("bad-after-bom", codecs.BOM_UTF8 + b"\xff", None, "not utf-8: undecodable byte at offset 3"),
-    ("utf-16-no-bom", "wide".encode("utf-16-le"), None, "binary: holds NUL"),
+    ("utf-16-no-bom", "wide".encode("utf-16-le"), "wide", "utf-16-le (assumed)"),
     ("nul", b"a\0b", None, "binary: holds NUL"),
     ("nul-utf-16", "a\0".encode("utf-16"), None, "binary: holds NUL"),
     ("controls", b"\x01\x02\x03abc", None, "binary: more than 10 %"),
@@ -107,10 +107,6 @@ def test_thirty_encodings_are_decided_as_declared(bench):
     assert bench.health() == []
 
 
-def test_without_a_declared_fallback_nothing_is_guessed():
-    assert decode(b"caf\xe9") == (None, "not utf-8: undecodable byte at offset 3")
-
-
 def test_replaced_characters_are_counted():
     text, note = decode(b"a\x81\x8db\xe9", fallback="cp1252")
     assert text == "a\ufffd\ufffdbé"
@@ -119,8 +115,9 @@ def test_replaced_characters_are_counted():
 
 def test_another_fallback_reads_the_file_again(bench):
     bench.write("a.txt", b"caf\xe9")
-    assert bench.run().files["skipped"] == 1
-    for encoding, text in (("latin-1", "café"), ("cp1251", "cafй")):
+    (warned,) = bench.run().warnings
+    assert warned.startswith("a.txt: read as cp1252 (assumed)") and "fallback_encoding" in warned
+    for encoding, text in (("cp1251", "cafй"), ("latin-1", "café")):
         assert bench.pending(fallback_encoding=encoding).reason == "settings changed"
         assert bench.run(fallback_encoding=encoding).committed
         view = bench.fresh_view()

@@ -84,10 +84,10 @@ def test_nothing_to_do_is_nothing(bench):
 
 
 def test_what_was_skipped_is_known_with_its_reason(bench):
-    bench.write("a.md", b"\xff")
+    bench.write("a.md", b"\0\xff")
     bench.write("b.md", "b")
     bench.run()
-    assert looked(bench)[0].skipped == (("a.md", "not utf-8: undecodable byte at offset 0"),)
+    assert looked(bench)[0].skipped == (("a.md", "binary: holds NUL"),)
 
 
 def test_a_damaged_catalog_is_no_obstacle(bench):
@@ -263,7 +263,7 @@ def test_a_look_reads_a_few_files_and_leaves_out_what_is_gone(bench, monkeypatch
 def quiet(bench):
     """A bench whose files are long past the racy window."""
     bench.write("a.md", "text")
-    bench.write("b.md", b"\xff\xff")
+    bench.write("b.md", b"\0\xff")
     bench.run()
     later = bench.manager(clock=lambda: __import__("time").time_ns() + 10**10)
     later.run(bench.project, IngestionConfig())

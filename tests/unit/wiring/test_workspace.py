@@ -267,12 +267,12 @@ def test_a_locked_project_says_who_holds_it(space, tmp_path):
 def test_one_bad_file_never_stops_the_others(space, tmp_path):
     folder = tmp_path / "doc_raw" / "demo"
     (folder / "binary.md").write_bytes(b"\x00\x01" * 500)
-    (folder / "latin.txt").write_bytes(b"caf\xe9 " * 50)
+    (folder / "sound.txt").write_bytes(b"\x80\x81\x8d\x90\xff" * 50)
     (folder / "good.md").write_text("# Good\n\nA good file about fences.\n")
     stats = ingest_project(space, "demo")
     assert stats.committed
     reasons = dict(stats.skipped_reasons)
-    assert {"binary.md", "latin.txt"} <= set(reasons)
+    assert {"binary.md", "sound.txt"} <= set(reasons)
     assert all(reasons.values())
     assert any(c.source == "good.md" for c in ask(space, "What about fences?").base_context_chunks)
 
