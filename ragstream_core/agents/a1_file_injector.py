@@ -24,16 +24,16 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.stage_results import InjectedFile, Pool
 from ragstream_core.text.decoding import ASSUMED, decode
+from ragstream_core.text.headings import PROSE_TYPES
 
 OP = "a1_file_injector"
-NOTES = ("md", "markdown", "mdx", "rst", "txt")
 MAX_GLOB = 20
 MAX_SHOWN = 5
 
 
 def is_note(path: str) -> bool:
     """Return whether a file is prose, which retrieval serves better than injection (R-156)."""
-    return path.rsplit(".", 1)[-1].lower() in NOTES
+    return path.rsplit(".", 1)[-1].lower() in PROSE_TYPES
 
 
 def is_glob(token: str) -> bool:

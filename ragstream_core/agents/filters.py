@@ -21,6 +21,7 @@ from ragstream_core.agents.headers import CONTENT, find_sections, guarantee_task
 from ragstream_core.conversations.journal.records import moment_ns
 from ragstream_core.records.stage_results import Filter
 from ragstream_core.text.code import BY_LINES, GRAMMARS
+from ragstream_core.text.headings import PROSE_TYPES
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
@@ -42,16 +43,15 @@ _CODE = re.compile(
 )
 """Fenced, quoted, and indented behind an empty line."""
 _END = ".,;:!?)"
-_TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,10}")
+_TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,12}")
 _TAG = re.compile(r"[\w-]{1,40}")
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TYPE_NAMES = """
-md markdown mdx txt rst adoc org tex rtf log json jsonl yml yaml toml ini cfg xml csv tsv pdf docx
-doc pptx xlsx html htm xhtml epub odt ods odp eml mbox msg ipynb srt vtt ndjson parquet css scss
-sass less vue
+json jsonl ndjson yml yaml pdf docx doc pptx xlsx html htm xhtml epub odt ods odp eml mbox msg ipynb
+rtf srt vtt csv tsv parquet
 """
-_TYPES = frozenset(_TYPE_NAMES.split()) | {*GRAMMARS, *BY_LINES}
+_TYPES = frozenset(_TYPE_NAMES.split()) | {*GRAMMARS, *BY_LINES, *PROSE_TYPES}
 _DAYS = {"d": 1, "w": 7}
 
 

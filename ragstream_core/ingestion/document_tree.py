@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import InputUnavailable, RunCommand
 from ragstream_core.index.rows import Signature
-from ragstream_core.ingestion.file_types import decode_name
+from ragstream_core.ingestion.file_types import decode_name, encode_name
 from ragstream_core.ingestion.scan import (
     DEFAULT_RULES,
+    IGNORE_NAMES,
     Bounds,
     Scan,
     ScanRules,
     narrow,
     scan,
     walk,
+    wanted_by,
 )
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ class DocumentTree:
             if not root.path.is_dir():
                 found.unreadable.append((root.label, root.missing))
                 continue
-            bounds = Bounds(root.closed, excluded)
+            bounds = Bounds(root.closed, excluded, wanted_by(rules))
             walk(os.fspath(root.path), found, prefix=root.prefix, bounds=bounds)
         if self.include:
             narrow(found, ScanRules(self.include))
@@ -121,6 +123,25 @@ class DocumentTree:
         from ragstream_core.ingestion.ignore import ignored_by
 
         return bool(ignored_by(path, (excluded,)))
+
+    def takes_back(self, path: str, rules: ScanRules) -> bool:
+        """Whether a pattern that begins with ``!`` says that a document is no junk.
+
+        Args:
+            path: As in the index.
+            rules: What the settings say.
+        """
+        from ragstream_core.ingestion.ignore import extended, taken_back
+
+        folder, inside = self.place(path)
+        prefix = path.removesuffix(self._split(path)[1])
+        chain: tuple[IgnoreRules, ...] = ()
+        for part in ("", *inside.split("/")[:-1]):
+            folder, prefix = folder / part, f"{prefix}{encode_name(part)}/" if part else prefix
+            names = [name for name in IGNORE_NAMES if (folder / name).is_file()]
+            chain, _ = extended(chain, str(folder), prefix, names=names, compiled={})
+        said = (self._excluded(), wanted_by(rules))
+        return taken_back(path, *((one,) for one in said if one is not None), chain)
 
     def _excluded(self) -> IgnoreRules | None:
         if not self.exclude:

@@ -15,6 +15,7 @@ import re
 from typing import Literal
 
 from ragstream_core.text.code import BY_LINES, GRAMMARS
+from ragstream_core.text.headings import PROSE_TYPES
 
 _AMBIGUOUS = re.compile(r"%(?=25|[89A-F][0-9A-F])")
 _ESCAPED = re.compile(r"%(25|[89A-F][0-9A-F])")
@@ -40,7 +41,7 @@ def decode_name(path: str) -> str:
 
 Kind = Literal["text", "code", "pdf", "office"]
 
-TEXT = ("md", "txt", "rst", "json", "yml", "yaml")
+TEXT = ("md", *sorted(PROSE_TYPES - {"md"}), "json", "jsonc", "geojson", "yml", "yaml")
 CODE = (*GRAMMARS, *sorted(BY_LINES))
 OFFICE = (
     "docx", "pptx", "xlsx", "html", "htm", "odt", "odp", "ods", "rtf", "epub", "eml", "mbox",
@@ -54,26 +55,71 @@ _KINDS: dict[str, Kind] = {
 }
 TYPES = {f".{name}": name for name in _KINDS}
 """Document type by ending."""
+OTHER = "other"
+"""Type of a file that is text and has none of these endings; it is cut by its lines."""
+_NAMES = {
+    **dict.fromkeys(
+        (
+            "readme", "license", "licence", "copying", "notice", "notes", "todo", "changes",
+            "changelog", "history", "news", "authors", "contributors", "contributing", "install",
+            "thanks",
+        ),
+        "text",
+    ),
+    **dict.fromkeys(("makefile", "gnumakefile", "justfile", "kbuild"), "makefile"),
+    **dict.fromkeys(("dockerfile", "containerfile"), "dockerfile"),
+    **dict.fromkeys(("gemfile", "rakefile", "podfile", "vagrantfile", "brewfile"), "rb"),
+    "jenkinsfile": "groovy",
+}  # fmt: skip
+"""Type by name, of files without an ending."""
+_NOT_READ = """
+png jpg jpeg jpe gif webp bmp tif tiff ico icns heic heif avif psd xcf raw cr2 nef svg eps
+mp3 wav flac ogg oga opus m4a aac wma mid midi aiff mp4 m4v mov avi mkv webm wmv flv mpg mpeg ogv
+zip tar gz tgz bz2 tbz xz txz 7z rar zst lz4 jar war ear whl egg gem deb rpm apk ipa iso dmg img
+msi cab exe dll so dylib lib obj o a class pyc pyo pyd wasm node bin elf com sys ko ttf otf woff
+woff2 eot db sqlite sqlite3 mdb accdb dbf avro orc feather arrow npy npz pkl pickle pt
+pth onnx safetensors gguf h5 hdf5 mat rds rdata doc dot xls xlt xlsb ppt pps msg pst ost 
+odg mobi azw3 djvu pages numbers one vsd vsdx pub dwg dxf blend fbx glb stl 3ds
+swf fla swp lnk torrent pcap
+"""
+_NO_TEXT = frozenset(_NOT_READ.split())
+"""Endings of files that are no text, or none that anybody reads; they are not opened."""
 
 OWN_FOLDER = ".ragstream"
 """What `ragstream init` makes in a folder."""
-_NO_DOCUMENTS = frozenset(
-    [".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", OWN_FOLDER]
-)
-_SECRETS = frozenset(
-    [".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".aws", ".ssh", ".gnupg"]
-)
+_NO_DOCUMENTS = frozenset([".git", ".hg", ".svn", ".bzr", OWN_FOLDER])
+_SECRET_NAMES = """
+.netrc _netrc .npmrc .yarnrc .pypirc .pgpass .my.cnf .htpasswd .git-credentials .s3cfg .boto
+.dockercfg .vault-token .terraformrc .aws .azure .kube .ssh .gnupg .gcloud
+.bash_history .zsh_history .sh_history .python_history .node_repl_history .psql_history
+.mysql_history .sqlite_history .rediscli_history .irb_history .lesshst .viminfo
+"""
+_SECRETS = frozenset(_SECRET_NAMES.split())
 _SECRET = re.compile(  # id_rsa.old and .env.local, yet neither id_cards nor .environment
     r"(?:\.envs?|\.envrc|id_(?:rsa|dsa|ecdsa|ed25519|ed448|xmss))(?![a-z])"
+    r"(?!\.(?:example|sample|template|dist|defaults)$)"
 )
-_SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx")
+_EXAMPLE = re.compile(r"\.env.*")
+_SECRET_ENDS = (
+    ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdb", ".kdbx", ".ppk", ".ovpn",
+    ".tfstate", ".tfstate.backup", ".tfvars", ".gpg", ".pgp",
+)  # fmt: skip
 
 
 def file_type(path: str) -> str:
-    """Return the document type of a path, e.g. ``md``; empty where it is not supported."""
-    name = path.rpartition("/")[2]
-    dot = name.rfind(".")
-    return TYPES.get(name[dot:].lower(), "") if dot > 0 else ""
+    """Return the document type of a path, e.g. ``md``; empty where it is not supported.
+
+    Every other name may be that of a text: it has the type `OTHER`.
+    """
+    name = path.rpartition("/")[2].lower()
+    stem, dot, ending = name.rpartition(".")
+    if not dot or not stem:
+        return _NAMES.get(name) or (ending if dot and ending in BY_LINES else OTHER)
+    if found := TYPES.get(f".{ending}"):
+        return found
+    if ending in _NO_TEXT:
+        return ""
+    return "env" if _EXAMPLE.fullmatch(name) else _NAMES.get(stem, OTHER)
 
 
 def kind_of(file_type: str) -> Kind:
@@ -85,11 +131,11 @@ def denial(name: str) -> str:
     """Return why a file or folder of this name is never read, empty where it is.
 
     The deny list holds what may be a secret (``.env.local``, ``id_rsa``, keys, credentials), and
-    folders of version control, of installed dependencies and of RAGstream itself.
+    folders of version control and of RAGstream itself.
     """
     lower = name.lower()
     if lower in _NO_DOCUMENTS:
-        return "on the deny list: version control or installed packages"
+        return "on the deny list: version control"
     if lower in _SECRETS or lower.endswith(_SECRET_ENDS) or _SECRET.match(lower):
         return "on the deny list: may hold secrets; give it another name if it holds none"
     return ""

@@ -221,13 +221,29 @@ def ignored_by(path: str, chain: tuple[IgnoreRules, ...]) -> str:
         path: Relative to the project; a folder ends in ``/``.
         chain: The rules of the folders above it, outermost first.
     """
+    name, excluded = _decision(path, chain)
+    return name if excluded else ""
+
+
+def taken_back(path: str, *chains: tuple[IgnoreRules, ...]) -> bool:
+    """Return whether a pattern that begins with ``!`` names a path, or all that a folder holds.
+
+    Args:
+        path: Relative to the project; a folder ends in ``/``.
+        chains: Rules as for `ignored_by`.
+    """
+    meant = (path, f"{path}_") if path.endswith("/") else (path,)
+    return any(_decision(each, chain)[1] is False for each in meant for chain in chains)
+
+
+def _decision(path: str, chain: tuple[IgnoreRules, ...]) -> tuple[str, bool | None]:
     for rules in reversed(chain):
         below = path.removeprefix(rules.prefix)
         for name, spec in reversed(rules.specs):
             decision = spec.check_file(below).include
             if decision is not None:
-                return f"{rules.prefix}{name}" if decision else ""
-    return ""
+                return f"{rules.prefix}{name}", decision
+    return "", None
 
 
 def _lines(path: str) -> tuple[list[str], str]:

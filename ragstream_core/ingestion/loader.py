@@ -8,11 +8,10 @@ was converted to; without junk, and with secrets redacted if so set. (R-044)
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,6 +19,8 @@ from ragstream_core.errors import FileChanging
 from ragstream_core.index.rows import FileEntry, Signature
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.ingestion.junk import PREFIX as JUNK
+from ragstream_core.ingestion.junk import made_by_program, without_junk
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import (
     DEFAULT_LIMITS,
@@ -32,21 +33,9 @@ from ragstream_core.ingestion.parsers.isolated import parse
 from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, signature_of
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.text.code import GRAMMARS
 from ragstream_core.text.decoding import decode
-
-_EMBEDDED = re.compile(
-    r"(data:[a-z]{1,20}/[\w.+-]{1,80};(?:[\w=.-]{1,40};)*base64,)"
-    r"[A-Za-z0-9+/=_%-]{64,}(?:\r?\n[A-Za-z0-9+/=]{40,})*"
-)
-"""A picture or font whose bytes stand in a text."""
-
-
-def without_embedded(text: str) -> str:
-    """Leave out the bytes of pictures and the like that a text holds; its lines stay as many."""
-    if ";base64," not in text:
-        return text
-    return _EMBEDDED.sub(lambda found: f"{found[1]}…" + "\n" * found[0].count("\n"), text)
-
+from ragstream_core.text.headings import PROSE_TYPES
 
 MAX_TEXT_BYTES = 20_000_000
 MAX_PARSED_BYTES = 100_000_000
@@ -64,6 +53,7 @@ class Reading:
         fallback_encoding: Encoding of what is neither marked nor UTF-8; empty: the likeliest.
         secrets: ``warn``: name the place; ``skip`` the file; ``redact`` the secret; ``off``.
         limits: What the parsing of one PDF or Office file may cost.
+        junk: Read programs that say of themselves that a program made them.
     """
 
     max_text_bytes: int = MAX_TEXT_BYTES
@@ -71,6 +61,7 @@ class Reading:
     fallback_encoding: str = ""
     secrets: SecretsMode = "warn"
     limits: Limits = DEFAULT_LIMITS
+    junk: bool = False
 
     def max_bytes(self, file_type: str) -> int:
         """Return the largest size of a file of a type."""
@@ -143,7 +134,13 @@ def _parsed(data: bytes, file_type: str, reading: Reading) -> Parsed:
     if kind_of(file_type) in ("pdf", "office"):
         return parse(data, file_type=file_type, limits=reading.limits)
     text, note = decode(data, fallback=reading.fallback_encoding)
-    return Parsed(None if text is None else ((0, without_embedded(text)),), note)
+    if text is None:
+        return Parsed(None, note)
+    is_program = file_type in GRAMMARS
+    if is_program and (reason := made_by_program(text)) and not reading.junk:
+        return Parsed(None, reason)
+    text, told = without_junk(text, long_lines=is_program or file_type in PROSE_TYPES)
+    return Parsed(((0, text),), f"{note}; {told}" if told else note)
 
 
 def _without_secrets(
@@ -266,6 +263,8 @@ class DocumentLoader:
             entry = FileEntry(path, sha256, size, mtime, kind, known.decision, known.reason)
             return Document(entry, before, None)
         found = read_content(data, file_type=kind, reading=self.reading)
+        if found.note.startswith(JUNK) and self.documents.takes_back(path, self.rules):
+            found = read_content(data, file_type=kind, reading=replace(self.reading, junk=True))
         decision = "skipped" if found.text is None else "ingested"
         entry = FileEntry(path, sha256, size, mtime, kind, decision, found.note)
         return Document(entry, before, found.text, found.pages, found.syntax, found.secrets)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragstream_core.errors import RunProgram, UnknownProject, quoted
 from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.file_types import OWN_FOLDER, TYPES, denial, encode_name, file_type
+from ragstream_core.ingestion.junk import MAY_BE_JUNK, junk_file, junk_folder, seems_junk
+from ragstream_core.ingestion.junk import PREFIX as JUNK
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
@@ -75,9 +77,7 @@ NOT_SUPPORTED = "type not supported"
 def _refusal(entry: os.DirEntry[str], name: str) -> str:
     if entry.is_symlink():
         return "symbolic link; only regular files are read"
-    if not entry.is_file(follow_symlinks=False):
-        return "not a regular file (pipe, socket or device)"
-    return denial(name) or NOT_SUPPORTED
+    return denial(name) or "not a regular file (pipe, socket or device)"
 
 
 def require_folder(root: Path) -> None:
@@ -105,7 +105,7 @@ def scan(root: Path, rules: ScanRules = DEFAULT_RULES) -> Scan:
     """
     require_folder(root)
     result = Scan({}, [], [])
-    walk(os.fspath(root), result, flat=rules.flat)
+    walk(os.fspath(root), result, bounds=Bounds(wanted=wanted_by(rules)), flat=rules.flat)
     narrow(result, rules)
     return result
 
@@ -116,10 +116,12 @@ class Bounds(NamedTuple):
     Attributes:
         closed: Prefixes of folders that are not entered, each ending in ``/``.
         excluded: The globs of the project; no ignore file takes back what they leave out.
+        wanted: The globs of the settings, if one of them takes something back.
     """
 
     closed: frozenset[str] = frozenset()
     excluded: IgnoreRules | None = None
+    wanted: IgnoreRules | None = None
 
 
 UNBOUNDED = Bounds()
@@ -152,6 +154,15 @@ def walk(
         stack += below
 
 
+def wanted_by(rules: ScanRules) -> IgnoreRules | None:
+    """Return the excludes of the settings if one of them takes something back."""
+    if not any(glob.startswith("!") for glob in rules.exclude):
+        return None
+    from ragstream_core.ingestion.ignore import is_pattern, rules_of
+
+    return rules_of("discovery.exclude", filter(is_pattern, rules.exclude))
+
+
 def narrow(found: Scan, rules: ScanRules) -> None:
     """Take what the globs leave out from the files of a scan."""
     if (rules.include, rules.exclude) != DEFAULT_RULES[:2]:
@@ -174,39 +185,67 @@ class _Folder(NamedTuple):
     bounds: Bounds
     compiled: dict[str, Any]
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether patterns hold in it before its own ignore files are read."""
+        return bool(self.chain or self.bounds.excluded or self.bounds.wanted)
+
 
 def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan) -> list[_Folder]:
     """Sort the entries of one folder into ``into``; return the folders in it."""
     prefix, files, below, rule_files = folder.prefix, dict[str, Signature](), [], []
+    junk: dict[str, str] = {}
     for entry in entries:
         name = entry.name
         if "%" in name or not name.isascii():
             name = encode_name(name)
-        # the common case first, without a call: a plain suffix, no first letter of a denied name
-        plain = name[name.rfind(".") :] in TYPES and name[0] not in ".iI"
-        if (plain or _is_document(name)) and entry.is_file(follow_symlinks=False):
+        # the common case first: a plain suffix, no first letter of a denied name
+        ending = name[name.rfind(".") :]
+        plain = ending in TYPES and name[0] not in ".iI~"
+        plain = plain and not (ending in MAY_BE_JUNK and seems_junk(name))
+        if (plain or name not in IGNORE_NAMES) and entry.is_file(follow_symlinks=False):
+            reason = "" if plain else refusal_of(name)
+            if reason and not reason.startswith(JUNK):
+                into.refused.append((prefix + name, reason))
+                continue
             try:
-                st = entry.stat(follow_symlinks=False)
+                files[prefix + name] = signature_of(entry.stat(follow_symlinks=False))
             except FileNotFoundError:  # gone since it was listed
                 continue
-            files[prefix + name] = signature_of(st)
+            if reason:
+                junk[prefix + name] = reason
         elif entry.is_dir(follow_symlinks=False):
-            if name.lower() == OWN_FOLDER:
-                continue  # of `ragstream init`: nothing that a person would miss
-            if reason := denial(name):
-                into.refused.append((prefix + name + "/", reason))
-            elif prefix + name + "/" in folder.bounds.closed:
-                into.refused.append((prefix + name + "/", "written by RAGstream itself"))
-            else:
-                below.append(folder._replace(path=entry.path, prefix=prefix + name + "/"))
+            if inner := _inner(entry.path, name, folder, into=into, junk=junk):
+                below.append(inner)
         elif name in IGNORE_NAMES and entry.is_file(follow_symlinks=False):
             rule_files.append(name)
         else:
             into.refused.append((prefix + name, _refusal(entry, name)))
-    if rule_files or folder.chain or folder.bounds.excluded:
-        below = _apply_ignores(folder, rule_files, files, below=below, refused=into.refused)
+    if rule_files or folder.has_rules:
+        below = _apply_ignores(folder, rule_files, files, below=below, junk=junk, into=into)
+    into.refused.extend(junk.items())
+    for path in files.keys() & junk.keys():
+        del files[path]
     into.files.update(files)
-    return below
+    return [inner for inner in below if inner.prefix not in junk]
+
+
+def _inner(
+    path: str, name: str, folder: _Folder, *, into: Scan, junk: dict[str, str]
+) -> _Folder | None:
+    """Return a folder in a folder; None if nothing takes it back. One that is junk is noted."""
+    prefix = f"{folder.prefix}{name}/"
+    if name.lower() == OWN_FOLDER:
+        return None  # of `ragstream init`: nothing that a person would miss
+    if reason := denial(name):
+        into.refused.append((prefix, reason))
+        return None
+    if prefix in folder.bounds.closed:
+        into.refused.append((prefix, "written by RAGstream itself"))
+        return None
+    if reason := junk_folder(name, lambda beside: os.path.lexists(f"{folder.path}/{beside}")):
+        junk[prefix] = reason
+    return folder._replace(path=path, prefix=prefix)
 
 
 def _apply_ignores(
@@ -215,31 +254,42 @@ def _apply_ignores(
     files: dict[str, Signature],
     *,
     below: list[_Folder],
-    refused: list[tuple[str, str]],
+    junk: dict[str, str],
+    into: Scan,
 ) -> list[_Folder]:
-    """Take what is ignored out of ``files``; return the folders that are left, with their rules."""
-    from ragstream_core.ingestion.ignore import extended, ignored_by
+    """Take what is ignored out of ``files``, and what is wanted after all out of ``junk``.
+
+    Returns:
+        The folders that are left, with their rules.
+    """
+    from ragstream_core.ingestion.ignore import extended, ignored_by, taken_back
 
     chain, problems = extended(
         folder.chain, folder.path, folder.prefix, names=rule_files, compiled=folder.compiled
     )
-    refused += problems
+    into.refused.extend(problems)
     first = () if folder.bounds.excluded is None else (folder.bounds.excluded,)
+    settings = () if folder.bounds.wanted is None else (folder.bounds.wanted,)
     kept = []
     for inner in below:
         if source := ignored_by(inner.prefix, first) or ignored_by(inner.prefix, chain):
-            refused.append((inner.prefix, f"ignored by {source}"))
+            into.refused.append((inner.prefix, f"ignored by {source}"))
+            junk.pop(inner.prefix, None)
         else:
             kept.append(inner._replace(chain=chain))
     for path in list(files):
         if source := ignored_by(path, first) or ignored_by(path, chain):
             del files[path]
-            refused.append((path, f"ignored by {source}"))
+            junk.pop(path, None)
+            into.refused.append((path, f"ignored by {source}"))
+    for path in [path for path in junk if taken_back(path, first, settings, chain)]:
+        del junk[path]
     return kept
 
 
-def _is_document(name: str) -> bool:
-    return bool(file_type(name)) and not denial(name)
+def refusal_of(name: str) -> str:
+    """Return why a file of this name is no document, or ""."""
+    return denial(name) or junk_file(name) or ("" if file_type(name) else NOT_SUPPORTED)
 
 
 def signature_of(st: os.stat_result) -> Signature:

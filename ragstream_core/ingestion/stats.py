@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from ragstream_core.text.decoding import ASSUMED
+
 if TYPE_CHECKING:
     from ragstream_core.ingestion.quality_gate import GateVerdict
     from ragstream_core.records.identity import Json
@@ -23,8 +25,9 @@ def remarks(files: Sequence[tuple[str, str]]) -> list[str]:
     """
     found = []
     for path, remark in files[:_SHOWN]:
-        other = "; `discovery.fallback_encoding` names another encoding"
-        found.append(f"{path}: read as {remark}{other if '(assumed)' in remark else ''}")
+        if ASSUMED in remark:
+            remark = f"read as {remark}; `discovery.fallback_encoding` names another encoding"
+        found.append(f"{path}: {remark}")
     rest = len(files) - _SHOWN
     return [*found, f"{rest:,} more files likewise: see file_manifest.json"] if rest > 0 else found
 

@@ -7,17 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ragstream_core.errors import Refused, RunCommand, UsageError
+from ragstream_core.ingestion.junk import KINDS
 from ragstream_core.platform import data_root
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import Json
 from ragstream_core.wiring import project_files, projects
 from ragstream_core.wiring.project_files import ProjectFile, RootEntry
 
-EXCLUDES = (
-    "dist/", "build/", "target/", "vendor/", "coverage/", ".tox/", ".idea/", ".mypy_cache/",
-    "*.min.js", "package-lock.json", "pnpm-lock.yaml",
-)  # fmt: skip
-"""What programs make; version control, installed packages and secrets are never read anyway."""
 _IGNORE = "# Made by RAGstream: prompts, conversations and indexes are nobody else's.\n*\n"
 
 
@@ -29,7 +25,7 @@ class NewRoot:
         folder: What it reads.
         data_dir: The data root.
         project: The name of the folder's project.
-        exclude: What is left out besides what .gitignore leaves out.
+        exclude: Kinds of files that are left out besides what .gitignore leaves out.
         above: Another data root that commands found here before; empty: none.
     """
 
@@ -80,6 +76,6 @@ def init_folder(folder: Path, name: str = "") -> NewRoot:
     above = data_root.find(path)
     make_private_dir(data_dir)
     replace_text(data_dir / ".gitignore", _IGNORE)
-    content = ProjectFile(roots=(RootEntry(label=project, path=".."),), exclude=EXCLUDES)
+    content = ProjectFile(roots=(RootEntry(label=project, path=".."),))
     project_files.write(data_dir, project, content)
-    return NewRoot(str(path), str(data_dir), project, EXCLUDES, str(above or ""))
+    return NewRoot(str(path), str(data_dir), project, KINDS, str(above or ""))

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
 from ragstream_core.index.pulled import require_own
-from ragstream_core.ingestion.file_types import TYPES, denial, file_type, kind_of
+from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.ingestion.junk import PREFIX as JUNK
+from ragstream_core.ingestion.scan import NOT_SUPPORTED, refusal_of
 from ragstream_core.platform.files import (
     create_bytes,
     make_durable_dir,
@@ -129,25 +131,27 @@ def safe_name(given: str) -> str:
         given: Any text, a path of any system included; only its last part counts.
 
     Raises:
-        UsageError: No ending of a type that can be read.
+        UsageError: No type that can be read, or junk.
         Refused: A name that is never read, since it may hold secrets.
     """
     last = re.split(r"[/\\]", given)[-1].strip()
-    kind = file_type(last)
-    if not kind:
-        raise UsageError(
-            f"{_label(given)!r} has an unsupported type",
-            hint=f"one of: {', '.join(sorted(ending[1:] for ending in TYPES))}",
-        )
-    if reason := denial(last):
+    if reason := refusal_of(last):
+        if reason == NOT_SUPPORTED or reason.startswith(JUNK):
+            raise UsageError(
+                f"{_label(given)!r} is not read: {reason}",
+                hint="PDF, Office files, web pages and whatever is text are",
+            )
         what, _, way = reason.partition("; ")
         raise Refused(f"{_label(given)!r} is {what}", hint=way)
-    plain = unicodedata.normalize("NFKD", last[: last.rindex(".")])
+    name, dot, ending = last.rpartition(".")
+    ending = _OTHER.sub("-", ending).lower() if dot and name else ""
+    plain = unicodedata.normalize("NFKD", name if ending else last)
     plain = plain.encode("ascii", "ignore").decode()
     stem = _OTHER.sub("-", plain).strip("-_")[:MAX_STEM].strip("-_") or "document"
-    if denial(f"{stem}.{kind}") or not projects.is_valid(f"{stem[:8]}.x1"):  # CON, LPT1, …
+    ending = f".{ending}" if ending else ""
+    if refusal_of(stem + ending) or not projects.is_valid(f"{stem[:8]}.x1"):  # CON, LPT1, …
         stem = f"file-{stem}"
-    return f"{stem}.{kind}"
+    return stem + ending
 
 
 def _require_size(workspace: Workspace, name: str, data: bytes) -> None:
@@ -165,8 +169,9 @@ def _require_size(workspace: Workspace, name: str, data: bytes) -> None:
 def _kept(folder: Path, name: str, data: bytes) -> tuple[Path, bool]:
     """Keep the bytes under the first name that is free; return where, and whether they are new."""
     digest = sha256_hex(data)
-    stem, _, ending = name.rpartition(".")
-    for candidate in (name, f"{stem}-{digest[:8]}.{ending}", f"{stem}-{digest}.{ending}"):
+    ending = Path(name).suffix
+    stem = name.removesuffix(ending)
+    for candidate in (name, f"{stem}-{digest[:8]}{ending}", f"{stem}-{digest}{ending}"):
         path = folder / candidate
         try:
             create_bytes(path, data)  # tabs and programs may choose the same name at once

@@ -29,11 +29,18 @@ GRAMMARS = {
 }
 """Module and function of a type's grammar (the extra ``code``)."""
 
-BY_LINES = frozenset({"kt", "scala", "swift", "cs", "rb", "php", "lua", "sql", "toml"})
-"""Types of programs that are cut by their lines alone."""
+_LINE_TYPES = """
+kt kts scala swift cs rb php lua sql toml r jl pl pm dart groovy gradle ex exs erl hs clj cljs
+elm fs fsx vb pas m mm nim zig sol asm vhd awk sed zsh fish ps1 psm1 bat cmd vim el lisp scm
+css scss sass less vue svelte astro proto graphql gql tf hcl prisma cmake mk dockerfile makefile
+jenkinsfile ini cfg conf properties env editorconfig service xml xsd xsl xslt wsdl plist diff
+patch log csv tsv jsonl ndjson ics vcf bib other
+"""
+BY_LINES = frozenset(_LINE_TYPES.split())
+"""Types of programs and other files that are cut by their lines alone."""
 
 
-DATA = frozenset({"yaml", "yml", "json", "jsonc"})
+DATA = frozenset({"yaml", "yml", "json", "jsonc", "geojson"})
 """Types of data that are cut by their lines, the outer ones first."""
 
 

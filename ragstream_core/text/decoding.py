@@ -40,6 +40,7 @@ _SAMPLE_BYTES = 32_000
 _CLEAN = 0.03  # charset-normalizer's measure of mess, 0 to 1: below this all are as good
 _ALIKE = 0.1  # of its measure of language, 0 to 1: within it an earlier candidate is taken
 _SOUND_PER_BROKEN = 10
+_LEAST = 3  # different bytes that an encoding is told by
 _FEW = 10  # characters: so short a text in UTF-16 without a mark is known by its ASCII alone
 _MIN_ASCII = 0.01  # of the characters of a longer one: spaces, digits, line ends
 _ODD = re.compile(r"[^\W\d_][¡-©«-¹»-¿×÷ʰ-˿][^\W\d_]|[\uff61-\uff9f]")
@@ -127,6 +128,8 @@ def _likeliest(data: bytes) -> tuple[str | None, str]:
     if sound >= _SOUND_PER_BROKEN * broken:
         were = "character was" if broken == 1 else "characters were"
         return text, f"utf-8 ({ASSUMED}), {broken} broken {were} replaced"
+    if len(set(data)) < _LEAST:
+        return None, "too little to tell its encoding"
     for encoding in _by_fitness(data):
         try:
             text = data.decode(encoding)

@@ -8,9 +8,31 @@ from dataclasses import dataclass
 
 from ragstream_core.text.blocks import Line, LineKind, lines_of
 
-MARKDOWN_TYPES = frozenset({"md", "markdown", "mdx"})
+MARKDOWN_TYPES = frozenset({"md", "markdown", "mdown", "mdwn", "mkd", "mkdn", "mdx", "qmd", "rmd"})
 RST_TYPES = frozenset({"rst"})
 PLAIN_TYPES = frozenset({"txt", "text"})
+_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4}
+_MARKUP = {
+    **dict.fromkeys(
+        ("adoc", "asciidoc"), re.compile(r"^(?P<level>={1,6})[ \t]+(?P<title>\S.*)$", re.M)
+    ),
+    "org": re.compile(r"^(?P<level>\*{1,8})[ \t]+(?P<title>\S.*)$", re.M),
+    **dict.fromkeys(
+        ("wiki", "mediawiki"),
+        re.compile(r"^(?P<level>={1,6})[ \t]*(?P<title>[^=\s].*?)[ \t]*=+[ \t]*$", re.M),
+    ),
+    "textile": re.compile(r"^h(?P<level>[1-6])\.[ \t]+(?P<title>\S.*)$", re.M),
+    **dict.fromkeys(
+        ("tex", "latex"),
+        re.compile(
+            rf"^[ \t]*\\(?P<level>{'|'.join(_LEVELS)})\*?(?:\[[^]\n]*\])?\{{(?P<title>[^}}\n]+)\}}",
+            re.M,
+        ),
+    ),
+}
+"""How headings are written in other markup: their level and their title."""
+MARKUP_TYPES = frozenset(_MARKUP)
+PROSE_TYPES = MARKDOWN_TYPES | RST_TYPES | PLAIN_TYPES | MARKUP_TYPES
 SEPARATOR = " > "
 MAX_TITLE = 200
 """Characters of a title in a path: a paragraph above a line of dashes is a heading as well."""
@@ -54,7 +76,7 @@ def normal_type(file_type: str) -> str:
 
 
 def find_headings(text: str, *, file_type: str) -> list[Heading]:
-    """Return the headings of a Markdown, reStructuredText or plain text, in order; else none.
+    """Return the headings of a text in a markup that has them, or of plain text, in order.
 
     Args:
         text: The whole text; fenced blocks of Markdown are skipped.
@@ -65,7 +87,16 @@ def find_headings(text: str, *, file_type: str) -> list[Heading]:
         return _markdown(text)
     if kind in PLAIN_TYPES:
         return _plain(text)
+    if kind in MARKUP_TYPES:
+        return [
+            Heading(found.start(), found.end(), _level(found["level"]), found["title"].strip())
+            for found in _MARKUP[kind].finditer(text)
+        ]
     return _rst(text) if kind in RST_TYPES else []
+
+
+def _level(mark: str) -> int:
+    return _LEVELS.get(mark) or (int(mark) if mark.isdigit() else len(mark))
 
 
 class HeadingIndex:

@@ -31,6 +31,7 @@ from ragstream_core.index.catalog_read import live_files
 from ragstream_core.index.generations import manifest_of
 from ragstream_core.index.pulled import is_pulled
 from ragstream_core.index.schema import reading
+from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.scan import NOT_SUPPORTED
 from ragstream_core.prompts.inputs import persists
 
@@ -115,7 +116,11 @@ def injectable(workspace: Workspace, project: str) -> list[str]:
         UnknownProject: There is no such folder.
     """
     found = workspace.documents(project).scan()
-    other = [path for path, reason in found.refused if reason == NOT_SUPPORTED]
+    other = [
+        path
+        for path, reason in found.refused
+        if (reason == NOT_SUPPORTED or reason.startswith(JUNK)) and not path.endswith("/")
+    ]
     return sorted([*found.files, *other])
 
 

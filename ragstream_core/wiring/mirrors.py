@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RunCommand
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.ingestion.file_types import TYPES, denial, encode_name, file_type
-from ragstream_core.ingestion.ignore import ignored_by, not_chosen, rules_of
+from ragstream_core.ingestion.ignore import (
+    IgnoreRules,
+    ignored_by,
+    not_chosen,
+    rules_of,
+    taken_back,
+)
+from ragstream_core.ingestion.junk import FILES, FOLDERS, junk_file, junk_folder
 from ragstream_core.ingestion.scan import IGNORE_NAMES, NOT_SUPPORTED
 from ragstream_core.remote.address import Address, parse
 from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror
@@ -103,7 +112,7 @@ def _rules(workspace: Workspace, said: ProjectFile, root: MirroredRoot) -> Mirro
     limits = settings.remote
     return MirrorRules(
         _left_out(chosen, root.prefix),
-        repr((chosen, root.prefix, sorted(TYPES))),
+        repr((chosen, root.prefix, sorted(TYPES), FILES, FOLDERS)),
         limits.max_files,
         int(limits.max_file_mb * MB),
         int(limits.max_gb * GB),
@@ -121,16 +130,42 @@ def _left_out(
         globs = dict(not_chosen(names, include or ("**",), ()))
         globs.update(not_chosen(names, include_all, exclude_all))
         excluded = (rules_of(PROJECT_FILE, exclude),) if exclude else ()
+        settings = (rules_of("discovery.exclude", exclude_all),) if exclude_all else ()
+        listed = frozenset(chain.from_iterable(accumulate(p.split("/"), _joined) for p in paths))
+        junk_of = partial(_junk, listed=listed, chains=(excluded, settings))
         found = {}
         for name, path in names.items():
             reason = _unfit(path) or (ignored_by(name, excluded) and f"excluded by {PROJECT_FILE}")
             if path.rpartition("/")[2] not in IGNORE_NAMES:
-                reason = reason or globs.get(name, "")
+                reason = reason or globs.get(name, "") or junk_of(name, path)
             if reason:
                 found[path] = reason
         return found
 
     return left_out
+
+
+def _junk(
+    name: str, path: str, *, listed: frozenset[str], chains: tuple[tuple[IgnoreRules, ...], ...]
+) -> str:
+    """Return why a file is left out as junk, for its name or a folder's; "" if it is wanted."""
+    *folders, last = path.split("/")
+    within, above = name.removesuffix(encode_name(path)), ""
+    for folder in folders:
+        reason = junk_folder(folder, partial(_is_listed, above, listed))
+        above += f"{folder}/"
+        if reason and not taken_back(f"{within}{encode_name(above)}", *chains):
+            return reason
+    reason = junk_file(last)
+    return "" if not reason or taken_back(name, *chains) else reason
+
+
+def _joined(above: str, name: str) -> str:
+    return f"{above}/{name}"
+
+
+def _is_listed(above: str, listed: frozenset[str], beside: str) -> bool:
+    return above + beside in listed
 
 
 def _unfit(path: str) -> str:

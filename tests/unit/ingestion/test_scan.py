@@ -75,6 +75,7 @@ def test_refuses_what_is_no_regular_file_and_says_why(tmp_path):
     [
         ".env", ".env.md", ".ENV.local.txt", ".envrc", ".envs/a.md", ".env-old.txt", "key.pem",
         "id_rsa", "id_rsa.txt", "ID_Ed25519.old.md", "id_ecdsa_sk.txt", ".git/config.md",
+        ".env", ".env.production", ".git-credentials", ".bash_history", "prod.tfstate", "a.ppk",
     ],
 )  # fmt: skip
 def test_deny_list(tmp_path, name):
@@ -90,6 +91,7 @@ def test_deny_list(tmp_path, name):
     [
         "id_mapping.md", "id_cards/rules.md", "id_x.md", "ID_docs/id_list.txt", "identity.md",
         ".environment-notes.md", ".environments/a.md", "id_rsapolicy.md", "notes.env.md",
+        ".env.example", ".env.sample",
     ],
 )  # fmt: skip
 def test_only_what_may_be_a_key_is_on_the_deny_list(tmp_path, name):
@@ -100,14 +102,14 @@ def test_only_what_may_be_a_key_is_on_the_deny_list(tmp_path, name):
 
 def test_the_deny_list_names_a_way_out(tmp_path):
     (tmp_path / "id_rsa.md").write_text("how to change the key")
-    (tmp_path / "node_modules").mkdir()
+    (tmp_path / ".git").mkdir()
     reasons = dict(scan(tmp_path).refused)
     assert reasons["id_rsa.md"].endswith("may hold secrets; give it another name if it holds none")
-    assert reasons["node_modules/"].endswith("version control or installed packages")
+    assert reasons[".git/"].endswith("version control")
 
 
 def test_unsupported_types_have_a_reason(tmp_path):
-    for name in ("a.png", "noext", ".md", "md"):
+    for name in ("a.png", "b.zip", "c.DOC"):
         (tmp_path / name).write_text("x")
     found = scan(tmp_path)
     assert not found.files
@@ -145,9 +147,14 @@ def test_a_project_without_a_folder_is_unknown(tmp_path):
 
 
 def test_file_type():
-    assert [file_type(p) for p in ("a/b.MD", ".md", "x.tar", "noext", "a.b/c")] == [
-        "md", "", "", "", "",
-    ]  # fmt: skip
+    expected = {
+        "a/b.MD": "md", "x.tar": "", "a.PNG": "", "noext": "other", "a.b/c": "other",
+        "a.b/README": "text", "README.old": "text", "Dockerfile": "dockerfile",
+        "Dockerfile.dev": "dockerfile", "Makefile": "makefile", ".editorconfig": "editorconfig",
+        ".md": "other", "x.adoc": "adoc", ".env.example": "env", "notes.2024-01-05": "text",
+        "x.tf": "tf", "x.whatever": "other",
+    }  # fmt: skip
+    assert {path: file_type(path) for path in expected} == expected
 
 
 def test_compare_sorts_into_classes():

@@ -21,7 +21,7 @@ def folder(tmp_path):
     home.mkdir()
     (home / "a.md").write_text("# A\n\nalpha words\n")
     (home / "b.html").write_text("<title>B</title><p>beta words</p>")
-    (home / "c.csv").write_text("a,b\n1,2\n")
+    (home / "c.png").write_bytes(b"\x89PNG")
     return home
 
 
@@ -37,12 +37,12 @@ def test_the_counts_agree_before_and_after_and_once_it_is_installed(space, folde
         assert (added.project.roots[0].documents, added.left_out) == (1, 2)
         waiting, skipped = counts(space)
         assert waiting == 1 and "extra 'convert'" in skipped["b.html"]
-        assert skipped["c.csv"] == "type not supported"
+        assert skipped["c.png"] == "type not supported"
         stats = ingest_project(space, "mixed")
         assert stats.files["new"] == 1
         assert counts(space) == (0, skipped)
         assert list_projects(space)[0].roots[0].documents == 1
     waiting, skipped = counts(space)
-    assert waiting == 1 and list(skipped) == ["c.csv"]
+    assert waiting == 1 and list(skipped) == ["c.png"]
     assert ingest_project(space, "mixed").documents == 2
     assert counts(space) == (0, skipped)

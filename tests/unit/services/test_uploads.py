@@ -60,13 +60,13 @@ def test_eighty_hostile_names_stay_inside(space, tmp_path):
     assert set(scan(folder).files) == set(saved)  # each of them is read by the next ingest
 
 
-@given(st.text(max_size=60), st.sampled_from(["md", "pdf", "TXT", "py", "Docx"]))
+@given(st.text(max_size=60), st.sampled_from([".md", ".pdf", ".TXT", ".py", ".x", ""]))
 def test_a_safe_name_is_plain_and_a_name_of_itself(stem, ending):
     try:
-        name = safe_name(f"{stem}.{ending}")
+        name = safe_name(f"{stem}{ending}")
     except RagstreamError:
         return
-    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[a-z]+", name) and len(name) <= 100
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[a-z0-9_-]+)?", name) and len(name) <= 180
     assert file_type(name) and not denial(name)
     assert safe_name(name) == name
 
@@ -123,9 +123,9 @@ def test_a_file_over_the_limit_is_refused(space, name, setting):
         save_upload(small, "demo", name, b"12345")
 
 
-@pytest.mark.parametrize("name", ["a.exe", "a", ".md", "archive.zip"])
+@pytest.mark.parametrize("name", ["a.exe", "archive.zip", "yarn.lock", "a.min.js"])
 def test_a_type_that_cannot_be_read_is_refused(space, name):
-    with pytest.raises(UsageError, match="unsupported type"):
+    with pytest.raises(UsageError, match="is not read: "):
         save_upload(space, "demo", name, b"text")
 
 
