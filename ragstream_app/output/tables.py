@@ -17,6 +17,7 @@ from ragstream_app.output.words import KEY_DIGITS, duration, moment, one_line, p
 from ragstream_app.session import note
 from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.ingestion.forecast import SETTINGS, UNREADABLE
+from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.scan import NOT_SUPPORTED
 from ragstream_core.ingestion.stats import FILE_KEYS, remarks
 from ragstream_core.platform import extras
@@ -176,10 +177,14 @@ def print_skipped(rows: Sequence[ProjectStatus]) -> None:
 
 
 def advise_on_skipped(reasons: Sequence[str]) -> None:
-    """Say what helps files that are left out for their type or encoding; nothing if none is."""
+    """Say what helps files that are left out for their type or as junk; nothing if none is."""
     if others := reasons.count(NOT_SUPPORTED):
         files = counted(others, "file")
         note(f"{files} of a type that is not read: `--file PATH` gives one to a prompt")
+    if any(reason.startswith(JUNK) for reason in reasons):
+        note(
+            "a line `!NAME` in .ragignore, or `--exclude '!NAME'`, takes back what is left as junk"
+        )
 
 
 def print_prompt(outcome: PromptOutcome, places: Sequence[str] = ()) -> None:

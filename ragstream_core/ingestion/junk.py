@@ -32,7 +32,8 @@ class FolderRule(NamedTuple):
 
 _MANIFESTS = (
     "package.json", "composer.json", "go.mod", "Cargo.toml", "Gemfile", "pyproject.toml",
-    "setup.py", "pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "CMakeLists.txt", "Makefile", "src",
+    "setup.py", "pom.xml", "build.gradle", "build.gradle.kts", "build.sbt", "CMakeLists.txt",
+    "Makefile", "src",
 )  # fmt: skip
 FOLDERS = (
     FolderRule(

@@ -20,16 +20,19 @@ from ragstream_core.ingestion.junk import (
 )
 from ragstream_core.ingestion.loader import DocumentLoader
 from ragstream_core.ingestion.scan import ScanRules, scan
+from ragstream_core.text.headings import HeadingIndex
 from ragstream_core.wiring.mirrors import _left_out
 
 JUNK = [
     "yarn.lock", "package-lock.json", "sub/Cargo.lock", "go.sum", "app.js.map", "app.min.js",
     "style.min.css", "app.bundle.js", "rows_pb2.py", "rows.pb.go", "node_modules/a/readme.md",
     ".venv/lib/a.py", "app/vendor/b/readme.md", "app/package.json.lock", "app/dist/index.js",
-    "env/lib/a.py", "tool/build/x.md", ".DS_Store", "~$report.docx", "notes.md~", ".next/a.js", "__MACOSX/a.txt",
+    "env/lib/a.py", "tool/build/x.md",
+    ".DS_Store", "~$report.docx", "notes.md~", ".next/a.js", "__MACOSX/a.txt",
 ]  # fmt: skip
 GOOD = [
-    "app/package.json", "tool/src/a.md", "env/pyvenv.cfg.md", "vendor/offer.md", "build/plan.md", "target/goals.md",
+    "app/package.json", "tool/src/a.md",
+    "env/pyvenv.cfg.md", "vendor/offer.md", "build/plan.md", "target/goals.md",
     "minutes.md", "locks.md", "map.md", "a_pb2.md", "out/letter.txt", "third_party/list.md",
 ]  # fmt: skip
 BESIDE = ["env/pyvenv.cfg"]
@@ -176,6 +179,43 @@ def test_long_lines_of_no_words_are_left_out_of_notes_and_programs():
     text = f"A line.\n{rows}\nThe end."
     assert without_junk(text, long_lines=True)[0] == "A line.\n…\nThe end."
     assert without_junk(text, long_lines=False) == (text, "")
+
+
+ANY_TEXT = """
+README LICENSE Makefile Dockerfile Jenkinsfile NOTES CODEOWNERS a.log a.ini a.cfg a.conf a.toml
+a.xml a.mdx a.org a.adoc a.tex a.css a.vue a.svelte a.proto a.graphql a.tf a.sql a.properties
+.env.example .editorconfig a.markdown a.mkd a.qmd a.text a.wiki a.srt a.vtt a.csv a.jsonl a.xyz
+"""
+
+
+def test_whatever_is_text_is_read_and_what_is_not_is_refused(bench):
+    for name in ANY_TEXT.split():
+        bench.write(name, f"The zebra valve of {name} opens at nine bar.\n")
+    bench.write("unknown.xyzw", b"\0\x01\x02" * 90)
+    bench.write("a.png", b"\x89PNG")
+    bench.write(".env", "KEY=1")
+    stats = bench.run()
+    view = bench.view()
+    assert {chunk.source for chunk in view.chunks(view.chunk_ids)} == set(ANY_TEXT.split())
+    assert dict(stats.skipped_reasons).keys() == {"unknown.xyzw", "a.png", ".env"}
+    assert bench.pending() is None or bench.pending().changes.racy
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.adoc", "= Pump\n\n== Limits\n\nIt opens at 9 bar.\n"),
+        ("a.org", "* Pump\n** Limits\nIt opens at 9 bar.\n"),
+        ("a.wiki", "= Pump =\n\n== Limits ==\nIt opens at 9 bar.\n"),
+        ("a.tex", "\\section{Pump}\n\\subsection*{Limits}\nIt opens at 9 bar.\n"),
+        ("a.textile", "h1. Pump\n\nh2. Limits\n\nIt opens at 9 bar.\n"),
+        ("a.qmd", "# Pump\n\n## Limits\n\nIt opens at 9 bar.\n"),
+    ],
+)
+def test_other_markup_keeps_its_headings(name, text):
+    ending = name.rpartition(".")[2]
+    at = text.index("opens")
+    assert HeadingIndex(text, file_type=ending).path_at(at) == "Pump > Limits"
 
 
 def test_the_manifest_and_the_report_say_what_was_left_out(bench):
