@@ -26,13 +26,22 @@ GRAMMARS = {
     **dict.fromkeys(("c", "h"), ("tree_sitter_c", "language")),
     **dict.fromkeys(("cc", "cpp", "cxx", "hpp"), ("tree_sitter_cpp", "language")),
     **dict.fromkeys(("sh", "bash"), ("tree_sitter_bash", "language")),
+    "cs": ("tree_sitter_c_sharp", "language"),
+    **dict.fromkeys(("kt", "kts"), ("tree_sitter_kotlin", "language")),
+    "swift": ("tree_sitter_swift", "language"),
+    "rb": ("tree_sitter_ruby", "language"),
+    "php": ("tree_sitter_php", "language_php"),
+    "scala": ("tree_sitter_scala", "language"),
+    "lua": ("tree_sitter_lua", "language"),
+    "sql": ("tree_sitter_sql", "language"),
+    **dict.fromkeys(("tf", "hcl"), ("tree_sitter_hcl", "language")),
 }
 """Module and function of a type's grammar (the extra ``code``)."""
 
 _LINE_TYPES = """
-kt kts scala swift cs rb php lua sql toml r jl pl pm dart groovy gradle ex exs erl hs clj cljs
+toml r jl pl pm dart groovy gradle ex exs erl hs clj cljs
 elm fs fsx vb pas m mm nim zig sol asm vhd awk sed zsh fish ps1 psm1 bat cmd vim el lisp scm
-css scss sass less vue svelte astro proto graphql gql tf hcl prisma cmake mk dockerfile makefile
+css scss sass less vue svelte astro proto graphql gql prisma cmake mk dockerfile makefile
 jenkinsfile ini cfg conf properties env editorconfig service xml xsd xsl xslt wsdl plist diff
 patch log csv tsv jsonl ndjson ics vcf bib other
 """

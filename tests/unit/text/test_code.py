@@ -64,7 +64,10 @@ def test_grammars_that_are_installed_load():
     wanted = {"py": "def f():\n    pass\n", "go": "package a\nfunc f() {}\n", "rs": "fn f() {}\n",
               "js": "function f() {}\n", "ts": "let a: number = 1\n", "java": "class A {}\n",
               "c": "int f() { return 1; }\n", "cpp": "class A {};\n", "sh": "f() { ls; }\n",
-              "tsx": "let a = <b>1</b>\n"}  # fmt: skip
+              "tsx": "let a = <b>1</b>\n", "cs": "class A { }\n", "kt": "class A { }\n",
+              "swift": "class A { }\n", "rb": "def f\n  1\nend\n", "php": "<?php f();\n",
+              "scala": "object A\n", "lua": "function f() end\n", "tf": "a = 1\n",
+              "sql": "SELECT a FROM b\n"}  # fmt: skip
     for kind, text in wanted.items():
         pytest.importorskip(GRAMMARS[kind][0])
         assert code.joints_of(text, file_type=kind) == [0], kind
