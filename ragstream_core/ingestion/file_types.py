@@ -78,7 +78,7 @@ mp3 wav flac ogg oga opus m4a aac wma mid midi aiff mp4 m4v mov avi mkv webm wmv
 zip tar gz tgz bz2 tbz xz txz 7z rar zst lz4 jar war ear whl egg gem deb rpm apk ipa iso dmg img
 msi cab exe dll so dylib lib obj o a class pyc pyo pyd wasm node bin elf com sys ko ttf otf woff
 woff2 eot db sqlite sqlite3 mdb accdb dbf avro orc feather arrow npy npz pkl pickle pt
-pth onnx safetensors gguf h5 hdf5 mat rds rdata doc dot xls xlt xlsb ppt pps msg pst ost 
+pth onnx safetensors gguf h5 hdf5 mat rds rdata doc dot xls xlt xlsb ppt pps msg pst ost
 odg mobi azw3 djvu pages numbers one vsd vsdx pub dwg dxf blend fbx glb stl 3ds
 swf fla swp lnk torrent pcap
 """

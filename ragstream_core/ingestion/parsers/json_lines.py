@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ragstream_core.ingestion.loader import decode, without_embedded
+from ragstream_core.ingestion.junk import without_junk
 from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.text.decoding import decode
 
 _BEGINS_BLOCK = re.compile(r"^ {0,3}(?=#{1,6}(?:[ \t]|$)|`{3}|~{3}|(?:=+|-+)[ \t]*$)", re.MULTILINE)
 _SHORT = 200
@@ -27,11 +28,12 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is no text.
     """
-    text, note = decode(data, fallback="cp1252")
+    text, note = decode(data)
     if text is None:
         raise Refusal(note)
+    text, left_out = without_junk(text, long_lines=False)
     made, broken = list[str](), list[int]()
-    for number, line in enumerate(without_embedded(text).split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -41,7 +43,8 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
             broken.append(number)
             made.append(_plain(line.strip()))
     shown = ", ".join(map(str, broken[:_NAMED])) + (" …" if len(broken) > _NAMED else "")
-    return "\n\n".join(made), f"lines that are no JSON: {shown}" if broken else ""
+    notes = [left_out, f"lines that are no JSON: {shown}" if broken else ""]
+    return "\n\n".join(made), "; ".join(filter(None, notes))
 
 
 def _record(value: Any) -> str:

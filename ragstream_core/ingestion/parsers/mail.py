@@ -18,7 +18,6 @@ from email.utils import getaddresses, parseaddr, parsedate_to_datetime
 from typing import Any
 
 from ragstream_core.ingestion.file_types import denial, file_type, kind_of
-from ragstream_core.ingestion.loader import decode
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.child import answer
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
@@ -31,6 +30,7 @@ from ragstream_core.ingestion.parsers.web_page import (
     html_markdown,
     words_only,
 )
+from ragstream_core.text.decoding import decode
 
 _BEGINS = re.compile(  # a line "From " of an envelope has a time, a year, and a head below
     rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]{0,200}\d:\d\d[^\n]{0,40}\b(?:19|20)\d\d\b"
@@ -183,7 +183,7 @@ class _Writer:
             return "\n\n".join(text for _, text in found.pages), ""
         if not kind:
             return "", "type not supported"
-        text, note = decode(data, fallback="cp1252")
+        text, note = decode(data)
         if text is None:
             return "", note
         return (fenced(text.strip("\n"), kind) if kind_of(kind) == "code" else text), ""
@@ -239,7 +239,7 @@ def _text(part: Message) -> str:
     data = _payload(part)
     with contextlib.suppress(LookupError, UnicodeError):
         return data.decode(_codec(str(part.get_content_charset() or "utf-8")))
-    return decode(data, fallback="cp1252")[0] or data.decode("cp1252", "replace")
+    return decode(data)[0] or data.decode("cp1252", "replace")
 
 
 def _raw(message: Message, name: str) -> str:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ragstream_core.ingestion.loader import decode
 from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.text.decoding import decode
 
 _TIME = r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}"
 _CUE = re.compile(rf"\s*{_TIME}[ \t]*-->[ \t]*{_TIME}")
@@ -39,7 +39,7 @@ def subtitles_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is no text, or holds no subtitles.
     """
-    text, note = decode(data, fallback="cp1252")
+    text, note = decode(data)
     if text is None:
         raise Refusal(note)
     cues = list(_cues(text))

@@ -184,7 +184,7 @@ def test_long_lines_of_no_words_are_left_out_of_notes_and_programs():
 ANY_TEXT = """
 README LICENSE Makefile Dockerfile Jenkinsfile NOTES CODEOWNERS a.log a.ini a.cfg a.conf a.toml
 a.xml a.mdx a.org a.adoc a.tex a.css a.vue a.svelte a.proto a.graphql a.tf a.sql a.properties
-.env.example .editorconfig a.markdown a.mkd a.qmd a.text a.wiki a.srt a.vtt a.csv a.jsonl a.xyz
+.env.example .editorconfig a.markdown a.mkd a.qmd a.text a.wiki a.csv a.jsonl a.xyz
 """
 
 

@@ -200,7 +200,7 @@ class TestAttachments:
         message.add_attachment(b"PK", maintype="application", subtype="x", filename="torn.docx")
         message.add_attachment(b"x", maintype="image", subtype="png", filename="p.png")
         message.add_attachment("KEY=1", filename=".env")
-        message.add_attachment(b"??", maintype="application", subtype="x", filename="w.dat")
+        message.add_attachment(b"\0\1\2" * 9, maintype="application", subtype="x", filename="w.dat")
         message.add_attachment(inner)
         message.add_attachment(inner.as_bytes(), maintype="application", subtype="octet-stream",
                                filename="again.eml")  # fmt: skip
@@ -212,7 +212,7 @@ class TestAttachments:
         assert "```py\nprint(1)\n# no heading\n```" in text
         assert found["It was 15 bar."] == f"{top} > Ann Bell: Old" and text.count("15 bar") == 2
         for name in ("torn.docx (not a readable", "p.png (image/png)", ".env (on the deny",
-                     "w.dat (type not supported)"):  # fmt: skip
+                     "w.dat (binary: holds NUL)"):  # fmt: skip
             assert f"Attachment that is not read: {name}" in text
         assert "KEY" not in text
         note = read_office(message.as_bytes(), "eml", Limits())[1]
