@@ -27,7 +27,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 9,
     "a2_prompt_shaper": 7,
     "a1_file_injector": 3,
-    "retrieval": 11,
+    "retrieval": 12,
     "reranker": 7,
     "a3_nli_gate": 7,
     "a4_condenser": 21,
