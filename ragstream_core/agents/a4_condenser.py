@@ -232,8 +232,7 @@ class Condenser:
         extras = result.extras
         extras.short_ids, extras.s_ctx = short, told
         extras.answers = tuple(row.answer for row in verdicts)
-        documents = [row for row in verdicts if row.answer.word != IN_CONVERSATION]
-        open_ = all(row.is_open for row in documents) if verdicts else bool(doubt)
+        open_ = _all_open(verdicts) if verdicts else bool(doubt)
         extras.nothing_relevant = open_ and not reader.files
         _put(result, picked, missed)
         off = [] if self.enabled else ["switched off: S_ctx stays empty"]
@@ -316,10 +315,14 @@ class Condenser:
         shown = {*nearest, *beside}
         return [chunk for chunk in kept if is_past(chunk) or chunk.id in shown]
 
-    def _free(self, prompt: SuperPrompt, s_ctx: SCtx) -> int:
-        """Return the tokens that are free for attachments beside an S_ctx; perhaps none."""
+    def _free(self, prompt: SuperPrompt, s_ctx: SCtx, judged: Sequence[Judged] = ()) -> int:
+        """Return the tokens that are free for attachments beside an S_ctx; perhaps none.
+
+        The note that nothing may answer takes its tokens as well.
+        """
         bare = evolve(prompt, final_selection_ids=[])
-        bare.extras.s_ctx, bare.extras.nothing_relevant = s_ctx, False
+        bare.extras.s_ctx, bare.extras.nothing_relevant = s_ctx, bool(judged) and _all_open(judged)
+        bare.extras.answers = tuple(row.answer for row in judged)
         fixed = self.counter.count(compose(bare, self.layout).text)
         return self.budget_tokens - fixed - self.token_overhead
 
@@ -343,12 +346,12 @@ class Condenser:
         told = needed = s_ctx(picked)
         full = not (picked.left or picked.cuts) or free - self._reserve(free) >= self._most(kept)
         for _ in range(0 if full else MOST_FILLINGS):
-            aside = free - self._free(prompt, needed[0])
+            aside = free - self._free(prompt, *needed)
             wider = self._select(kept, free, aside, repeated_chunks(prompt))
             if sum(wider.tokens.values()) <= sum(picked.tokens.values()):
                 break
             needed = s_ctx(wider)
-            if free - self._free(prompt, needed[0]) <= aside:
+            if free - self._free(prompt, *needed) <= aside:
                 picked, told = wider, needed
         return picked, told
 
@@ -429,6 +432,11 @@ class Condenser:
             tuple(row for quote, row in rows if quote in found.constraints),
             tuple(_with_short(issue, short) for issue in issues),
         )
+
+
+def _all_open(judged: Sequence[Judged]) -> bool:
+    """Return whether the documents answer nothing of what no conversation answers."""
+    return all(row.is_open for row in judged if row.answer.word != IN_CONVERSATION)
 
 
 def _fewer(picked: Selection, usable: Sequence[Chunk]) -> Selection:

@@ -13,8 +13,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from ragstream_app.cli.main import app
-from ragstream_app.page.jobs.presses import RUN_ALL
-from ragstream_core.prompts.chain import BUTTONS
+from ragstream_app.page.prompt_session import BUILD, LABELS
 from ragstream_core.settings import SECTIONS, known_keys
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +124,7 @@ def test_the_page_has_what_its_walk_names():
     code = "".join(
         p.read_text(encoding="utf-8") for p in [*panels.glob("*.py"), panels / "../main.py"]
     )
-    labels = {*re.findall(r'"([^"\n]+)"', code), *BUTTONS, RUN_ALL}
+    labels = {*re.findall(r'"([^"\n]+)"', code), *LABELS.values(), BUILD}
     for name in re.findall(r"\*\*([^*\n]+)\*\*", (HANDBOOK / "the-page.md").read_text("utf-8")):
         assert name in labels, name
 

@@ -72,11 +72,11 @@ def test_nothing_embedded_becomes_text(verdicts):
 def test_neighbours_of_a_broken_pdf_are_ingested(bench, monkeypatch):
     made = _module()
     bench.write("a.md", "before")
-    bench.write("bomb.pdf", made.one_page(b"BT /F1 9 Tf (a) Tj ET\n" * 600_000))
+    bench.write("bomb.pdf", made.one_page(b"BT /F1 9 Tf (a) Tj ET\n" * 1_200_000))
     bench.write("broken.pdf", b"%PDF-1.7 no")
     bench.write("good.pdf", made.written("page one words", "page two words"))
     bench.write("z.md", "after")
-    quick = Limits(cpu_s=2, wall_s=20)
+    quick = Limits(cpu_s=1, wall_s=20)
     monkeypatch.setattr(
         loader, "parse",
         lambda data, *, file_type, limits: isolated.parse(data, file_type=file_type, limits=quick),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -16,6 +17,9 @@ from ragstream_app.page.panels.shared import (
     workspace,
 )
 from ragstream_core.errors import RagstreamError
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.ingestion import ProjectStatus
 
 LIST_HEIGHT = 240
 MAX_BOXES = 60
@@ -43,10 +47,16 @@ def project_files(project: str) -> list[str]:
     return [f"{project}/{path}" for path in injectable(workspace(), project)]
 
 
+@st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]
+def status(project: str) -> ProjectStatus:
+    """Return what is indexed of a project and what an ingest would do."""
+    from ragstream_core.wiring import ingestion
+
+    return ingestion.status(workspace(), project)
+
+
 def readable(project: str) -> set[str]:
     """Return those of them that retrieval can read: no others can be ON."""
-    from ragstream_app.page.panels.projects import status
-
     try:
         left_out = {path for path, _ in status(project).skipped}
     except RagstreamError:  # said beside the project

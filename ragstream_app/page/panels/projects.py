@@ -19,7 +19,6 @@ from ragstream_app.page.panels.shared import (
 from ragstream_app.session import Problem, describe
 from ragstream_core.errors import RagstreamError
 from ragstream_core.services import sync_project
-from ragstream_core.wiring import ingestion
 
 KEYS_ARE_NOT_TYPED = "Keys come from the environment, ~/.netrc or an SSH agent."
 SAID_KEY = "projects_said"
@@ -38,12 +37,6 @@ def ingests() -> IngestJobs:
 def syncs() -> SyncJobs:
     """Return the syncs of this process; every tab sees them."""
     return SyncJobs()
-
-
-@st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]
-def status(project: str) -> ingestion.ProjectStatus:
-    """Return what is indexed of a project and what an ingest would do."""
-    return ingestion.status(workspace(), project)
 
 
 def addresses(project: str) -> tuple[str, ...]:
@@ -142,7 +135,7 @@ def _stop(job: IngestJob | SyncJob) -> None:
 def state_of(name: str) -> str:
     """Return what is indexed of a project, how much is waiting, and a line for what is not here."""
     try:
-        known = status(name)
+        known = files.status(name)
     except Exception as error:  # a damaged index is said where it is used
         return describe(error).message
     absent = [f"absent: {root}" for root in known.absent]
@@ -160,7 +153,7 @@ def state_of(name: str) -> str:
 def is_ingested(name: str) -> bool:
     """Whether a project has a generation; one whose state cannot be read has."""
     try:
-        return bool(status(name).generation)
+        return bool(files.status(name).generation)
     except Exception:  # said by `state_of`
         return True
 
@@ -168,7 +161,7 @@ def is_ingested(name: str) -> bool:
 def is_empty(name: str) -> bool:
     """Whether a project has no document at all, neither indexed nor to be ingested."""
     try:
-        known = status(name)
+        known = files.status(name)
     except Exception:  # said by `state_of`
         return False
     return not known.generation and not known.on_disk
@@ -235,5 +228,5 @@ def _settle(name: str, *jobs: IngestJob | SyncJob | None) -> None:
     key = f"settled {name}"
     if any(jobs) and st.session_state.get(key) != jobs:
         st.session_state[key] = jobs
-        status.clear()
+        files.status.clear()
         files.project_files.clear()

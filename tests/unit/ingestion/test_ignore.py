@@ -16,13 +16,13 @@ from ragstream_core.ingestion.ignore import is_pattern, rules_of
 from ragstream_core.ingestion.scan import ScanRules, scan
 
 TREE = [
-    "a.md", "b.txt", "draft-1.md", "build/out.md", "build/keep/x.md", "src/build/y.md", "src/z.md",
+    "a.md", "b.txt", "draft-1.md", "drafts/out.md", "drafts/keep/x.md", "src/drafts/y.md", "src/z.md",
     "deep/er/log.txt", "deep/er/keep.txt", "deep/log.txt", "logs/one.txt", "logs/two/three.txt",
     "notes/secret.md", "notes/open.md", "weird [x].md", "#hash.md", "!bang.md", "trail.md",
 ]  # fmt: skip
 RULES = {
-    ".gitignore": "# a comment\n/build/\ndraft-*.md\n*.txt\n!keep.txt\nlogs/**\n\\#hash.md\n\n",
-    "src/.gitignore": "build\n!z.md\n",
+    ".gitignore": "# a comment\n/drafts/\ndraft-*.md\n*.txt\n!keep.txt\nlogs/**\n\\#hash.md\n\n",
+    "src/.gitignore": "drafts\n!z.md\n",
     "notes/.gitignore": "*\n!.gitignore\n!open.md\n",
     "deep/.gitignore": "!log.txt\n",
     "deep/er/.gitignore": "log.txt\n",
@@ -72,10 +72,10 @@ def test_every_ignored_file_or_folder_is_listed_once_with_the_file_that_ignores_
     found = scan(tree)
     reasons = dict(found.refused)
     assert len(reasons) == len(found.refused)
-    assert reasons["build/"] == "ignored by .gitignore"
-    assert reasons["src/build/"] == "ignored by src/.gitignore"
+    assert reasons["drafts/"] == "ignored by .gitignore"
+    assert reasons["src/drafts/"] == "ignored by src/.gitignore"
     assert reasons["notes/secret.md"] == "ignored by notes/.gitignore"
-    assert not any(path.startswith("build/") for path in found.files)
+    assert not any(path.startswith("drafts/") for path in found.files)
 
 
 def test_ragignore_comes_after_gitignore(tree):

@@ -389,7 +389,7 @@ def test_any_name_can_be_left_out_alone(space, code, name):
 
 def test_uploads_go_into_no_folder_in_place(space, code):
     made(space, code)
-    with pytest.raises(Refused, match="in place"):
+    with pytest.raises(Refused, match="reads your own folder"):
         save_upload(space, "shop", "a.md", b"x")
     assert sorted(p.name for p in code.iterdir()) == ["a.md", "src"]
 

@@ -129,7 +129,7 @@ def test_each_tab_of_the_page_has_files_of_its_own(root):
     ingest_project(space, "demo")
     desks, request = [PromptSession(), PromptSession()], PromptRequest(QUESTION, ("demo",))
     for desk in desks:
-        presses.start(desk, presses.RUN_ALL, request, space).get(60)
+        presses.start(desk, presses.BUILD, request, space).get(60)
     presses.start(desks[0], "ReRanker", request, space).get(60)
     counts = [path.read_text().count("reranker begins") for path in logs(root, "trace")]
     assert sorted(counts) == [0, 1, 2]

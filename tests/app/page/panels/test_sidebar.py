@@ -22,7 +22,7 @@ def waited(page, project="manual"):
     """Draw the page again once the ingest of a project is through."""
     job = projects.ingests().of(project)
     assert job is not None and job.wait(240)
-    projects.status.clear()
+    files.status.clear()
     return run(page)
 
 
@@ -226,10 +226,10 @@ def test_an_empty_project_says_what_fills_it_and_a_refused_upload_says_why(envir
     assert any("is empty. Press **Upload**" in i.value for i in page.info)
     assert "no documents" in said(page) and "Ingest Folder" not in said(page)
     assert not page.file_uploader[0].proto.type  # the reason is ours to say, not the browser's
-    page.file_uploader[0].set_value([("table.bin", b"1;2", "application/octet-stream")])
+    page.file_uploader[0].set_value([("table.zip", b"1;2", "application/zip")])
     run(page)
     (error,) = [e.value for e in page.error]
-    assert "table.bin" in error and "unsupported type" in error and "Next: `one of: " in error
+    assert "table.zip" in error and "type not supported" in error and "Next: `PDF" in error
     page.file_uploader[0].set_value([("kites.md", b"# Kites\n", "text/markdown")])
     waited(run(page), "notes")
     assert not page.error
