@@ -27,7 +27,8 @@ HARMLESS = {
     "history.enabled", "history.exclude_tags", "history.follow_ups", "history.projects",
     "history.recent_fill",
     "history.sessions", "history.since", "history.summaries", "history.tags", "memory.cache",
-    "memory.cache_match", "memory.enabled", "memory.index_name", "page.weather", "prompt.block_order",
+    "memory.cache_match", "memory.enabled", "memory.index_name", "page.weather",
+    "prompt.block_order",
     "prompt.recent_history", "prompt.token_counter", "provider.model", "rerank.backend",
     "retrieval.evidence", "retrieval.fusion", "vector_store.collection"
 }  # fmt: skip

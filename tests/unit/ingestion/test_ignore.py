@@ -16,9 +16,10 @@ from ragstream_core.ingestion.ignore import is_pattern, rules_of
 from ragstream_core.ingestion.scan import ScanRules, scan
 
 TREE = [
-    "a.md", "b.txt", "draft-1.md", "drafts/out.md", "drafts/keep/x.md", "src/drafts/y.md", "src/z.md",
-    "deep/er/log.txt", "deep/er/keep.txt", "deep/log.txt", "logs/one.txt", "logs/two/three.txt",
-    "notes/secret.md", "notes/open.md", "weird [x].md", "#hash.md", "!bang.md", "trail.md",
+    "a.md", "b.txt", "draft-1.md", "drafts/out.md", "drafts/keep/x.md", "src/drafts/y.md",
+    "src/z.md", "deep/er/log.txt", "deep/er/keep.txt", "deep/log.txt", "logs/one.txt",
+    "logs/two/three.txt", "notes/secret.md", "notes/open.md", "weird [x].md", "#hash.md",
+    "!bang.md", "trail.md",
 ]  # fmt: skip
 RULES = {
     ".gitignore": "# a comment\n/drafts/\ndraft-*.md\n*.txt\n!keep.txt\nlogs/**\n\\#hash.md\n\n",
