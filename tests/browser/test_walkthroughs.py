@@ -72,7 +72,7 @@ def test_the_sensor_brings_a_new_file_in_within_two_ticks(desk, office: Site):
     desk.get_by_text("nightly_history").first.wait_for()
     shot(desk, "walkthrough-sensors")
     walk = Walk(desk, office).open()
-    walk.sees("generation 2")
+    walk.sees("index version 2")
     desk.get_by_text("Files: 4 of 4 ON").click()
     walk.sees("canary.md")
     assert "half past nine" in walk.ask("When does the yellow canary sing?")
