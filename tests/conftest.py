@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ def pytest_configure(config):
     Nothing here outlives the machine, so a sync that reaches a disk only costs time: on a plain
     disk most of the time of all tests. The full form of the sweeps stays on the disk.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so starts a shell's background jobs
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started hears Ctrl-C
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES and not FULL:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
