@@ -1,6 +1,4 @@
-"""Which files are documents, and how their names are written.
-
-Which files are documents, of what kind each is, and which names are never read.
+"""Which files are documents, of what kind each is, which are never read, and how names are written.
 
 File names of any bytes as text and back: injective, and a valid name is its own text.
 
