@@ -340,18 +340,20 @@ class Condenser:
         """Give back to the attachments what S_ctx leaves of its reserve; return both.
 
         With more to read S_ctx may find one conflict more or one open issue less, so it is
-        measured again; only what fits beside its S_ctx is taken.
+        measured again; only what fits beside its S_ctx is taken. Where nothing is shown yet,
+        nothing is set aside at first: to say that nothing was found takes more than a fact.
         """
         picked, s_ctx = first
         told = needed = s_ctx(picked)
         full = not (picked.left or picked.cuts) or free - self._reserve(free) >= self._most(kept)
+        aside = free - self._free(prompt, *needed) if picked.tokens else 0
         for _ in range(0 if full else MOST_FILLINGS):
-            aside = free - self._free(prompt, *needed)
             wider = self._select(kept, free, aside, repeated_chunks(prompt))
             if sum(wider.tokens.values()) <= sum(picked.tokens.values()):
                 break
             needed = s_ctx(wider)
-            if free - self._free(prompt, *needed) <= aside:
+            aside = free - self._free(prompt, *needed)
+            if sum(wider.tokens.values()) <= free - aside:
                 picked, told = wider, needed
         return picked, told
 

@@ -30,7 +30,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 12,
     "reranker": 7,
     "a3_nli_gate": 7,
-    "a4_condenser": 21,
+    "a4_condenser": 22,
     "a2_audit": 6,
     "a5_format_enforcer": 6,
     "prompt_builder": 4,
