@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragstream_core.text.terms import split_words, word_term_ids
+from ragstream_core.text.terms import codes, split_words, word_term_ids
 
 
 def term_blobs(texts: Sequence[str]) -> list[bytes]:
@@ -22,7 +22,7 @@ def term_blobs(texts: Sequence[str]) -> list[bytes]:
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__  # a word's number is how many came before it
-    said = [list(map(numbers.__getitem__, split_words(text))) for text in texts]
+    said = [list(map(numbers.__getitem__, (*split_words(text), *codes(text)))) for text in texts]
     sizes = np.fromiter(map(len, said), np.int64, len(said))
     words = np.fromiter(itertools.chain.from_iterable(said), np.int64, int(sizes.sum()))
     ids = [word_term_ids(word) for word in numbers]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import Stemmer
 
-LEXICAL_VERSION = "snowball-english-3"
+LEXICAL_VERSION = "snowball-english-4"
 """Version of the rules for terms: raised, terms that are stored are derived again."""
 _APART = {n: " " for n in range(128) if not chr(n).isalnum()}
 _APART_BUT_SNAKES = {n: sign for n, sign in _APART.items() if chr(n) != "_"}
@@ -39,6 +39,13 @@ _DENSE = re.compile(rf"({NO_BLANKS.pattern}+)")
 _LETTER_WITH_MARKS = re.compile(r"[^\W_]\W*")
 _SAME = {ord("’"): "'", ord("ʼ"): "'"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CODES = (
+    re.compile(r"(?<![^\W_])[^\W_]++(?:-[^\W_]++)++"),
+    re.compile(r"(?<![\d.])\d++(?:\.\d++)++"),
+)
+_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011"), "-")
+_DIGIT = re.compile(r"\d")
+_NUMBERED = re.compile(r"0x([0-9a-f]{3,})|[^\W\d_]+(\d{3,})")
 _STOP_TEXT = """
 a about above after again against all am an and any are as at be because been before being
 below between both but by can could did do does doing down during each few for from
@@ -70,7 +77,7 @@ def _word(marks: str) -> re.Pattern[str]:
 def words(text: str) -> list[str]:
     """Return the lower-cased words of a text in order.
 
-    camelCase and snake_case count whole and in parts.
+    camelCase and snake_case count whole and in parts, and so does a name that ends in a number.
     """
     return [form for word in split_words(text) for form in _forms(word)]
 
@@ -84,6 +91,18 @@ def folded(text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", text.translate(_UNSEEN)).translate(_SAME)
+
+
+def codes(text: str) -> list[str]:
+    """Return what is one name though signs stand in it: versions, addresses, numbers of parts.
+
+    ``2.3.1`` keeps its dots, which tell it from ``23.1``; ``E-4042`` is ``e4042``, as others write
+    it. Their parts are `split_words`.
+    """
+    signed = (p for p in text.split() if "-" in p or "." in p or not p.isascii())
+    written = (folded(part).translate(_HYPHENS) for part in signed if _DIGIT.search(part))
+    joined = (match.group() for part in written for code in _CODES for match in code.finditer(part))
+    return [code.replace("-", "").lower() for code in joined if _DIGIT.search(code)]
 
 
 def _marks(text: str) -> str:
@@ -129,8 +148,11 @@ def _forms(word: str) -> tuple[str, ...]:
 
 
 def _one_word(word: str) -> tuple[str, ...]:
+    lower = word.lower()
+    if (word[-1].isdigit() or lower[:2] == "0x") and (number := _NUMBERED.fullmatch(lower)):
+        return (lower, number[1] or number[2])
     if word.islower() or word.istitle():
-        return (word.lower(),)
+        return (lower,)
     parts = _CAMEL.split(word)
     return tuple(form.lower() for form in ([word, *parts] if len(parts) > 1 else [word]))
 
@@ -147,7 +169,8 @@ def is_stop_word(word: str) -> bool:
 
 def terms(text: str) -> list[str]:
     """Return the stemmed terms of a text in order, stop words removed."""
-    forms = [form for word in split_words(text) for form in _forms(word) if form not in _STOP]
+    said = (*split_words(text), *codes(text))
+    forms = [form for word in said for form in _forms(word) if form not in _STOP]
     return list(_stemmer().stemWords(forms))
 
 
@@ -194,7 +217,7 @@ def word_term_ids(word: str) -> tuple[int, ...]:
 def term_blob(text: str) -> bytes:
     """Pack the terms of a text: pairs of (term id, count), int64 little-endian, sorted by id."""
     counts: dict[int, int] = {}
-    for word, count in Counter(split_words(text)).items():
+    for word, count in Counter((*split_words(text), *codes(text))).items():
         for term in word_term_ids(word):
             counts[term] = counts.get(term, 0) + count
     flat = [number for pair in sorted(counts.items()) for number in pair]

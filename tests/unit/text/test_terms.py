@@ -2,6 +2,7 @@
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from ragstream_core.text.terms import (
 
 _IDS = st.integers(-(2**63), 2**63 - 1)
 _COUNTS = st.integers(1, 3) | st.sampled_from([254, 255, 256, 509, 510, 511, 70_000])
-_TEXTS = st.text(st.sampled_from("aZß İΣσ'’_9-fooBar the端口です人々ก็\U00020000"), max_size=60)
+_TEXTS = st.text(st.sampled_from("aZß İΣσ'’_9-‑.4fooBar the端口です人々ก็\U00020000"), max_size=60)
 _DENSE = st.text("端口網関のポート々", min_size=1, max_size=9)
 
 
@@ -59,3 +60,37 @@ def test_each_letter_is_located_by_the_pair_that_it_begins():
     assert located_terms("端口は8503 the猫") == [
         (0, 1, "端口"), (1, 2, "口は"), (2, 3, "口は"), (3, 7, "8503"), (8, 11, ""), (11, 12, "猫")
     ]  # fmt: skip
+
+
+@given(st.lists(st.integers(0, 300), min_size=2, max_size=5), st.sampled_from(["", "v", "rel-"]))
+def test_a_number_with_dots_is_one_name_wherever_it_stands(numbers, before):
+    written = ".".join(map(str, numbers))
+    assert terms(f"since {before}{written}.").count(written) == 1
+    shorter = ".".join(map(str, numbers[1:]))
+    assert len(numbers) == 2 or shorter not in terms(f"({written})")
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("E-4042", "e4042"),
+        ("E4042", "(E-4042)"),
+        ("E\u20114042", "E-4042"),
+        ("4042", "E4042"),
+        ("80070057", "0x80070057"),
+        ("8007000e", "0x8007000E"),
+        ("20261128", "2026-11-28"),
+        ("PN-AB-12", "PNAB12"),
+    ],
+)
+def test_a_code_is_found_as_others_write_it(asked, written):
+    assert set(terms(asked)) & set(terms(f"see {written}"))
+
+
+def test_words_that_are_no_codes_stay_as_they_are():
+    assert terms("well-known end. Next") == ["well", "known", "end", "next"]
+    assert "v2" in terms("v2") and "2" not in terms("v2")
+
+
+def test_a_long_run_is_read_in_one_pass():
+    assert len(terms("a9" * 200_000 + "-" + "1." * 100_000)) > 100_000
