@@ -76,7 +76,11 @@ FILES = (
     ),
 )
 """Reasons, and the names of files that they hold for, lower case."""
-KINDS = tuple(dict.fromkeys([*(rule.reason for rule in FOLDERS), *(why for why, _ in FILES)]))
+_SAVED = re.compile(r"(.+)(?:_files|\.files|-Dateien|_fichiers|_archivos|_bestanden)")
+_OF_PAGE = "of a saved page"
+KINDS = tuple(
+    dict.fromkeys([*(rule.reason for rule in FOLDERS), *(why for why, _ in FILES), _OF_PAGE])
+)
 """All reasons."""
 _ENDINGS = """
 .lock .json .yaml .yml .lockb .sum .lockfile .resolved .hcl .map .js .mjs .cjs .ts .css .html .htm
@@ -124,6 +128,9 @@ def junk_folder(name: str, exists: Callable[[str], bool]) -> str:
     for rule in _FOLDER_RULES.get(name.lower(), ()):
         if not rule.witnesses or any(exists(path.format(name)) for path in rule.witnesses):
             return PREFIX + rule.reason
+    saved = _SAVED.fullmatch(name)
+    if saved and any(exists(saved[1] + ending) for ending in (".html", ".htm")):
+        return PREFIX + _OF_PAGE
     return ""
 
 

@@ -64,7 +64,7 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-3", "office": "office-3", "code": "code-1"}
+RULES = {"pdf": "pdf-3", "office": "office-4", "code": "code-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}

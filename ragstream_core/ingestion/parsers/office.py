@@ -11,19 +11,20 @@ import importlib
 import io
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from ragstream_core.text.blocks import fence_behind
 
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
-_BLANK_LINES = re.compile(r"\n{3,}")
 _UNPACKED = 10  # times the text limit: XML is wordy
 _READERS = {
     "docx": "word.word_markdown",
     "pptx": "slides.slides_markdown",
     "xlsx": "spreadsheet.spreadsheet_markdown",
     **dict.fromkeys(("html", "htm"), "web_page.read_page"),
+    **dict.fromkeys(("mht", "mhtml"), "web_archive.archived_page"),
     "epub": "epub.book_markdown",
     **dict.fromkeys(("odt", "odp"), "open_document.text_markdown"),
     "ods": "open_document.sheets_markdown",
@@ -73,8 +74,7 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
         _module(reader), reader.partition(".")[2]
     )
     text, noted = read(data, limits.text_bytes)
-    lines = "\n".join(line.rstrip() for line in re.split(r"\r?\n", text))
-    text = _BLANK_LINES.sub("\n\n", lines)
+    text = _without_runs(line.rstrip() for line in re.split(r"\r?\n", text))
     parts = _SLIDE.split(text) if file_type in _SLIDES else [text]
     pages = [(0, parts[0])]
     pages += [(int(n), body) for n, body in zip(parts[1::2], parts[2::2], strict=True)]
@@ -83,6 +83,16 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
         raise Refusal("holds no text")
     note = f"{len(found)} slides" if file_type in _SLIDES else "converted to Markdown"
     return found, f"{note}; {noted}" if noted else note
+
+
+def _without_runs(lines: Iterable[str]) -> str:
+    """Return lines in which two blank ones follow each other in fenced blocks only."""
+    kept, fence = list[str](), ""
+    for line in lines:
+        fence = fence_behind(line, fence) if "`" in line or "~" in line else fence
+        if line or fence or not kept or kept[-1]:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _module(reader: str) -> Any:

@@ -17,8 +17,17 @@ from bs4 import BeautifulSoup
 from bs4.dammit import EncodingDetector, UnicodeDammit
 from bs4.element import NavigableString, Tag
 
+from ragstream_core.ingestion.parsers.html_tables import (
+    grid_of,
+    labelled,
+    mend_tables,
+    unfold_layouts,
+    whole,
+)
+from ragstream_core.ingestion.parsers.nesting import fenced
+from ragstream_core.ingestion.parsers.page_frame import leave_out_frame
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
-from ragstream_core.ingestion.parsers.tables import Grid, Merged, markdown_table
+from ragstream_core.ingestion.parsers.tables import markdown_table
 from ragstream_core.ingestion.parsers.word_numbers import in_format
 
 READ_AS = {
@@ -35,8 +44,6 @@ _BLOCKS = frozenset(
      "ul", "ol", "dl", "pre", "blockquote", "section", "article", "body", "caption", "figcaption",
      "header", "footer", "main", "nav", "aside", "form", "html", "[document]"]
 )  # fmt: skip
-_ROWS_IN = ("table", "thead", "tbody", "tfoot", "tr")
-_IN_TABLES = frozenset([*_ROWS_IN[1:], "td", "th", "caption", "colgroup", "col"])
 _BEGINS_BLOCK = re.compile(r"\||#{1,6} |```|[*+-] |\d+\. |> ")
 _TEXT_INPUTS = frozenset(
     ["text", "search", "url", "tel", "email", "number", "date", "time", "month", "week", "color"]
@@ -44,16 +51,12 @@ _TEXT_INPUTS = frozenset(
 _COUNTED = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _BETWEEN = {"msup": "^", "msub": "_", "mfrac": "/", "msubsup": "_^"}
 _RAISED_LETTERS = 40  # longer ones are an element that nobody closed
+_LINE_NUMBERS = frozenset(["linenos", "lineno", "line-number", "line-numbers", "linenumber", "ln"])
 _OCTET = re.compile(r"(%[0-9A-Fa-f]{2})")
 
 
 def read_page(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a web page (`page_markdown`); there is nothing to be noted."""
-    return page_markdown(data, limit), ""
-
-
-def page_markdown(data: bytes, limit: int) -> str:
-    """Return the Markdown of a web page, its title first.
+    """Return the Markdown of a web page, its title first, and what was left out around its text.
 
     Args:
         data: The page in any encoding.
@@ -64,10 +67,15 @@ def page_markdown(data: bytes, limit: int) -> str:
     """
     soup = BeautifulSoup(decoded_page(data).replace("\0", ""), "lxml")
     for tag in soup(["script", "style", "template"]):
-        tag.decompose()
+        if tag.has_attr("shadowrootmode"):  # shown, as what its element holds
+            tag.unwrap()
+        else:
+            tag.decompose()
     head = _head(soup)
+    left_out = leave_out_frame(soup)
     text = html_markdown(soup, limit)
-    return "\n\n".join([*_leading(head, soup, text), text])
+    noted = f"menus and other frame left out: {left_out} characters" if left_out else ""
+    return "\n\n".join([*_leading(head, soup, text), text]), noted
 
 
 def words_only(html: str) -> BeautifulSoup:
@@ -92,9 +100,9 @@ def html_markdown(soup: BeautifulSoup, limit: int) -> str:
     """
     for change in (
         _write_formulas,
-        _mend_tables,
+        mend_tables,
         _join_definitions,
-        _unfold_layouts,
+        unfold_layouts,
         _write_raised,
         _write_links,
         _number_lists,  # last: an item that stood in a link without an address is of the list now
@@ -149,27 +157,6 @@ def _leading(head: list[str], soup: BeautifulSoup, text: str) -> Iterator[str]:
         yield about
 
 
-def _mend_tables(soup: BeautifulSoup) -> None:
-    """Do as browsers do: cells outside of a row are one, words outside of a cell stand above."""
-    for form in soup.find_all("form"):
-        if form.parent is not None and form.parent.name in _ROWS_IN:
-            form.unwrap()
-    for part in soup.find_all(list(_ROWS_IN)):
-        table: Any = part if part.name == "table" else part.find_parent("table")
-        children: list[Any] = list(part.children) if table is not None else []
-        row = None
-        for child in children:
-            if child.name in ("td", "th") and part.name != "tr":
-                if row is None:
-                    row = child.wrap(soup.new_tag("tr"))
-                else:
-                    row.append(child)
-            elif child.name in _IN_TABLES:
-                row = None
-            elif isinstance(child, Tag) or (type(child) is NavigableString and child.strip()):
-                table.insert_before(child, " ")
-
-
 def _join_definitions(soup: BeautifulSoup) -> None:
     """Move a ``dd`` out of the ``dd`` before it: no end tag is needed between the two."""
     for inner in soup.find_all(["dd", "dt"]):
@@ -177,25 +164,13 @@ def _join_definitions(soup: BeautifulSoup) -> None:
             inner.parent.insert_after(inner)
 
 
-def _unfold_layouts(soup: BeautifulSoup) -> None:
-    """Make blocks of tables that lay out a page: one cell, or mostly other tables."""
-    for table in soup.find_all("table"):
-        parts = table.find_all(["table", "td", "th", "tr", "thead", "tbody", "tfoot", "caption"])
-        own = [tag for tag in parts if tag.find_parent("table") is table]
-        nested = sum(len(tag.get_text()) for tag in own if tag.name == "table")
-        cells = sum(tag.name in ("td", "th") for tag in own)
-        if cells < 2 or nested * 2 > len(table.get_text()):
-            for tag in [table, *(tag for tag in own if tag.name != "table")]:
-                tag.name = "div"
-
-
 def _number_lists(soup: BeautifulSoup) -> None:
     """Write into each item of a numbered list its number, as its list counts."""
     for listed in soup.find_all("ol"):
         number_format = _COUNTED.get(str(listed.get("type")), "decimal")
-        number = _whole(listed, "start", 1)
+        number = whole(listed, "start", 1)
         for item in listed.find_all("li", recursive=False):
-            number = _whole(item, "value", number)
+            number = whole(item, "value", number)
             item["value"] = in_format(number, number_format)
             number += 1
 
@@ -322,8 +297,8 @@ class _Writer(markdownify.MarkdownConverter):
 
     def convert_td(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """Keep the text of a cell for its table."""
-        self._texts[id(el)] = text
-        return f" {text.strip()} "
+        self._texts[id(el)] = text = text.strip().removesuffix(";")
+        return f" {text} "
 
     convert_th = convert_caption = convert_td
 
@@ -333,6 +308,8 @@ class _Writer(markdownify.MarkdownConverter):
 
     def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """Return an item of a list; of a numbered one with the number that the page shows."""
+        if "_inline" in parent_tags:
+            return f"{text.strip()}; " if text.strip() else ""
         if el.parent is None or el.parent.name != "ol" or not text.strip():
             bulleted: Any = super()  # its types name no such method
             return str(bulleted.convert_li(el, text, parent_tags))
@@ -340,34 +317,60 @@ class _Writer(markdownify.MarkdownConverter):
         return f"{mark}{indent(text.strip(), ' ' * len(mark)).lstrip()}\n"
 
     def convert_table(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        """Return a table with its caption; inside of a cell its words alone."""
+        """Return a table with its caption; in a cell of another one each value with its name."""
         if "_inline" in parent_tags:
-            return f" {' '.join(text.split())} "
+            return f" {self._inner(el) or ' '.join(text.split())} "
         caption = el.find("caption")
-        above = self._texts.get(id(caption), "").strip() if caption else ""
-        return f"\n\n{above}\n\n{markdown_table(self._grid(el), self._limit)}\n\n"
+        above = " ".join(self._texts.get(id(caption), "").split()) if caption else ""
+        above = f"**{above.strip('*')}**" if above else ""  # so each chunk of the table has it
+        pairs = labelled(el)
+        if pairs:
+            made = "\n".join(self._pair(name, value) for name, value in pairs)
+        else:
+            made = markdown_table(grid_of(el, self._texts), self._limit)
+        return f"\n\n{above}\n\n{made}\n\n"
 
-    def _grid(self, table: Tag) -> Grid:
-        rows = [tr for tr in table.find_all("tr") if tr.find_parent(["table", "td", "th"]) is table]
-        grid, taken = Grid(), dict[int, int]()  # taken: how many rows a column is still covered
-        for n, tr in enumerate(rows):
-            cells, column = dict[int, str](), 0
-            for cell in tr.find_all(["td", "th"], recursive=False):
-                while taken.get(column, 0) > n:
-                    column += 1
-                cells[column] = self._texts.get(id(cell), "")
-                width = min(1000, max(1, _whole(cell, "colspan", 1)))
-                height = _whole(cell, "rowspan", 1) or len(rows)  # 0: all that follow
-                height = min(max(1, height), len(rows) - n)
-                taken |= dict.fromkeys(range(column, column + width), n + height)
-                if height > 1 or width > 1:
-                    grid.merged.append(Merged(n, column, height, width))
-                column += width
-            grid.rows.append(cells)
-        return grid
+    def _pair(self, name: Tag, value: Tag) -> str:
+        """Return a row of a name and a value; one cell alone is a title of those that follow."""
+        label, said = (" ".join(self._texts.get(id(cell), "").split()) for cell in (name, value))
+        if name is value:
+            return f"\n**{label}**\n" if label and name.name == "th" else label
+        return f"- {label.rstrip(':')}: {said}" if label and said else f"- {label or said}"
+
+    def _inner(self, table: Tag) -> str:
+        """Return the rows of a table in a cell, "Load: 5, Price: 9; …"; empty: it has one row."""
+        first, *rows = grid_of(table, self._texts).rows or [{}]
+        named = [
+            ", ".join(f"{first.get(c, '').strip()}: {text.strip()}" for c, text in row.items())
+            for row in rows
+        ]
+        return " ".join("; ".join(named).split()) if len(first) > 1 else ""
+
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return what keeps its white space as it is; in a cell or a heading on one line."""
+        code = _preformatted(el)
+        if not code.strip():
+            return ""
+        if "_inline" in parent_tags:
+            return f" `{' '.join(code.split())}` " if "`" not in code else " ".join(code.split())
+        return f"\n\n{fenced(code)}\n\n"
+
+    def convert_summary(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return the title of a part that folds out, and what it holds, as paragraphs."""
+        return f" {text} " if "_inline" in parent_tags else f"\n\n{text.strip()}\n\n"
+
+    convert_details = convert_summary
 
 
-def _whole(tag: Tag, attribute: str, default: int) -> int:
-    """Return the whole number that an attribute holds; what is none counts as missing."""
-    text = str(tag.get(attribute, "")).strip()
-    return int(text) if re.fullmatch(r"-?\d{1,6}", text) else default
+def _preformatted(element: Tag) -> str:
+    """Return text line by line without the numbers of its lines."""
+    written = ""
+    for node in element.descendants:
+        if isinstance(node, Tag):
+            starts_line = node.name in _BLOCKS and written and not written.endswith("\n")
+            written += "\n" if node.name == "br" or starts_line else ""
+        elif isinstance(node, NavigableString) and type(node) is NavigableString:
+            parent: Any = node.parent
+            if not (node.strip().isdigit() and _LINE_NUMBERS & set(parent.get("class") or [])):
+                written += node
+    return written.strip("\n")

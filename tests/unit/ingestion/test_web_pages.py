@@ -1,13 +1,19 @@
 """Web pages as a browser shows them."""
 
 import re
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.ingestion.file_types import file_type
+from ragstream_core.ingestion.junk import junk_folder
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
 from ragstream_core.ingestion.parsers.office import read_office
+from ragstream_core.text.chunk_profiles import PROFILES
+from ragstream_core.text.chunker import Chunker
 from tests.unit.ingestion.office_files import parsed, rows_of, text_of
 
 OMITTABLE = re.compile("</(?:td|th|tr|thead|tbody|tfoot|li|dt|dd|p|option|body|html)>")
@@ -125,7 +131,7 @@ class TestTables:
 
     def test_titles_and_captions_stand_above(self):
         html = "<table><caption>Cap</caption><tr><td colspan=2>Title<tr><td>a<td>b</table>"
-        assert page(html) == "Cap\n\nTitle\n\n| a | b |\n| --- | --- |"
+        assert page(html) == "**Cap**\n\nTitle\n\n| a | b |\n| --- | --- |"
 
     def test_bars_stay_in_their_cell(self):
         assert rows_of(page("<table><tr><td>a|b<td><code>x|y</code></table>")) == [
@@ -159,6 +165,138 @@ class TestTables:
         many = "<table><tr>" + "<td>x" * 300 + "".join(f"<tr><td rowspan=0>{n}" for n in range(300))
         with pytest.raises(Refusal, match="bytes of text"):
             read_office(many.encode(), "html", Limits(text_bytes=50_000))
+
+    def test_several_rows_of_heads_are_one(self):
+        html = (
+            "<table><thead><tr><th colspan=5>Pumps<tr><th rowspan=2>Pump<th colspan=2>2024"
+            "<th colspan=2>2025<tr><th>Load<th>Price<th>Load<th>Price<tbody>"
+            "<tr><th rowspan=2>K-1<td>1<td>2<td>3<td>4<tr><td>5<td>6<td>7<td>8</table>"
+        )
+        text = page(html)
+        assert text.startswith("Pumps\n\n| Pump |")
+        assert rows_of(text) == [
+            ["Pump", "2024 Load", "2024 Price", "2025 Load", "2025 Price"],
+            ["K-1", "1", "2", "3", "4"], ["K-1", "5", "6", "7", "8"],
+        ]  # fmt: skip
+
+    def test_heads_without_a_thead_are_joined_too_and_the_foot_comes_last(self):
+        html = (
+            "<table><tfoot><tr><td>sum<td>3<td>4</tfoot><tr><th><th colspan=2>Load"
+            "<tr><th>Pump<th>min<th>max<tr><td>K-1<td>1<td>2</table>"
+        )
+        assert rows_of(page(html)) == [
+            ["Pump", "Load min", "Load max"], ["K-1", "1", "2"], ["sum", "3", "4"],
+        ]  # fmt: skip
+
+    def test_names_beside_their_values_are_lines_of_both(self):
+        html = (
+            "<table><caption>Ada Lovelace</caption><tr><td colspan=2>a portrait<tr><th>Born:"
+            "<td>1815<tr><th colspan=2>Work<tr><th>Known for<td>notes<br>on the engine"
+            "<tr><th>Died<td></table>"
+        )
+        assert page(html) == (
+            "**Ada Lovelace**\n\na portrait\n- Born: 1815\n\n**Work**\n\n"
+            "- Known for: notes on the engine\n- Died"
+        )
+
+    def test_a_table_in_a_cell_keeps_its_names(self):
+        inner = "<table><tr><th>Load<th>Price<tr><td>5<td>9<tr><td>6<td>10</table>"
+        html = f"<table><tr><th>Pump<th>Sold<th>Note<tr><td>K-1<td>{inner}<td>{'good ' * 9}</table>"
+        assert rows_of(page(html))[1][1] == "Load: 5, Price: 9; Load: 6, Price: 10"
+
+    @pytest.mark.parametrize(
+        "html",
+        ["<table role=presentation><tr><td>a<td>b<tr><td>c<td>d</table>",
+         "<table><tr><td><a href=x>a</a><td><h1>b</h1><p>c</p><p>d</p></table>",
+         f"<table><tr><td>a<td>{'b ' * 150}c d</table>"],
+        ids=["said", "heading", "one row"],
+    )  # fmt: skip
+    def test_more_tables_that_are_none(self, html):
+        text = page(html)
+        assert "|" not in text
+        assert text.index("a") < text.index("b") < text.index("c") < text.index("d")
+
+    @pytest.mark.parametrize(
+        "html",
+        ["<table><tr><th>Id<th>Rule<tr><td>1<td><h3>Pumps</h3><p>of steel</table>",
+         "<table><tr><td><h3>Id</h3><td><h3>Rule</h3><tr><td>1<td>Pumps of steel</table>"],
+    )  # fmt: skip
+    def test_headings_alone_make_no_layout(self, html):
+        assert [row[0] for row in rows_of(page(html))] == ["Id", "1"]
+
+    def test_a_list_in_a_cell_is_apart(self):
+        html = "<table><tr><th>A<th>B<tr><td>1<td><ul><li>x<li>y</ul><tr><td>2<td>&nbsp;</table>"
+        assert rows_of(page(html)) == [["A", "B"], ["1", "x; y"], ["2", ""]]
+
+    def test_every_chunk_of_a_long_table_names_its_columns(self):
+        rows = "".join(f"<tr><td>VK-{n}<td>{n}.5 bar<td>{n * 7} kg" for n in range(300))
+        head = "<caption>Valves of hall 3</caption><tr><th>Valve<th>Opens at<th>Weight"
+        html = f"<table>{head}{rows}</table>"
+        pieces = Chunker(PROFILES["default"]).chunk(page(html), file_type="html")
+        assert len(pieces) > 5
+        said = [piece.context + piece.chunk_text for piece in pieces]
+        assert all("Opens at" in text and "Valves of hall 3" in text for text in said)
+
+
+class TestText:
+    def test_what_is_preformatted_keeps_its_white_space(self):
+        html = (
+            "<p>a<pre>\ndef f():\n    return  1\n\n\n\n  x</pre><ul><li>b<pre>  c\n    d</pre></ul>"
+        )
+        assert page(html) == (
+            "a\n\n```\ndef f():\n    return  1\n\n\n\n  x\n```\n\n"
+            "* b\n\n  ```\n    c\n      d\n  ```"
+        )
+
+    @pytest.mark.parametrize(
+        "html",
+        ["<pre>x = 1<br>  y = 2</pre>", "<pre><div>x = 1</div><div>  y = 2</div></pre>",
+         "<table><tr><td><pre>1\n2</pre><td><pre>x = 1\n  y = 2</pre></table>",
+         "<pre><span class=linenos>1</span>x = 1\n<span class=linenos>2</span>  y = 2\n</pre>"],
+        ids=["breaks", "blocks", "numbers beside", "numbers within"],
+    )  # fmt: skip
+    def test_the_lines_of_a_program_are_its_lines(self, html):
+        assert page(html) == "```\nx = 1\n  y = 2\n```"
+
+    def test_a_fence_in_a_program_ends_nothing(self):
+        assert page("<pre>```\nx\n```</pre>") == "````\n```\nx\n```\n````"
+
+    def test_a_program_in_a_cell_is_on_one_line(self):
+        html = "<table><tr><th>A<th>B<tr><td>1<td><pre>x\n  y</pre></table>"
+        assert rows_of(page(html))[1] == ["1", "`x y`"]
+
+    def test_what_folds_out_is_read_below_its_title(self):
+        html = "a<details><summary>Why?</summary>Because <b>so</b>.</details>b"
+        assert page(html) == "a\n\nWhy?\n\nBecause **so**.\n\nb"
+
+
+class TestSavedPages:
+    BODY = "<title>Fans</title><nav><a href=/>Home</a></nav><main><h1>Fans</h1><p>25 °C at most."
+
+    def archive(self, charset, text):
+        mail = MIMEMultipart("related", type="text/html")
+        mail["Subject"] = "Fans"
+        mail.attach(MIMEText(text, "html", charset))
+        mail.attach(MIMEText("body { color: red }", "css"))
+        mail.attach(MIMEText("<p>an advertisement", "html"))
+        return mail.as_bytes()
+
+    @pytest.mark.parametrize("ending", ["mht", "mhtml"])
+    @pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1"])
+    def test_a_page_saved_in_one_file_is_read_as_the_page(self, ending, charset):
+        assert file_type(f"a.{ending}") == ending
+        data = self.archive(charset, self.BODY)
+        assert text_of(data, ending) == "# Fans\n\n25 °C at most."
+
+    def test_an_archive_without_a_page_is_refused(self):
+        with pytest.raises(Refusal, match="holds no page"):
+            read_office(b"Subject: x\n\nhello", "mhtml", Limits())
+
+    def test_the_folder_beside_a_saved_page_is_no_document(self):
+        there = {"Fans.html", "Pumps.htm"}.__contains__
+        assert junk_folder("Fans_files", there) == "junk: of a saved page"
+        assert junk_folder("Pumps.files", there)
+        assert junk_folder("Fans2_files", there) == ""
 
 
 class TestRaised:

@@ -1,0 +1,163 @@
+"""Tables of HTML: what is none, which rows are the head, and where each cell stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bs4 import BeautifulSoup
+from bs4.element import NavigableString, Tag
+
+from ragstream_core.ingestion.parsers.tables import Grid, Merged
+
+_ROWS_IN = ("table", "thead", "tbody", "tfoot", "tr")
+_IN_TABLES = frozenset([*_ROWS_IN[1:], "td", "th", "caption", "colgroup", "col"])
+_PARTS = ["table", "td", "th", "tr", "thead", "tbody", "tfoot", "caption"]
+_MARKS_OF_DATA = ("th", "thead", "caption")
+_OF_PAGES = ["h1", "h2", "h3", "nav", "main", "article", "header", "footer"]
+_ONE_ROW = 200  # a cell of more characters in a table of one row is no name of a column
+_NUMBERS = re.compile(r"[\d\s]+")
+
+
+def mend_tables(soup: BeautifulSoup) -> None:
+    """Do as browsers do: cells outside of a row are one, words outside of a cell stand above."""
+    for form in soup.find_all("form"):
+        if form.parent is not None and form.parent.name in _ROWS_IN:
+            form.unwrap()
+    for part in soup.find_all(list(_ROWS_IN)):
+        table: Any = part if part.name == "table" else part.find_parent("table")
+        children: list[Any] = list(part.children) if table is not None else []
+        row = None
+        for child in children:
+            if child.name in ("td", "th") and part.name != "tr":
+                if row is None:
+                    row = child.wrap(soup.new_tag("tr"))
+                else:
+                    row.append(child)
+            elif child.name in _IN_TABLES:
+                row = None
+            elif isinstance(child, Tag) or (type(child) is NavigableString and child.strip()):
+                table.insert_before(child, " ")
+
+
+def unfold_layouts(soup: BeautifulSoup) -> None:
+    """Make blocks of tables that lay out a page or number the lines of a program."""
+    for table in soup.find_all("table"):
+        own = [tag for tag in table.find_all(_PARTS) if tag.find_parent("table") is table]
+        cells = [tag for tag in own if tag.name in ("td", "th")]
+        is_code = _is_program(table, own)
+        if is_code or _is_layout(table, own, cells):
+            for cell in cells if is_code else ():
+                if _NUMBERS.fullmatch(cell.get_text()) and cell.find("pre") is not None:
+                    cell.decompose()
+            for tag in [table, *own]:
+                if tag.name != "table" or tag is table:
+                    tag.name = "div"
+
+
+def _is_program(table: Tag, own: list[Tag]) -> bool:
+    """Return whether a table is a program, with the numbers of its lines beside it."""
+    if any(tag.name in _MARKS_OF_DATA for tag in own):
+        return False
+    codes = [code.get_text() for code in table.find_all("pre")]
+    if not any("\n" in code.strip() for code in codes):
+        return False
+    rows = sum(tag.name == "tr" for tag in own)
+    return rows < 2 or sum(map(len, codes)) * 2 > len(table.get_text())
+
+
+def _is_layout(table: Tag, own: list[Tag], cells: list[Tag]) -> bool:
+    nested = sum(len(tag.get_text()) for tag in own if tag.name == "table")
+    if len(cells) < 2 or nested * 2 > len(table.get_text()):
+        return True
+    if table.get("role") in ("presentation", "none"):
+        return True
+    if any(tag.name in _MARKS_OF_DATA for tag in own):
+        return False
+    if any(cell.find(_OF_PAGES) is not None and _is_more_than_heading(cell) for cell in cells):
+        return True
+    rows = sum(tag.name == "tr" for tag in own)
+    return rows < 2 and any(len(cell.get_text()) > _ONE_ROW for cell in cells)
+
+
+def _is_more_than_heading(cell: Tag) -> bool:
+    said = sum(len(tag.get_text()) for tag in cell.find_all(["h1", "h2", "h3"]))
+    return len(cell.get_text().strip()) > said * 2
+
+
+def grid_of(table: Tag, texts: Mapping[int, str]) -> Grid:
+    """Return the cells of a table; several rows of heads are joined to one.
+
+    Args:
+        table: As a page has it; rows and cells may be missing or reach too far.
+        texts: Text of each cell, by its id.
+    """
+    rows = [tr for tr in table.find_all("tr") if tr.find_parent(["table", "td", "th"]) is table]
+    rows.sort(key=lambda tr: _PLACES.get(tr.parent.name if tr.parent else "", 1))
+    grid, taken = Grid(), dict[int, int]()  # taken: how many rows a column is still covered
+    for n, tr in enumerate(rows):
+        cells, column = dict[int, str](), 0
+        for cell in tr.find_all(["td", "th"], recursive=False):
+            while taken.get(column, 0) > n:
+                column += 1
+            cells[column] = texts.get(id(cell), "")
+            width = min(1000, max(1, whole(cell, "colspan", 1)))
+            height = whole(cell, "rowspan", 1) or len(rows)  # 0: all that follow
+            height = min(max(1, height), len(rows) - n)
+            taken |= dict.fromkeys(range(column, column + width), n + height)
+            if height > 1 or width > 1:
+                grid.merged.append(Merged(n, column, height, width))
+            column += width
+        grid.rows.append(cells)
+    heads = next((n for n, tr in enumerate(rows) if not _is_head(tr)), len(rows))
+    first = next((n for n, row in enumerate(grid.rows[:heads]) if len(row) > 1), heads)
+    if heads - first > 1 and heads < len(rows):
+        _join_heads(grid, first, heads)
+    return grid
+
+
+_PLACES = {"thead": 0, "tfoot": 2}
+"""Where rows are shown, wherever they stand; others between the two."""
+
+
+def _is_head(tr: Tag) -> bool:
+    cells = tr.find_all(["td", "th"], recursive=False)
+    in_head = tr.parent is not None and tr.parent.name == "thead"
+    return in_head or all(cell.name == "th" or not cell.get_text(strip=True) for cell in cells)
+
+
+def _join_heads(grid: Grid, first: int, end: int) -> None:
+    """Write several rows of heads as one: below "2024" stands "Load", so it is "2024 Load"."""
+    said = dict[int, list[str]]()
+    spans = {(cell.row, cell.column): cell for cell in grid.merged}
+    for n in range(first, end):
+        for column, text in grid.rows[n].items():
+            span = spans.get((n, column), Merged(n, column, 1, 1))
+            for covered in range(column, column + span.columns):
+                above = said.setdefault(covered, [])
+                above += [text.strip()] if text.strip() and text.strip() not in above else []
+    grid.rows[first:end] = [{column: " ".join(texts) for column, texts in said.items()}]
+    grid.merged = [
+        cell._replace(row=cell.row - (end - first - 1) * (cell.row >= end))
+        for cell in grid.merged
+        if not first <= cell.row < end
+    ]
+
+
+def labelled(table: Tag) -> list[tuple[Tag, Tag]]:
+    """Return name and value of each row of a table that has no other rows; else nothing."""
+    rows = [tr for tr in table.find_all("tr") if tr.find_parent("table") is table]
+    pairs = [tr.find_all(["td", "th"], recursive=False) for tr in rows]
+    titles = [pair for pair in pairs if len(pair) == 1]
+    named = [pair for pair in pairs if [cell.name for cell in pair] == ["th", "td"]]
+    if not named or len(named) + len(titles) < len(pairs):
+        return []
+    spans = any(whole(cell, "rowspan", 1) != 1 for pair in named for cell in pair)
+    return [] if spans else [(pair[0], pair[-1]) for pair in pairs]
+
+
+def whole(tag: Tag, attribute: str, default: int) -> int:
+    """Return the whole number that an attribute holds; what is none counts as missing."""
+    text = str(tag.get(attribute, "")).strip()
+    return int(text) if re.fullmatch(r"-?\d{1,6}", text) else default
