@@ -7,11 +7,11 @@ lists of short links, notices of cookies and footers. Where little would remain,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from bs4 import BeautifulSoup
-from bs4.element import Tag
+from bs4.element import NavigableString, Tag
 
 _LITTLE = 150  # characters; less than this and than a quarter of the page is no text of a page
 _FEWEST = 20  # characters of a main part: "Loading …" is none
@@ -25,7 +25,7 @@ _MENU_ROLES = frozenset(["navigation", "menu", "menubar", "search"])
 _ROLES = _MENU_ROLES | {"contentinfo"}
 _MENU = re.compile(
     r"nav|menu|sidebar|breadcrumb|crumbs|pagination|pager\b|share|sharing|social|toolbar|topbar"
-    r"|related|skip|^header$",
+    r"|related|skip|\bheader\b",
     re.IGNORECASE,
 )
 _FOOTER = re.compile(
@@ -48,11 +48,11 @@ _LISTS = ("ul", "ol", "dl", "div", "p", "td", "table", "center", "form", "header
 
 
 class _Links(NamedTuple):
-    """How many characters of text a part holds, how many of them in how many links."""
+    """How many characters of text a part holds, and how many of them in how many links."""
 
-    text: int
-    linked: int
-    number: int
+    text: int = 0
+    linked: int = 0
+    number: int = 0
 
 
 def leave_out_frame(soup: BeautifulSoup) -> int:
@@ -66,38 +66,134 @@ def leave_out_frame(soup: BeautifulSoup) -> int:
     Returns:
         How many characters of text were left out, 0 or more.
     """
-    whole = _size(soup)
-    hidden = _hidden(soup)
-    if sum(map(_size, hidden)) * 2 < whole:
+    page = _Page(soup)
+    whole = page.all.text
+    hidden = page.hidden()
+    if hidden and sum(page.links(tag).text for tag in hidden) * 2 < whole:
         for tag in hidden:
             tag.decompose()
-    seen = _size(soup)
-    frame = _outermost(tag for tag in soup.find_all(_may_frame) if _is_frame(tag, seen))
-    frame += _first_menus(soup, frame)
-    text = _text_of(soup)
-    inner = sum(_size(tag) for tag in frame if any(each is text for each in tag.parents))
-    left = seen - sum(map(_size, frame))
-    kept = 0 if text is None else _size(text) - inner
+        page = _Page(soup)
+    frame, text = page.frame(), page.text()
+    inner = sum(page.links(tag).text for tag in frame if any(each is text for each in tag.parents))
+    left = page.all.text - sum(page.links(tag).text for tag in frame)
+    kept = 0 if text is None else page.links(text).text - inner
     if text is not None and kept >= _FEWEST and kept * _SHARE >= left:
         _keep_only(soup, text)
-    elif left < _LITTLE and left * 4 < seen:
-        return whole - seen
+        left = kept
+    elif left < _LITTLE and left * 4 < page.all.text:
+        return whole - page.all.text
     for tag in frame:
         if not tag.decomposed:
             tag.decompose()
-    return whole - _size(soup)
+    return whole - left
 
 
-def _size(part: Tag) -> int:
-    return sum(len(text) for text in part.stripped_strings)
+class _Page:
+    """The parts of a page, in order, with what each holds.
+
+    Attributes:
+        all: What the whole page holds.
+    """
+
+    def __init__(self, soup: BeautifulSoup) -> None:
+        nodes = list(soup.descendants)
+        held = dict[int, list[int]]()
+        for node in reversed(nodes):  # so the parts of a part come before it
+            if isinstance(node, Tag):
+                own = held.get(id(node))
+                if own is None:
+                    continue
+                if node.name in ("a", "button"):
+                    own[1:] = own[0], 1
+            elif type(node) is NavigableString and (size := len(node.strip())):
+                own = [size, 0, 0]
+            else:
+                continue
+            above = held.setdefault(id(node.parent), [0, 0, 0])
+            above[0] += own[0]
+            above[1] += own[1]
+            above[2] += own[2]
+        self._held = held
+        self._tags = [node for node in nodes if isinstance(node, Tag)]
+        self._texts = [tag for tag in self._tags if _is_text(tag)]
+        self._around = {id(above) for tag in self._texts for above in tag.parents}
+        self._within = {id(tag) for tag in self._texts}
+        self.all = self.links(soup)
+
+    def links(self, tag: Tag) -> _Links:
+        """Return what a part holds."""
+        return _Links(*self._held.get(id(tag), ()))
+
+    def hidden(self) -> list[Tag]:
+        """Return the parts that a browser shows in no way."""
+        found = _outermost(tag for tag in self._tags if _may_hide(tag))
+        if not found:
+            return []
+        opened = {
+            str(tag.attrs[by]).lstrip("#")
+            for tag in self._tags
+            for by in _OPENED_BY
+            if by in tag.attrs
+        }
+        return [tag for tag in found if not _can_be_seen(tag, opened)]
+
+    def text(self) -> Tag | None:
+        """Return the page's one main part, or else its one article."""
+        mains = [part for part in self._texts if part.name != "article"]
+        found = _outermost(mains) or _outermost(self._texts)
+        return found[0] if len(found) == 1 else None
+
+    def frame(self) -> list[Tag]:
+        """Return the menus, notices and footers."""
+        found = _outermost((tag for tag in self._tags if _may_frame(tag)), self._is_frame)
+        return found + self._first_menus({id(tag) for tag in found})
+
+    def _is_frame(self, tag: Tag) -> bool:
+        """Return whether a part is a menu, a notice of cookies or a footer.
+
+        Within the text only what says that it is a menu can be one.
+        """
+        if id(tag) in self._around:
+            return False
+        links, names = self.links(tag), _names(tag)
+        if tag.name in ("nav", "search") or tag.get("role") in _MENU_ROLES:
+            return links.linked * 2 >= links.text or "search" in (tag.name, tag.get("role"))
+        if links.text * 2 > self.all.text or any(id(p) in self._within for p in tag.parents):
+            return False
+        is_footer = tag.name == "footer" or tag.get("role") == "contentinfo"
+        if is_footer or any(map(_FOOTER.fullmatch, names)):
+            return tag.find_parent(["li", "td", "blockquote", "section"]) is None
+        if any(map(_CONSENT.search, names)) and _ASKS.search(tag.get_text(" ")):
+            return True
+        may_be_menu = tag.name in ("aside", "header") or any(map(_MENU.search, names))
+        return may_be_menu and _is_menu(tag, links, _SHORT)
+
+    def _first_menus(self, taken: set[int]) -> list[Tag]:
+        """Return the lists of nothing but short links above the first heading or line of text."""
+        found = list[Tag]()
+        for tag in self._tags:
+            if tag.name in _TEXTS or tag.name in _HEADINGS or _says_something(tag):
+                return found
+            if id(tag.parent) in taken:
+                taken.add(id(tag))
+            elif tag.name in _LISTS and id(tag) not in taken and self._is_first_menu(tag):
+                taken.add(id(tag))
+                found.append(tag)
+        return []  # there is no text for which these could be a frame
+
+    def _is_first_menu(self, tag: Tag) -> bool:
+        links = self.links(tag)
+        is_menu = links.number > 2 and _is_menu(tag, links, _SHORTEST)
+        is_menu = is_menu and links.text - links.linked <= links.number * 3
+        return is_menu and not all(map(_leads_within, tag.find_all("a")))  # contents lead within
 
 
-def _outermost(tags: Iterable[Tag]) -> list[Tag]:
-    """Return those that lie in no other one, in the order of the page."""
+def _outermost(tags: Iterable[Tag], wanted: Callable[[Tag], bool] = bool) -> list[Tag]:
+    """Return those that are wanted and lie in no other one, in the order of the page."""
     found = list[Tag]()
     seen = set[int]()
     for tag in tags:
-        if not any(id(parent) in seen for parent in tag.parents):
+        if not any(id(parent) in seen for parent in tag.parents) and wanted(tag):
             found.append(tag)
             seen.add(id(tag))
     return found
@@ -109,20 +205,6 @@ def _may_hide(tag: Tag) -> bool:
         or "hidden" in tag.attrs
         or _HIDING.search(str(tag.attrs.get("style", ""))) is not None
     )
-
-
-def _hidden(soup: BeautifulSoup) -> list[Tag]:
-    """Return the parts that a browser shows in no way."""
-    found = _outermost(soup.find_all(_may_hide))
-    if not found:
-        return []
-    opened = {
-        str(tag.attrs[by]).lstrip("#")
-        for tag in soup.find_all(True)
-        for by in _OPENED_BY
-        if by in tag.attrs
-    }
-    return [tag for tag in found if not _can_be_seen(tag, opened)]
 
 
 def _can_be_seen(tag: Tag, opened: set[str]) -> bool:
@@ -145,36 +227,14 @@ def _names(tag: Tag) -> list[str]:
 def _may_frame(tag: Tag) -> bool:
     if tag.name in ("html", "body", *_TEXTS, *_HEADINGS):
         return False
-    return (
-        tag.name in ("nav", "footer", "search", "aside", "header")
-        or tag.get("role") in _ROLES
-        or any(map(_HINTS.search, _names(tag)))
+    return tag.name in ("nav", "footer", "search", "aside", "header") or (
+        bool(tag.attrs)
+        and (tag.get("role") in _ROLES or _HINTS.search(" ".join(_names(tag))) is not None)
     )
 
 
-def _is_frame(tag: Tag, seen: int) -> bool:
-    """Return whether a part is a menu, a notice of cookies or a footer.
-
-    Within the text only what says that it is a menu can be one.
-    """
-    if tag.find(_is_text) is not None:
-        return False
-    links, names = _links(tag), _names(tag)
-    if tag.name in ("nav", "search") or tag.get("role") in _MENU_ROLES:
-        return links.linked * 2 >= links.text or "search" in (tag.name, tag.get("role"))
-    if links.text * 2 > seen or tag.find_parent(_is_text) is not None:
-        return False
-    is_footer = tag.name == "footer" or tag.get("role") == "contentinfo"
-    if is_footer or any(map(_FOOTER.fullmatch, names)):
-        return tag.find_parent(["li", "td", "blockquote", "section"]) is None
-    if any(map(_CONSENT.search, names)) and _ASKS.search(tag.get_text(" ")):
-        return True
-    may_be_menu = tag.name in ("aside", "header") or any(map(_MENU.search, names))
-    return may_be_menu and _is_menu(tag, links, _SHORT)
-
-
 def _is_text(tag: Tag) -> bool:
-    return tag.name in _TEXTS or tag.get("role") == "main"
+    return tag.name in _TEXTS or tag.attrs.get("role") == "main"
 
 
 def _is_menu(tag: Tag, links: _Links, longest: int) -> bool:
@@ -188,42 +248,13 @@ def _is_menu(tag: Tag, links: _Links, longest: int) -> bool:
     )
 
 
-def _links(tag: Tag) -> _Links:
-    found = [_size(link) for link in tag.find_all(["a", "button"])]
-    return _Links(_size(tag), sum(found), sum(size > 0 for size in found))
-
-
-def _first_menus(soup: BeautifulSoup, frame: list[Tag]) -> list[Tag]:
-    """Return the lists of nothing but short links above the first heading or line of text."""
-    taken, found = {id(tag) for tag in frame}, list[Tag]()
-    for tag in soup.find_all(True):
-        if tag.name in _TEXTS or tag.name in _HEADINGS or _says_something(tag):
-            return found
-        if tag.name not in _LISTS or any(id(parent) in taken for parent in (tag, *tag.parents)):
-            continue
-        links = _links(tag)
-        is_menu = links.number > 2 and _is_menu(tag, links, _SHORTEST)
-        is_menu = is_menu and links.text - links.linked <= links.number * 3
-        if is_menu and not all(map(_leads_within, tag.find_all("a"))):  # those of contents do
-            taken.add(id(tag))
-            found.append(tag)
-    return []  # there is no text for which these could be a frame
-
-
 def _leads_within(link: Tag) -> bool:
     return str(link.get("href") or "#").startswith("#")
 
 
 def _says_something(tag: Tag) -> bool:
-    own = tag.find_all(string=True, recursive=False)
+    own = (child for child in tag.children if type(child) is NavigableString)
     return tag.name != "a" and any(len(text.strip()) >= _LEAD for text in own)
-
-
-def _text_of(soup: BeautifulSoup) -> Tag | None:
-    """Return the page's one main part, or else its one article."""
-    parts = soup.find_all(_is_text)
-    found = _outermost(part for part in parts if part.name != "article") or _outermost(parts)
-    return found[0] if len(found) == 1 else None
 
 
 def _keep_only(soup: BeautifulSoup, text: Tag) -> None:
