@@ -21,6 +21,7 @@ from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.scan import NOT_SUPPORTED
 from ragstream_core.ingestion.stats import FILE_KEYS, remarks
 from ragstream_core.platform import extras
+from ragstream_core.records.chunk import unread_sentence
 from ragstream_core.records.identity import shown_name
 from ragstream_core.text.code import GRAMMARS
 from ragstream_core.text.plurals import counted
@@ -128,7 +129,7 @@ def _standing(row: ProjectStatus) -> None:
     for folder in row.absent:
         typer.echo(printable(f"{row.project}: {folder}: what it held stays in the index"))
     for path, pages in row.without_text:
-        typer.echo(printable(f"{row.project}/{path}: {pages}, so nothing on it is found"))
+        typer.echo(printable(f"{row.project}/{path}: {unread_sentence(pages)}"))
     for sentence in remarks(row.assumed):
         typer.echo(printable(f"{row.project}/{sentence}"))
     made = row.collection

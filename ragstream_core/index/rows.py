@@ -18,10 +18,14 @@ TRUNCATED = "truncated_inputs"
 EMBEDDED, EMBED_SECONDS = "embedded", "embed_seconds"
 """Keys of a generation's provenance: texts given to the model, and wall time inside it."""
 
-_NO_TEXT = re.compile(r"pages? \d[\d, -]*(?:and \d+ more )?of \d+ ha(?:s|ve) no text")
+_NO_TEXT = re.compile(
+    r"pages? \d[\d, -]*(?:and \d+ more )?of \d+ ha(?:s|ve) no text"
+    r"|\d+ (?:picture|chart|embedded object)[\w, ]* (?:is|are) not read"
+)
 _REMARK = re.compile(
     r"[\w-]+ \(assumed\)(?:, \d+ broken characters? (?:was|were) replaced)?"
     r"|junk left out: [^;\[]*[^;\[ ]"
+    r"|(?:hidden passages left out|tracked changes read as accepted|formulas without a value): \d+"
 )
 
 Signature = tuple[int, int, int, int]
@@ -52,7 +56,7 @@ class FileEntry:
 
 
 def pages_without_text(reason: str) -> str:
-    """Return which pages have no text by the reason of a row; empty if all have some."""
+    """Return which pages or parts have no text by the reason of a row; empty if all have some."""
     match = _NO_TEXT.search(reason)
     return match[0] if match else ""
 

@@ -226,7 +226,8 @@ def _known(db: sqlite3.Connection, newest: Generation) -> Known:
     ).fetchall()
     notes = db.execute(
         "SELECT path, reason FROM files WHERE decision = 'ingested' AND (reason LIKE '% no text%'"
-        " OR reason LIKE '%(assumed)%' OR reason LIKE '%junk left out%')"
+        " OR reason LIKE '% not read%' OR reason LIKE '%(assumed)%' OR reason LIKE '% left out:%'"
+        " OR reason LIKE '% accepted: %' OR reason LIKE '% without a value: %')"
         f" AND {LIVE} ORDER BY path",
         {"n": newest.n},
     ).fetchall()

@@ -35,6 +35,7 @@ from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.ingestion.staging import Stager, chunked, throttled
 from ragstream_core.ingestion.stats import IngestionStats, remarks
 from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
+from ragstream_core.records.chunk import unread_sentence
 from ragstream_core.records.identity import digest_of
 
 if TYPE_CHECKING:
@@ -410,7 +411,7 @@ def _told(seen: Survey) -> list[str]:
     """Return what a person should know of the files that were read."""
     taken = [entry for entry in seen.change.opened if entry.decision == "ingested"]
     without = [
-        f"{entry.path}: {missing}, so nothing on it is found"
+        f"{entry.path}: {unread_sentence(missing)}"
         for entry in taken
         if (missing := pages_without_text(entry.reason))
     ]

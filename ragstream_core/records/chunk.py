@@ -20,8 +20,8 @@ class Chunk:
         span: Start and end character offsets in the decoded source text: the pages of a PDF joined
             by form feeds, the Markdown of a converted file, with redacted secrets replaced.
         meta: ``project, path, sha256, mtime, file_type, chunk_index, page_number, heading,
-            generation``, ``without_text`` where pages of its file have none, and ``context`` if
-            there is one (read-only by convention; never part of the identity).
+            generation``, ``without_text`` where pages or parts of its file have none, and
+            ``context`` if there is one (read-only by convention; never part of the identity).
     """
 
     id: str
@@ -39,6 +39,11 @@ class Chunk:
     def in_context(self) -> str:
         """Its text with its context in front, as it was embedded."""
         return self.context + self.snippet
+
+
+def unread_sentence(unread: str) -> str:
+    """Return what follows from what `Chunk.meta` names as ``without_text``."""
+    return f"{unread}, so nothing {'in them' if 'not read' in unread else 'on it'} is found"
 
 
 class Hit(NamedTuple):

@@ -12,6 +12,7 @@ from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.doubt import doubt_of
 from ragstream_core.prompts.trail import pass_number
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.chunk import unread_sentence
 
 SHOWN_ONCE = "shown_once"
 
@@ -126,9 +127,7 @@ def warnings_of(
         found.append(f"{why}: raise prompt.budget_tokens or retrieval.max_context_tokens")
     shown = [chunk for chunk in usable if chunk.id in picked.tokens]
     bare_pages = {c.source: c.meta["without_text"] for c in shown if "without_text" in c.meta}
-    found += [
-        f"{source}: {pages}, so nothing on it is found" for source, pages in bare_pages.items()
-    ]
+    found += [f"{source}: {unread_sentence(pages)}" for source, pages in bare_pages.items()]
     if missed:
         why = f"the language model did not condense ({missed})"
         found.append(f"{why}: fallback={SAF_A1}, sentences extracted")

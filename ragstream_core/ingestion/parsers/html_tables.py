@@ -111,7 +111,8 @@ def grid_of(table: Tag, texts: Mapping[int, str]) -> Grid:
             column += width
         grid.rows.append(cells)
     heads = next((n for n, tr in enumerate(rows) if not _is_head(tr)), len(rows))
-    first = next((n for n, row in enumerate(grid.rows[:heads]) if len(row) > 1), heads)
+    first = next((n for n, row in enumerate(grid.rows) if len(row) > 1), len(rows))
+    heads = heads if heads > first else _heads_by_shape(grid, first)
     if heads - first > 1 and heads < len(rows):
         _join_heads(grid, first, heads)
     return grid
@@ -125,6 +126,20 @@ def _is_head(tr: Tag) -> bool:
     cells = tr.find_all(["td", "th"], recursive=False)
     in_head = tr.parent is not None and tr.parent.name == "thead"
     return in_head or all(cell.name == "th" or not cell.get_text(strip=True) for cell in cells)
+
+
+def _heads_by_shape(grid: Grid, first: int) -> int:
+    """Return where the heads end, if the first row is merged as only heads are: down and across.
+
+    A blank first cell above the names of the rows is as good as one merged downwards.
+    """
+    merged = [cell for cell in grid.merged if cell.row == first]
+    tall = {cell.rows for cell in merged if cell.rows > 1 and cell.columns == 1}
+    is_wide = any(cell.columns > 1 and cell.rows == 1 for cell in merged)
+    if not is_wide or len(tall) > 1:
+        return first
+    is_blank = not grid.rows[first].get(0, "").strip()
+    return first + (tall.pop() if tall else 1 + is_blank)
 
 
 def _join_heads(grid: Grid, first: int, end: int) -> None:

@@ -1,7 +1,7 @@
 """A Word file as Markdown: what Word prints, through mammoth.
 
 Before mammoth reads it, what mammoth passes over is written into the document: the numbers of lists
-and headings, and the text of headers and footers, once each.
+and headings, comments, text boxes, and the text of headers and footers, once each.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ from markitdown.converter_utils.docx.pre_process import pre_process_docx
 from ragstream_core.ingestion.parsers.engines import Refusal
 from ragstream_core.ingestion.parsers.raised import superscript
 from ragstream_core.ingestion.parsers.web_page import html_markdown
+from ragstream_core.ingestion.parsers.word_marks import (
+    hoist_boxes,
+    new_paragraph,
+    settle_changes,
+    unread_phrase,
+    unwrap_text,
+    write_comments,
+)
 from ragstream_core.ingestion.parsers.word_numbers import MARK, W, write_numbers
 
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -38,6 +46,8 @@ PAGE_OF_PAGES = re.compile(
 _MARKED = re.compile(rf"{MARK}(\d)")
 _BARE = re.compile(rf"({MARK}\d\d+)(?= )")
 _MOST_INDENTED = 63
+_FIGURE = re.compile(r"(?:fig|abb|bild|photo|foto|image|rys)", re.IGNORECASE)
+_STYLES = "u => u\np[style-name='caption'] => p.caption:fresh"
 
 Related = dict[str, list[tuple[str, str]]]
 
@@ -58,8 +68,17 @@ def word_markdown(data: bytes, limit: int) -> tuple[str, str]:
         raise Refusal("not a readable Office file (it holds no document)")
     related, document = _related(parts, main), _tree(parts[main])
     numbering, styles = (_part(parts, related, kind) for kind in ("numbering", "styles"))
+    unread, changes = unread_phrase(document), settle_changes(document)
+    hidden = unwrap_text(document)
     write_numbers(document, numbering, styles)
     _mend(document, styles)
+    diagrams = {
+        name: _tree(parts[at]) for name, at in related.get("diagramData", ()) if at in parts
+    }
+    hoist_boxes(document, diagrams)
+    comments = _part(parts, related, "comments")
+    if comments is not None:
+        write_comments(document, comments)
     _write_margins(document, parts, related)
     parts[main] = _bytes(document)
     for kind, root in (("numbering", numbering), ("styles", styles)):
@@ -67,11 +86,19 @@ def word_markdown(data: bytes, limit: int) -> tuple[str, str]:
             if kind == "numbering":  # the numbers are text now
                 del root[:]
             parts[related[kind][0][1]] = _bytes(root)
-    comments = _part(parts, related, "comments")
-    count = 0 if comments is None else len(comments)
+    for kind in ("footnotes", "endnotes"):
+        notes = _part(parts, related, kind)
+        if notes is not None:
+            changes += settle_changes(notes)
+            hidden += unwrap_text(notes)
+            parts[related[kind][0][1]] = _bytes(notes)
     soup = BeautifulSoup(_html(parts), "lxml")
     _write_notes(soup)
-    return _lists(html_markdown(soup, limit)), f"comments left out: {count}" if count else ""
+    _write_captions(soup)
+    noted = [f"tracked changes read as accepted: {changes}"] if changes else []
+    noted += [f"hidden passages left out: {hidden}"] if hidden else []
+    noted += [unread] if unread else []
+    return _lists(html_markdown(soup, limit)), "; ".join(noted)
 
 
 def _parts(data: bytes) -> dict[str, bytes]:
@@ -165,15 +192,7 @@ def _write_margins(document: Any, parts: dict[str, bytes], related: Related) -> 
         new = [line for line in dict.fromkeys(lines) if line.casefold() not in seen]
         seen |= {line.casefold() for line in new}
         at = 0 if kind == "header" else len(body)
-        body[at:at] = [_paragraph(document, line) for line in new]
-
-
-def _paragraph(document: Any, line: str) -> Any:
-    made, run, text = (_made(document, name) for name in ("p", "r", "t"))
-    text.text = line
-    run.append(text)
-    made.append(run)
-    return made
+        body[at:at] = [new_paragraph(document, line) for line in new]
 
 
 def _margin_lines(root: Any) -> Iterator[str]:
@@ -228,7 +247,7 @@ def _html(parts: dict[str, bytes]) -> str:
     if any(b"oMath" in part for part in parts.values()):
         out = pre_process_docx(out)
     words_only = mammoth.images.img_element(lambda _: {"src": ""})
-    made = mammoth.convert_to_html(out, style_map="u => u", convert_image=words_only)
+    made = mammoth.convert_to_html(out, style_map=_STYLES, convert_image=words_only)
     return str(made.value)
 
 
@@ -243,6 +262,18 @@ def _write_notes(soup: BeautifulSoup) -> None:
         note.name = "div"
         if note.parent is not None:
             note.parent.name = "div"
+
+
+def _write_captions(soup: BeautifulSoup) -> None:
+    """Make the caption above or below a table its caption."""
+    for caption in soup.find_all("p", class_="caption"):
+        if _FIGURE.match(caption.get_text().strip()):
+            continue
+        tables = [caption.find_next_sibling(), caption.find_previous_sibling()]
+        table = next((tag for tag in tables if tag is not None and tag.name == "table"), None)
+        if table is not None and table.find("caption", recursive=False) is None:
+            caption.name = "caption"
+            table.insert(0, caption.extract())
 
 
 def _lists(text: str) -> str:
