@@ -244,8 +244,6 @@ def _html(parts: dict[str, bytes]) -> str:
         for name, part in parts.items():
             package.writestr(name, part)
     out.seek(0)
-    if any(b"oMath" in part for part in parts.values()):
-        out = pre_process_docx(out)
     words_only = mammoth.images.img_element(lambda _: {"src": ""})
     made = mammoth.convert_to_html(out, style_map=_STYLES, convert_image=words_only)
     return str(made.value)

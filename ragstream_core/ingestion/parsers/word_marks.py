@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from markitdown.converter_utils.docx.math.omml import oMath2Latex
+
 from ragstream_core.ingestion.parsers.word_numbers import MARK, W
 
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/"
 _DIAGRAM = f"{_DRAWING}diagram}}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _MOVED = {f"{W}moveFrom": f"{W}del", f"{W}moveTo": f"{W}ins"}
 _WRAPPERS = [W + name for name in ("fldSimple", "customXml", "dir", "bdo", "ruby", "rubyBase")]
+_WRAPPERS.append(f"{_MATH}oMathPara")
 _LONGEST_QUOTE = 80  # characters of what a comment is about
 _UNREAD = {
     "picture": (f"{_DRAWING}main}}blip", "{urn:schemas-microsoft-com:vml}imagedata"),
@@ -55,6 +59,8 @@ def unwrap_text(root: Any) -> int:
         How many hidden passages were left out.
     """
     count = 0
+    for formula in list(root.iter(f"{_MATH}oMath")):
+        formula.getparent().replace(formula, _run(formula, _tex(formula)))
     for guide in list(root.iter(f"{W}rt")):  # says how the word below it is pronounced
         guide.getparent().remove(guide)
     for wrapper in list(root.iter(*_WRAPPERS)):
@@ -71,6 +77,20 @@ def unwrap_text(root: Any) -> int:
     for chosen in list(root.iter(f"{W}ddList")):
         _write_choice(chosen)
     return count
+
+
+def _tex(formula: Any) -> str:
+    """Return an equation as TeX, or its parts with blanks between where that loses one."""
+    said = " ".join(text.text or "" for text in formula.iter(f"{_MATH}t"))
+    for name in ("f", "d"):  # these must say how they look
+        for part in formula.iter(_MATH + name):
+            if part.find(f"{_MATH}{name}Pr") is None:
+                part.insert(0, part.makeelement(f"{_MATH}{name}Pr", {}))
+    try:
+        tex = " ".join(oMath2Latex(formula).latex.split())
+    except Exception:  # it knows few functions and signs, and raises anything for others
+        return said
+    return f"${tex}$" if set(filter(str.isalnum, said)) <= set(tex) else said
 
 
 def _write_choice(chosen: Any) -> None:

@@ -264,6 +264,19 @@ class TestText:
         text = word(paragraph(f"{run('about ')}<m:oMath>{formula}</m:oMath>"))
         assert text.replace(" ", "") == "about$10^{6}$"
 
+    @pytest.mark.parametrize(
+        ("formula", "text"),
+        [("<m:oMathPara><m:oMath>{a}</m:oMath></m:oMathPara>", "$a$"),
+         ("<m:oMath><m:f><m:num>{a}</m:num><m:den>{b}</m:den></m:f></m:oMath>", "$\\frac{a}{b}$"),
+         ("<m:oMath><m:d><m:e>{a}</m:e></m:d></m:oMath>", "$\\left(a\\right)$"),
+         ("<m:oMath>{a}<m:borderBox><m:e>{b}</m:e></m:borderBox></m:oMath>", "a b")],
+        ids=["paragraph", "fraction", "brackets", "unknown"],
+    )  # fmt: skip
+    def test_no_part_of_a_formula_is_lost(self, formula, text):
+        a, b = (f"<m:r><m:t>{letter}</m:t></m:r>" for letter in "ab")
+        made = formula.replace("{a}", a).replace("{b}", b)
+        assert word(paragraph(made)) == text
+
     def test_a_document_of_another_name_is_found(self):
         assert word(paragraph("x"), main="word/document2.xml") == "x"
 
