@@ -7,7 +7,8 @@ lists of short links, notices of cookies and footers. Where little would remain,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from bs4 import BeautifulSoup
@@ -97,9 +98,11 @@ class _Page:
 
     def __init__(self, soup: BeautifulSoup) -> None:
         nodes = list(soup.descendants)
-        held = dict[int, list[int]]()
+        held, inside = dict[int, list[int]](), dict[int, int]()
         for node in reversed(nodes):  # so the parts of a part come before it
+            above = id(node.parent)
             if isinstance(node, Tag):
+                inside[above] = inside.get(above, 0) + inside.get(id(node), 0) + 1
                 own = held.get(id(node))
                 if own is None:
                     continue
@@ -109,16 +112,35 @@ class _Page:
                 own = [size, 0, 0]
             else:
                 continue
-            above = held.setdefault(id(node.parent), [0, 0, 0])
-            above[0] += own[0]
-            above[1] += own[1]
-            above[2] += own[2]
-        self._held = held
+            sums = held.setdefault(above, [0, 0, 0])
+            sums[0] += own[0]
+            sums[1] += own[1]
+            sums[2] += own[2]
+        self._held, self._inside = held, inside
         self._tags = [node for node in nodes if isinstance(node, Tag)]
-        self._texts = [tag for tag in self._tags if _is_text(tag)]
-        self._around = {id(above) for tag in self._texts for above in tag.parents}
-        self._within = {id(tag) for tag in self._texts}
+        self._around, self._within = set[int](), set[int]()  # of the parts that are the text
+        end = 0
+        for at, tag in enumerate(self._tags):
+            if at < end:
+                self._within.add(id(tag))
+            if _is_text(tag):
+                end = max(end, self._end(at))
+                new = takewhile(lambda each: id(each) not in self._around, tag.parents)
+                self._around.update(map(id, new))
         self.all = self.links(soup)
+
+    def _end(self, at: int) -> int:
+        """Return the number of the first part behind all that lie in one."""
+        return at + 1 + self._inside.get(id(self._tags[at]), 0)
+
+    def _outermost(self, wanted: Callable[[Tag], bool]) -> list[Tag]:
+        """Return the parts that are wanted and lie in no other one."""
+        found, end = list[Tag](), 0
+        for at, tag in enumerate(self._tags):
+            if at >= end and wanted(tag):
+                found.append(tag)
+                end = self._end(at)
+        return found
 
     def links(self, tag: Tag) -> _Links:
         """Return what a part holds."""
@@ -126,7 +148,7 @@ class _Page:
 
     def hidden(self) -> list[Tag]:
         """Return the parts that a browser shows in no way."""
-        found = _outermost(tag for tag in self._tags if _may_hide(tag))
+        found = self._outermost(_may_hide)
         if not found:
             return []
         opened = {
@@ -139,13 +161,13 @@ class _Page:
 
     def text(self) -> Tag | None:
         """Return the page's one main part, or else its one article."""
-        mains = [part for part in self._texts if part.name != "article"]
-        found = _outermost(mains) or _outermost(self._texts)
+        found = self._outermost(lambda tag: _is_text(tag) and tag.name != "article")
+        found = found or self._outermost(_is_text)
         return found[0] if len(found) == 1 else None
 
     def frame(self) -> list[Tag]:
         """Return the menus, notices and footers."""
-        found = _outermost((tag for tag in self._tags if _may_frame(tag)), self._is_frame)
+        found = self._outermost(lambda tag: _may_frame(tag) and self._is_frame(tag))
         return found + self._first_menus({id(tag) for tag in found})
 
     def _is_frame(self, tag: Tag) -> bool:
@@ -158,7 +180,7 @@ class _Page:
         links, names = self.links(tag), _names(tag)
         if tag.name in ("nav", "search") or tag.get("role") in _MENU_ROLES:
             return links.linked * 2 >= links.text or "search" in (tag.name, tag.get("role"))
-        if links.text * 2 > self.all.text or any(id(p) in self._within for p in tag.parents):
+        if links.text * 2 > self.all.text or id(tag) in self._within:
             return False
         is_footer = tag.name == "footer" or tag.get("role") == "contentinfo"
         if is_footer or any(map(_FOOTER.fullmatch, names)):
@@ -186,17 +208,6 @@ class _Page:
         is_menu = links.number > 2 and _is_menu(tag, links, _SHORTEST)
         is_menu = is_menu and links.text - links.linked <= links.number * 3
         return is_menu and not all(map(_leads_within, tag.find_all("a")))  # contents lead within
-
-
-def _outermost(tags: Iterable[Tag], wanted: Callable[[Tag], bool] = bool) -> list[Tag]:
-    """Return those that are wanted and lie in no other one, in the order of the page."""
-    found = list[Tag]()
-    seen = set[int]()
-    for tag in tags:
-        if not any(id(parent) in seen for parent in tag.parents) and wanted(tag):
-            found.append(tag)
-            seen.add(id(tag))
-    return found
 
 
 def _may_hide(tag: Tag) -> bool:

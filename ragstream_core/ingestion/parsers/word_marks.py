@@ -22,6 +22,7 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _MOVED = {f"{W}moveFrom": f"{W}del", f"{W}moveTo": f"{W}ins"}
 _WRAPPERS = [W + name for name in ("fldSimple", "customXml", "dir", "bdo", "ruby", "rubyBase")]
 _WRAPPERS.append(f"{_MATH}oMathPara")
+_ABOUT = [W + name for name in ("commentRangeStart", "commentRangeEnd", "t", "p", "tab", "br")]
 _LONGEST_QUOTE = 80  # characters of what a comment is about
 _UNREAD = {
     "picture": (f"{_DRAWING}main}}blip", "{urn:schemas-microsoft-com:vml}imagedata"),
@@ -183,22 +184,21 @@ def write_comments(document: Any, comments: Any) -> None:
 
 def _quotes(document: Any) -> Iterator[tuple[str, str]]:
     """Yield the number of each comment, and the words that it is about."""
-    marked = dict[str, str]()
-    for element in document.iter():
-        number = "" if not isinstance(element.tag, str) else element.get(f"{W}id", "")
+    marked, full = dict[str, str](), dict[str, str]()
+    for element in document.iter(*_ABOUT):
+        number = element.get(f"{W}id", "")
         if element.tag == f"{W}commentRangeStart":
             marked[number] = ""
-        elif element.tag == f"{W}commentRangeEnd" and number in marked:
-            quote = " ".join(marked.pop(number).split())
+        elif element.tag == f"{W}commentRangeEnd":
+            quote = " ".join((full.pop(number, "") or marked.pop(number, "")).split())
             long = len(quote) > _LONGEST_QUOTE
             yield number, f"{quote[: _LONGEST_QUOTE - 1].rstrip()}…" if long else quote
-        elif marked and element.tag in (f"{W}t", f"{W}p", f"{W}tab", f"{W}br"):
+        elif marked:
             said = element.text or "" if element.tag == f"{W}t" else " "
-            said = "" if said.startswith(MARK) else said
-            marked = {
-                name: text + said if len(text) <= _LONGEST_QUOTE else text
-                for name, text in marked.items()
-            }
+            for name in [] if said.startswith(MARK) else list(marked):
+                marked[name] += said
+                if len(marked[name]) > _LONGEST_QUOTE * 2:
+                    full[name] = marked.pop(name)
 
 
 def _is_in_line(paragraph: Any) -> bool:
