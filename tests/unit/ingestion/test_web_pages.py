@@ -173,7 +173,7 @@ class TestTables:
             "<tr><th rowspan=2>K-1<td>1<td>2<td>3<td>4<tr><td>5<td>6<td>7<td>8</table>"
         )
         text = page(html)
-        assert text.startswith("Pumps\n\n| Pump |")
+        assert text.replace("*", "").startswith("Pumps\n\n| Pump |")
         assert rows_of(text) == [
             ["Pump", "2024 Load", "2024 Price", "2025 Load", "2025 Price"],
             ["K-1", "1", "2", "3", "4"], ["K-1", "5", "6", "7", "8"],
