@@ -98,7 +98,8 @@ def grid_of(table: Tag, texts: Mapping[int, str]) -> Grid:
     grid, taken = Grid(), dict[int, int]()  # taken: how many rows a column is still covered
     for n, tr in enumerate(rows):
         cells, column = dict[int, str](), 0
-        for cell in tr.find_all(["td", "th"], recursive=False):
+        own = tr.find_all(["td", "th"], recursive=False)
+        for cell in own:
             while taken.get(column, 0) > n:
                 column += 1
             cells[column] = texts.get(id(cell), "")
@@ -106,12 +107,20 @@ def grid_of(table: Tag, texts: Mapping[int, str]) -> Grid:
             height = whole(cell, "rowspan", 1) or len(rows)  # 0: all that follow
             height = min(max(1, height), len(rows) - n)
             taken |= dict.fromkeys(range(column, column + width), n + height)
-            if height > 1 or width > 1:
+            is_title = len(own) == 1 and cell.name == "th"  # of the rows below
+            if height > 1 or (width > 1 and not is_title):
                 grid.merged.append(Merged(n, column, height, width))
             column += width
         grid.rows.append(cells)
-    heads = next((n for n, tr in enumerate(rows) if not _is_head(tr)), len(rows))
     first = next((n for n, row in enumerate(grid.rows) if len(row) > 1), len(rows))
+    heads = next(
+        (
+            n
+            for n, tr in enumerate(rows)
+            if not _is_head(tr) or (n > first and len(grid.rows[n]) < 2)
+        ),
+        len(rows),
+    )
     heads = heads if heads > first else _heads_by_shape(grid, first)
     if heads - first > 1 and heads < len(rows):
         _join_heads(grid, first, heads)

@@ -214,6 +214,7 @@ def _may_hide(tag: Tag) -> bool:
     return (
         tag.name in ("noscript", "dialog")
         or "hidden" in tag.attrs
+        or "mw-editsection" in tag.attrs.get("class", ())  # "[edit]" in headings of a wiki
         or _HIDING.search(str(tag.attrs.get("style", ""))) is not None
     )
 

@@ -142,7 +142,9 @@ def _head(soup: BeautifulSoup) -> list[str]:
     title = next((t for t in soup.find_all("title") if t.find_parent("svg") is None), None)
     about = soup.find("meta", attrs={"name": re.compile("^description$", re.IGNORECASE)})
     found = [title.get_text() if title else "", str(about.get("content") or "") if about else ""]
-    for tag in soup.find_all("title"):  # that of a drawing is shown nowhere
+    for tag in soup.find_all("title"):  # that of a drawing is what it stands for
+        if tag.parent is not None and tag.parent.name == "svg":
+            tag.parent.attrs.setdefault("aria-label", tag.get_text())
         tag.decompose()
     return [" ".join(text.split()) for text in found]
 
@@ -297,7 +299,8 @@ class _Writer(markdownify.MarkdownConverter):
 
     def convert_td(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """Keep the text of a cell for its table."""
-        self._texts[id(el)] = text = text.strip().removesuffix(";")
+        text = text.strip().removesuffix(";") or _sign(el)
+        self._texts[id(el)] = text
         return f" {text} "
 
     convert_th = convert_caption = convert_td
@@ -360,6 +363,15 @@ class _Writer(markdownify.MarkdownConverter):
         return f" {text} " if "_inline" in parent_tags else f"\n\n{text.strip()}\n\n"
 
     convert_details = convert_summary
+
+
+def _sign(cell: Tag) -> str:
+    """Return what the sign in a cell without text stands for: a tick, a cross."""
+    for name in ("aria-label", "title"):
+        sign = cell.find(lambda tag, name=name: tag.has_attr(name))
+        if sign is not None:
+            return " ".join(str(sign[name]).split())
+    return ""
 
 
 def _preformatted(element: Tag) -> str:

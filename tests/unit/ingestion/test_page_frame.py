@@ -144,6 +144,10 @@ class TestNothingIsLost:
         ]
         assert "secret" not in text
 
+    def test_the_link_beside_a_heading_of_a_wiki_is_none_of_it(self):
+        edit = "<span class=mw-editsection>[<a href=e>edit</a>]</span>"
+        assert page(f"<h2>Pumps{edit}</h2>{PROSE}").startswith("## Pumps\n\nGoods")
+
     def test_a_part_of_a_shadow_tree_is_shown(self):
         html = "<x-card><template shadowrootmode=open><p>shown</p></template></x-card><p>x"
         assert page(html) == "shown\n\nx"

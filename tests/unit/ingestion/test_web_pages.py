@@ -188,6 +188,23 @@ class TestTables:
             ["Pump", "Load min", "Load max"], ["K-1", "1", "2"], ["sum", "3", "4"],
         ]  # fmt: skip
 
+    def test_a_title_among_the_rows_is_no_head_and_stands_once(self):
+        html = (
+            "<table><tr><th>Part<th>Load<tr><th colspan=2>Pumps<tr><td>a<td>1"
+            "<tr><th colspan=2>Valves<tr><td>b<td>2</table>"
+        )
+        assert rows_of(page(html)) == [
+            ["Part", "Load"], ["Pumps", ""], ["a", "1"], ["Valves", ""], ["b", "2"],
+        ]  # fmt: skip
+
+    def test_a_sign_in_a_cell_is_what_it_stands_for(self):
+        html = (
+            "<table><tr><th>A<th>B<th>C<th>D<tr><td>x<td><svg><title>yes</title></svg>"
+            "<td><i class=icon-no title=no></i><td>✓<tr><td>y<td><img alt=yes src=t.png><td><td>"
+            "<input type=checkbox checked></table>"
+        )
+        assert rows_of(page(html))[1:] == [["x", "yes", "no", "✓"], ["y", "yes", "", "[x]"]]
+
     def test_names_beside_their_values_are_lines_of_both(self):
         html = (
             "<table><caption>Ada Lovelace</caption><tr><td colspan=2>a portrait<tr><th>Born:"
