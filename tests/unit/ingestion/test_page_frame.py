@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.ingestion.parsers.page_frame import leave_out_frame
-from tests.unit.ingestion.office_files import text_of
+from tests.unit.ingestion.office_files import packed, text_of
 
 NAV = (
     "<nav><ul><li><a href=/>Home</a><li><a href=/jobs>Careers</a><li><a href=/s>Shop</a></ul></nav>"
@@ -162,6 +162,17 @@ class TestNothingIsLost:
         assert "030 1234" in text
         assert "more than 9 bar" in text
         assert "See the drawing" in text
+
+
+@pytest.mark.parametrize("kind", ["mail", "book"])
+def test_what_comes_in_another_file_has_no_frame(kind):
+    html = f"{NAV}<div hidden>unseen</div><main>{PROSE}</main><footer>Kind regards, Ann</footer>"
+    if kind == "mail":
+        data, file_type = f"Subject: x\nContent-Type: text/html\n\n{html}".encode(), "eml"
+    else:
+        data, file_type = packed({"a.xhtml": html}), "epub"
+    text = text_of(data, file_type)
+    assert [w for w in ("Careers", "unseen", "30 days", "Kind regards") if w not in text] == []
 
 
 WORDS = st.sampled_from(["oil", "belt", "Monday", "M-1", "x", "the valve opens at 9 bar"])
