@@ -42,8 +42,8 @@ Kind = Literal["text", "code", "pdf", "office"]
 TEXT = ("md", *sorted(PROSE_TYPES - {"md"}), "json", "jsonc", "geojson", "yml", "yaml")
 CODE = (*GRAMMARS, *sorted(BY_LINES))
 OFFICE = (
-    "docx", "pptx", "xlsx", "html", "htm", "mht", "mhtml", "odt", "odp", "ods", "rtf", "epub",
-    "eml", "mbox", "ipynb", "srt", "vtt", "jsonl", "ndjson", "parquet",
+    "docx", "docm", "dotx", "pptx", "xlsx", "html", "htm", "mht", "mhtml", "odt", "odp", "ods",
+    "rtf", "epub", "eml", "mbox", "ipynb", "srt", "vtt", "jsonl", "ndjson", "parquet",
 )  # fmt: skip
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(TEXT, "text"),

@@ -25,7 +25,7 @@ PDF_FILES, PDF_BYTES = 6, 4_000_000
 
 _HTML = ("html", "htm")
 _PACKED = frozenset(  # or hold more pictures than words
-    ["docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "rtf", "eml", "mbox", "ipynb", "parquet"]
+    "docx docm dotx pptx xlsx mht mhtml epub odt odp ods rtf eml mbox ipynb parquet".split()
 )
 
 

@@ -20,7 +20,7 @@ from ragstream_core.text.blocks import fence_behind
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
 _UNPACKED = 10  # times the text limit: XML is wordy
 _READERS = {
-    "docx": "word.word_markdown",
+    **dict.fromkeys(("docx", "docm", "dotx"), "word.word_markdown"),
     "pptx": "slides.slides_markdown",
     "xlsx": "spreadsheet.spreadsheet_markdown",
     **dict.fromkeys(("html", "htm"), "web_page.read_page"),
@@ -40,7 +40,7 @@ _READERS = {
 Markdown and what is to be noted."""
 
 _PACKAGES = {
-    **dict.fromkeys(("docx", "pptx", "xlsx"), "Office"),
+    **dict.fromkeys(("docx", "docm", "dotx", "pptx", "xlsx"), "Office"),
     **dict.fromkeys(("odt", "odp", "ods"), "OpenDocument"),
     "epub": "EPUB",
 }

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.index.rows import pages_without_text
+from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.ingestion.parsers.child import answer
 from ragstream_core.ingestion.parsers.engines import Limits
 from ragstream_core.ingestion.parsers.office import read_office
@@ -276,6 +277,11 @@ class TestText:
         a, b = (f"<m:r><m:t>{letter}</m:t></m:r>" for letter in "ab")
         made = formula.replace("{a}", a).replace("{b}", b)
         assert word(paragraph(made)) == text
+
+    @pytest.mark.parametrize("ending", ["docm", "dotx"])
+    def test_files_with_macros_and_templates_are_read(self, ending):
+        assert file_type(f"a.{ending}") == ending
+        assert text_of(docx(paragraph("x")), ending) == "x"
 
     def test_a_document_of_another_name_is_found(self):
         assert word(paragraph("x"), main="word/document2.xml") == "x"
