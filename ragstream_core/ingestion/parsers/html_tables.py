@@ -171,14 +171,17 @@ def _join_heads(grid: Grid, first: int, end: int) -> None:
 
 def labelled(table: Tag) -> list[tuple[Tag, Tag]]:
     """Return name and value of each row of a table that has no other rows; else nothing."""
-    rows = [tr for tr in table.find_all("tr") if tr.find_parent("table") is table]
-    pairs = [tr.find_all(["td", "th"], recursive=False) for tr in rows]
-    titles = [pair for pair in pairs if len(pair) == 1]
-    named = [pair for pair in pairs if [cell.name for cell in pair] == ["th", "td"]]
-    if not named or len(named) + len(titles) < len(pairs):
-        return []
-    spans = any(whole(cell, "rowspan", 1) != 1 for pair in named for cell in pair)
-    return [] if spans else [(pair[0], pair[-1]) for pair in pairs]
+    pairs, named = list[tuple[Tag, Tag]](), False
+    for tr in table.find_all("tr"):
+        if tr.find_parent("table") is not table:
+            continue
+        cells = tr.find_all(["td", "th"], recursive=False)
+        is_named = [cell.name for cell in cells] == ["th", "td"]
+        if not (is_named or len(cells) == 1) or any(cell.has_attr("rowspan") for cell in cells):
+            return []
+        named = named or is_named
+        pairs.append((cells[0], cells[-1]))
+    return pairs if named else []
 
 
 def whole(tag: Tag, attribute: str, default: int) -> int:
