@@ -28,7 +28,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "eval": ("ir_measures", "pandas"),
     "faiss": ("faiss",),
     "fastembed": ("fastembed",),
-    "pdf": ("pdfplumber", "pypdfium2"),
+    "pdf": ("pypdfium2", "PIL"),
     "convert": ("markitdown", "mammoth", "openpyxl"),
     "code": ("tree_sitter_python",),
     "tiktoken": ("tiktoken",),

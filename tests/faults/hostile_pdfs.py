@@ -1,4 +1,4 @@
-"""Twenty-five PDF files that try to break a parser, made by script; nothing binary is kept."""
+"""Twenty-six PDF files that try to break a parser, made by script; nothing binary is kept."""
 
 import io
 import zlib
@@ -56,6 +56,14 @@ def written(*pages, encrypt=None, javascript=False):
         made.showPage()
     made.save()
     return out.getvalue()
+
+
+def slow(millions):
+    """Return a page whose content is so many million pairs of operators that come to nothing."""
+    packer, part = zlib.compressobj(1), b"q Q " * 1_000_000
+    body = b"".join([*(packer.compress(part) for _ in range(millions)), packer.flush()])
+    head = f"<< /Length {len(body)} /Filter /FlateDecode >>\nstream\n".encode()
+    return assembled([CATALOG, PAGES, page(), head + body + b"\nendstream", FONT])
 
 
 def _deep_tree(depth):
@@ -136,7 +144,8 @@ def corpus():
         "count-lies": (
             assembled([CATALOG, b"<< /Type /Pages /Kids [3 0 R] /Count 2000000000 >>", page(),
                        stream(said("x")), FONT]), ""),
-        "million-operators": (one_page(b"BT /F1 9 Tf (a) Tj ET\n" * 1_000_000), "CPU"),
+        "million-operators": (one_page(b"BT /F1 9 Tf (a) Tj ET\n" * 1_000_000), ""),
+        "operators-for-nothing": (slow(90), "CPU"),
         "packed-twice": (_twice_packed(3_000_000_000 // 2), ""),
         "xref-loop": (
             assembled([CATALOG, PAGES, page(), stream(said("x")), FONT], trailer="/Prev 9"), ""),

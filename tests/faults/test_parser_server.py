@@ -21,9 +21,9 @@ from tests.faults.hostile_pdfs import (
     PAGES,
     assembled,
     corpus,
-    one_page,
     page,
     said,
+    slow,
     stream,
     written,
 )
@@ -31,7 +31,6 @@ from tests.lengths import FULL
 from tests.processes import PATIENCE_S
 
 pytest.importorskip("pypdfium2")
-pytest.importorskip("pdfplumber")
 pytest.importorskip("markitdown")
 pytestmark = pytest.mark.skipif(
     not ParserServer.available(), reason="this system has no fork: nothing is served"
@@ -42,7 +41,7 @@ QUICK = Limits(cpu_s=1, wall_s=20, text_bytes=2_000_000)
 HTML = b"<h1>Valves</h1><p>The valve of the north wing opens at twelve bar.</p>"
 WORDS = assembled([CATALOG, PAGES, page(), stream(said("well"), packed=False), FONT])
 LATIN = "<meta charset=latin-1><p>Fällt bei 100 °C</p>".encode("latin-1")
-SLOW = one_page(b"BT /F1 9 Tf (a) Tj ET\n" * 1_500_000)  # seconds, before a look at the time
+SLOW = slow(50)  # seconds, before a look at the time
 
 
 def read(data, kind="pdf", limits=QUICK):
@@ -168,7 +167,7 @@ class TestTheChild:
         script = (
             "from ragstream_core.ingestion.parsers import child\n"
             "child.leave_out(); child.load('pdf'); child.load('office')\n"
-            "import sys; assert 'markitdown' in sys.modules and 'pdfplumber' in sys.modules\n"
+            "import sys; assert 'markitdown' in sys.modules and 'pypdfium2' in sys.modules\n"
             "assert 'onnxruntime' not in sys.modules\n"
             "print(child.threads_of_this_process())"
         )

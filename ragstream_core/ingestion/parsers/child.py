@@ -52,8 +52,8 @@ def load(kind: str) -> None:
     """Import the engines of a kind of file; what is missing is found when a file is read."""
     with contextlib.suppress(ImportError):
         if kind == "pdf":
-            import pdfplumber  # noqa: F401
             import pypdfium2  # noqa: F401
+            import pypdfium2.raw  # noqa: F401
         else:
             from ragstream_core.ingestion.parsers.office import import_readers, read_office
 

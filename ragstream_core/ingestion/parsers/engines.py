@@ -64,11 +64,11 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-3", "office": "office-4", "code": "code-1"}
+RULES = {"pdf": "pdf-4", "office": "office-4", "code": "code-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}
-_NEEDED = {"pdf": ("pdfplumber", "pypdfium2"), "office": ("markitdown", "mammoth", "openpyxl")}
+_NEEDED = {"pdf": ("pypdfium2",), "office": ("markitdown", "mammoth", "openpyxl")}
 _NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf"})
 """Office types that are read with what is always installed."""
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")

@@ -1,37 +1,40 @@
-"""PDF: text page by page, with tables as tab-separated lines after the text of their page.
+"""PDF: text page by page, with its ruled tables as Markdown where they stand.
 
-Runs in the child process only. pypdfium2 reads the text: it keeps the spaces between words, which
-pdfplumber loses in tight print, and marks the words that were broken. pdfplumber looks for tables,
-on the pages where ruling lines could bound two columns. There is no OCR: scans have no text.
+Runs in the child process only. pypdfium2 reads the text, with the places where it stands, and the
+lines that are drawn. Pages that are pictures are named; `ocr` reads them.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal, pages_phrase
-from ragstream_core.ingestion.parsers.pdf_form import fields_of, with_fields
-from ragstream_core.ingestion.parsers.pdf_layout import page_text
-from ragstream_core.ingestion.parsers.pdf_page import pieces_of
+from ragstream_core.ingestion.parsers.pdf_form import Field, fields_of, with_fields
+from ragstream_core.ingestion.parsers.pdf_layout import Piece, page_text
+from ragstream_core.ingestion.parsers.pdf_lines import drawn_on
+from ragstream_core.ingestion.parsers.pdf_page import Walls, is_heavier, pieces_of, turned
 from ragstream_core.ingestion.parsers.pdf_running import (
     EDGE_LINES,
     PrintedPage,
     without_running_lines,
 )
+from ragstream_core.ingestion.parsers.pdf_tables import (
+    Place,
+    Table,
+    TablesOfPage,
+    grids,
+    over_pages,
+    tables_of,
+    with_tables,
+)
 from ragstream_core.ingestion.parsers.pdf_words import join_broken_words
+from ragstream_core.ingestion.parsers.tables import markdown_table
 
 READING_SHARE = 0.6
-"""Share of a file's time, CPU or wall, after which no further page and no table is read."""
-
-TABLE_BYTES = 20_000_000
-"""In a larger file no table is looked for: pdfplumber holds several copies."""
-
-_OBJECTS = 20_000  # on a page with more of them, which of them are lines is not asked first
-_THIN = 3.0  # points: a flatter path is one line
-_SEGMENTS = 5  # a path with more than a rectangle has may be a whole grid
-_GRID = {"text_x_tolerance_ratio": 0.15}  # a fixed tolerance joins the words of tight print
+"""Share of a file's time, CPU or wall, after which no further page is read."""
 
 
 def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:
@@ -51,29 +54,40 @@ def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[in
     reader = _Reader(limits)
     pages = reader.pages(document)
     kept, running = without_running_lines(pages)
-    bodies = join_broken_words(
-        [page_text(own or page.pieces) for own, page in zip(kept, pages, strict=True)]
-    )
-    tables = reader.tables(data, [page.number for page in pages if reader.ruled.get(page.number)])
-    found = [
-        (page.number, "\n\n".join(part for part in (body, *tables.get(page.number, ())) if part))
-        for page, body in zip(pages, bodies, strict=True)
-    ]
-    found = [(number, text) for number, text in found if text.strip()]
+    bodies, count = _bodies(reader, pages, kept)
+    found = [(page.number, body) for page, body in zip(pages, bodies, strict=True) if body.strip()]
     if not found:
         raise Refusal(f"no text layer on any of its {len(document)} pages (there is no OCR)")
-    count = sum(map(len, tables.values()))
     notes = [f"{len(document)} pages" + (f", {count} tables" if count else ""), *reader.notes]
     bare = [
         page.number
         for page, own in zip(pages, kept, strict=True)
-        if not own and page.number in reader.drawn and page.number not in tables
+        if not own and page.number in reader.drawn
     ]
     if bare:
         notes.insert(1, pages_phrase(bare, len(document)))
     if running:
         notes.append(f"running lines left out: {' | '.join(running[:3])}"[:120])
     return found, "; ".join(notes)
+
+
+def _bodies(
+    reader: _Reader, pages: Sequence[PrintedPage], kept: Sequence[list[Piece]]
+) -> tuple[list[str], int]:
+    """Return what each page says, and how many tables there are."""
+    own = [
+        TablesOfPage(reader.tables.get(page.number, []), some or page.pieces)
+        for page, some in zip(pages, kept, strict=True)
+    ]
+    count, limit = over_pages(own), reader.limits.text_bytes
+    texts = [
+        page_text(
+            with_tables(page, [markdown_table(table.grid, limit) for table in page.tables])
+            if page.tables else page.kept
+        ).strip("\n")
+        for page in own
+    ]  # fmt: skip
+    return join_broken_words(texts), count
 
 
 def _opened(data: bytes, limits: Limits) -> Any:
@@ -97,13 +111,13 @@ class _Reader:
 
     Attributes:
         limits: What it may cost.
-        ruled: Whether a page may hold a table, by its number.
+        tables: Those of each page that has some, by its number.
         drawn: Pages with little text or none and something drawn on them, such as a scan.
         notes: What was not read, and why.
     """
 
     limits: Limits
-    ruled: dict[int, bool] = field(default_factory=dict)
+    tables: dict[int, list[Table]] = field(default_factory=dict)
     drawn: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     _cpu: float = field(default_factory=time.process_time)
@@ -127,12 +141,7 @@ class _Reader:
                 self.notes.append(f"only {number - 1} pages read: they took most of its time")
                 break
             page = document[number - 1]
-            layer = page.get_textpage()
-            pieces = with_fields(pieces_of(page, layer), fields_of(page, document.formenv))
-            layer.close()
-            self.ruled[number] = _ruled(page)
-            if len(pieces) <= EDGE_LINES * 2 and _is_drawn(page):
-                self.drawn.add(number)
+            pieces = self._pieces(page, number, document.formenv)
             pages.append(PrintedPage(number, page.get_height(), pieces))
             page.close()
             size += sum(len(piece.text) for piece in pieces)
@@ -140,70 +149,33 @@ class _Reader:
                 raise Refusal(f"holds more than {self.limits.text_bytes} bytes of text")
         return pages
 
-    def tables(self, data: bytes, numbers: list[int]) -> dict[int, list[str]]:
-        """Return the tables of pages as lines, by page."""
-        if not numbers:
-            return {}
-        if len(data) > TABLE_BYTES:
-            self.notes.append("large, so read without tables")
-            return {}
-        found: dict[int, list[str]] = {}
-        try:
-            self._find(data, numbers, found)
-        except (MemoryError, RecursionError):
-            raise
-        except Exception as error:  # pdfminer raises anything on files that pdfium can read
-            where = "without tables" if not found else f"without tables after page {max(found)}"
-            self.notes.append(f"read {where} ({type(error).__name__})")
-        return found
-
-    def _find(self, data: bytes, numbers: list[int], found: dict[int, list[str]]) -> None:
-        import io
-
-        import pdfplumber
-
-        with pdfplumber.open(io.BytesIO(data), pages=numbers) as document:
-            for page in document.pages:
-                if self._late():
-                    read = f"tables read up to page {page.page_number - 1}"
-                    self.notes.append(f"{read}: they took most of its time")
-                    return
-                tables = (_lines(table) for table in page.extract_tables(_GRID))
-                if lines := [table for table in tables if table]:
-                    found[page.page_number] = lines
-                page.close()
+    def _pieces(self, page: Any, number: int, form: Any) -> list[Piece]:
+        """Return what a page prints, and note its tables."""
+        place, layer = turned(page), page.get_textpage()
+        drawn, fields = drawn_on(page, place), fields_of(page, form)
+        ruled = [one for one in grids(drawn) if not _has_field(one, fields)]
+        pieces = pieces_of(page, layer, place, [_walls(one) for one in ruled])
+        tables = tables_of(ruled, pieces) if len(pieces) > 1 else []
+        if len(tables) < len(ruled):  # lines that make no table divide nothing
+            pieces = pieces_of(page, layer, place, [_walls(table.place) for table in tables])
+            tables = tables_of([table.place for table in tables], pieces)
+        if tables:
+            self.tables[number] = [
+                table._replace(heavy=is_heavier(page, layer, *table.first_and_last(pieces)))
+                for table in tables
+            ]
+        layer.close()
+        pieces = with_fields(pieces, fields)
+        if len(pieces) <= EDGE_LINES * 2 and drawn.anything:
+            self.drawn.add(number)
+        return pieces
 
 
-def _ruled(page: Any) -> bool:
-    """Say whether lines of a page could bound two columns: upright edges at three places."""
-    import pypdfium2.raw as pdfium
-
-    if pdfium.FPDFPage_CountObjects(page) > _OBJECTS:
-        return True
-    across, down = set[int](), set[int]()
-    for path in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_PATH], max_depth=3):
-        if pdfium.FPDFPath_CountSegments(path) > _SEGMENTS:
-            return True
-        left, bottom, right, top = path.get_bounds()
-        if top - bottom > _THIN:
-            across |= {round(left), round(right)} if right - left > _THIN else {round(left)}
-        if right - left > _THIN:
-            down |= {round(bottom), round(top)} if top - bottom > _THIN else {round(top)}
-        if len(across) > 2 and len(down) > 1:
-            return True
-    return False
+def _has_field(place: Place, fields: Sequence[Field]) -> bool:
+    return any(
+        place.holds(one.place.left, (one.place.bottom + one.place.top) / 2) for one in fields
+    )
 
 
-def _is_drawn(page: Any) -> bool:
-    """Say whether a page holds anything but text."""
-    import pypdfium2.raw as pdfium
-
-    return any(one.type != pdfium.FPDF_PAGEOBJ_TEXT for one in page.get_objects(max_depth=1))
-
-
-def _lines(table: list[list[Any]]) -> str:
-    """Return a table as lines of cells with a tab between; empty where it has no second cell."""
-    rows = [[" ".join(str(cell or "").split()) for cell in row] for row in table]
-    if not any(len(row) > 1 for row in rows):
-        return ""  # a frame around text is no table
-    return "\n".join("\t".join(row) for row in rows if any(row))
+def _walls(place: Place) -> Walls:
+    return Walls(place.columns, place.rows)

@@ -9,10 +9,12 @@ prints them does: what is printed column by column is read so.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 _DEPTH = 4  # cuts inside of cuts
@@ -107,18 +109,23 @@ def in_reading_order(pieces: Sequence[Piece]) -> list[Row]:
 def is_right_to_left(texts: Iterable[str]) -> bool:
     """Say whether most letters are of scripts that are read from right to left."""
     whole = "".join(texts)
+    if whole.isascii():
+        return False
     found = len(_RIGHT_TO_LEFT.findall(whole))
     return found > 0 and found * 2 > len(_LETTER.findall(whole))
 
 
 def clusters(pieces: Iterable[Piece]) -> list[Row]:
     """Return pieces from the top down, those of one height together."""
-    rows: list[Row] = []
-    for piece in sorted(pieces, key=lambda one: -one.middle):
-        if rows and _beside(rows[-1][0], piece):
+    rows = list[Row]()
+    middle = high = -math.inf
+    for double, piece in sorted(((-p.top - p.bottom, p) for p in pieces), key=itemgetter(0)):
+        height = piece.top - piece.bottom
+        if abs(middle - double) < min(high, height):
             rows[-1].append(piece)
         else:
             rows.append([piece])
+            middle, high = double, height
     return rows
 
 
@@ -209,7 +216,7 @@ class _Layout(NamedTuple):
             return True
         if len(left) < 2 or len(right) < 2:
             return None
-        return _is_prose(left) and _is_prose(right)
+        return is_prose(left) and is_prose(right)
 
     def _printed_apart(self, part: _Part) -> bool:
         first, second = (part.right, part.left) if self.right_to_left else (part.left, part.right)
@@ -283,7 +290,7 @@ def _gutter(pieces: Sequence[Piece]) -> float | None:
     return middle if crossing * 2 < len(pieces) else None
 
 
-def _is_prose(rows: Sequence[Row]) -> bool:
+def is_prose(rows: Sequence[Row]) -> bool:
     """Say whether lines are running text: words enough, punctuation, and sentences that go on."""
     texts = [" ".join(one.text for one in row).strip() for row in rows]
     words = statistics.median(len(text.split()) for text in texts) >= _WORDS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_double
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ _CLOSE = 0.4  # likewise: what is not farther away is printed right beside it
 _SHIFT = 0.2  # likewise: how much higher it begins if it may be a power
 _SINK = 0.05  # likewise: how much lower if it may be an index
 _LONG = 5.0  # likewise: what is longer is neither
+_THIN = 0.15  # likewise: white space that is none inside of a word
+_TOUCH = 0.5  # points that a sign may reach over a line
 _HUGE = 1e6  # points: no page is larger
 _RAISED, _LOWERED = 0.15, -0.08  # of the size of the print: where a power and an index begin
 _SMALL = re.compile(r"[-\u2212\u2013+]?\d[\d.,]*")
@@ -44,6 +46,28 @@ class Stretch(NamedTuple):
         return self.top - self.bottom
 
 
+class Walls(NamedTuple):
+    """The lines of a table, which divide what stands beside, above and below them.
+
+    Attributes:
+        columns: The x of upright ones, from the left.
+        rows: The y of level ones, from the top.
+    """
+
+    columns: Sequence[float]
+    rows: Sequence[float]
+
+    def inside(self, box: Stretch) -> tuple[list[float], list[float]]:
+        """Return the x of lines across a box of the page, and the y of lines along it."""
+        apart = box.top < self.rows[-1] or self.rows[0] < box.bottom
+        if apart or box.right < self.columns[0] or self.columns[-1] < box.left:
+            return [], []
+        return (
+            [x for x in self.columns if box.left < x < box.right],
+            [y for y in self.rows if box.bottom + _TOUCH < y < box.top - _TOUCH],
+        )
+
+
 def turned(page: Any) -> Turned:
     """Return what gives the place on the page as it is shown, from its lower left corner."""
     left, bottom, right, top = page.get_bbox()
@@ -64,24 +88,48 @@ def stretch(box: Box, place: Turned) -> Stretch:
     return Stretch(min(a, c), min(b, d), max(a, c), max(b, d))
 
 
-def pieces_of(page: Any, layer: Any) -> list[Piece]:
+def pieces_of(page: Any, layer: Any, place: Turned, walls: Sequence[Walls] = ()) -> list[Piece]:
     """Return the pieces of a page in the order in which the file prints them.
 
     Args:
         page: A page of pypdfium2.
         layer: Its text.
+        place: From `turned`.
+        walls: Those of its tables; no piece stands on two sides of one.
     """
     text = layer.get_text_range(errors="replace")
     lines = text.split("\r\n")
     if len(lines) > MAX_LINES:
         return [Piece(0, 0, "", _plain(text), 0.0, 0.0, *page.get_size())]
-    reader = _Reader(layer, turned(page), exact=_units(text) == layer.count_chars())
+    reader = _Reader(layer, place, walls, exact=_units(text) == layer.count_chars())
     at = 0
     for line in lines:
         units = _units(line)
         reader.take(line, at, units)
         at += units + 2
     return reader.pieces
+
+
+def is_heavier(page: Any, layer: Any, one: Piece, other: Piece) -> bool:
+    """Say whether a piece of a page is printed heavier than another; a turned page does not tell.
+
+    Args:
+        page: A page of pypdfium2.
+        layer: Its text.
+        one: A piece.
+        other: Another piece.
+    """
+    return page.get_rotation() == 0 and _weight(page, layer, one) > _weight(page, layer, other)
+
+
+def _weight(page: Any, layer: Any, piece: Piece) -> int:
+    """Return the weight of the print of a piece in the file's own units; -1 if it is not told."""
+    import pypdfium2.raw as pdfium
+
+    left, bottom, _, _ = page.get_bbox()
+    x, y, near = left + piece.left, bottom + piece.middle, piece.height / 2
+    sign = pdfium.FPDFText_GetCharIndexAtPos(layer, x, y, near, near)
+    return int(pdfium.FPDFText_GetFontWeight(layer, sign)) if sign >= 0 else -1
 
 
 def _units(text: str) -> int:
@@ -95,16 +143,17 @@ def _plain(text: str) -> str:
 class _Reader:
     """Collects the pieces of a page, line by line."""
 
-    def __init__(self, layer: Any, place: Turned, *, exact: bool) -> None:
+    def __init__(self, layer: Any, place: Turned, walls: Sequence[Walls], *, exact: bool) -> None:
         self.pieces: list[Piece] = []
         self._layer = layer.raw
+        self._walls = walls
         self._place = place
         self._level = place(1.0, 0.0)[1] == place(0.0, 0.0)[1] and place(1.0, 0.0) > place(0.0, 0.0)
         x, y = place(0.0, 0.0)
         self._corner = -x, -y
         self._exact = exact
         self._glue = ""
-        self._line = 0
+        self._line = self._start = 0
         self._before: tuple[Stretch, int] | None = None  # and the number of the sign that ends it
 
     def take(self, line: str, at: int, units: int) -> None:
@@ -112,7 +161,7 @@ class _Reader:
         if not line.strip():
             self._glue += "\n"
             return
-        start = at if self._exact else self._sign(at)
+        start = self._start = at if self._exact else self._sign(at)
         found = self._stretches(start, units) or [Stretch(0.0, 0.0, 0.0, 0.0)]
         goes_on = self._before is not None and _goes_on(self._before[0], found[0])
         if not goes_on:
@@ -179,17 +228,49 @@ class _Reader:
         glue: str,
     ) -> None:  # fmt: skip
         for begin, end, group in zip(cuts, [*cuts[1:], len(line)], groups, strict=True):
-            signs = sorted(place for place in marks if begin <= place < end)
-            parts, at = [], begin
-            for place in signs:
-                parts += [line[at:place], marks[place]]
-                at = place
-            text = _plain("".join([*parts, line[at:end]]))
-            if not text.strip():
+            for first, last, box in self._between_walls(line, begin, end, _union(group)):
+                parts, at = [], first
+                for place in sorted(place for place in marks if first <= place < last):
+                    parts += [line[at:place], marks[place]]
+                    at = place
+                text = _plain("".join([*parts, line[at:last]]))
+                said = text.strip()
+                if not said:
+                    continue
+                self.pieces.append(Piece(len(self.pieces), self._line, glue, said, *box))
+                gap = text[len(text.rstrip()) :].replace("\n", " ")
+                glue = gap if last == end else gap or " "
+
+    def _between_walls(
+        self, line: str, begin: int, end: int, box: Stretch
+    ) -> list[tuple[int, int, Stretch]]:
+        """Return a part of a line as the parts between the lines of a table."""
+        columns, rows = list[float](), list[float]()
+        for wall in self._walls:
+            across, along = wall.inside(box)
+            columns, rows = columns + across, rows + along
+        if not (columns or rows) or len(line) != _units(line):
+            return [(begin, end, box)]
+        found, group = list[tuple[int, int, Stretch]](), list[Stretch]()
+        at = begin
+        for number in range(begin, end):
+            if line[number].isspace():
                 continue
-            box = _union(group)
-            self.pieces.append(Piece(len(self.pieces), self._line, glue, text.strip(), *box))
-            glue = text[len(text.rstrip()) :].replace("\n", " ")
+            sign = self._box(self._start + number)
+            if group and _divides(columns, rows, group[-1], sign, line[number - 1]):
+                found.append((at, number, _union(group)))
+                at, group = number, []
+            group.append(sign)
+        return [*found, (at, end, _union(group or [box]))]
+
+    def _box(self, sign: int) -> Stretch:
+        import pypdfium2.raw as pdfium
+
+        left, right, bottom, top = c_double(), c_double(), c_double(), c_double()
+        pdfium.FPDFText_GetCharBox(
+            self._layer, sign, byref(left), byref(right), byref(bottom), byref(top)
+        )
+        return stretch((left.value, bottom.value, right.value, top.value), self._place)
 
     def _first(self, start: int, units: int, number: int) -> int:
         """Return where in the line a stretch begins."""
@@ -225,7 +306,21 @@ class _Reader:
         return self._place(x.value, y.value)[1]
 
 
+def _divides(
+    columns: Sequence[float], rows: Sequence[float], one: Stretch, other: Stretch, between: str
+) -> bool:
+    """Say whether a line of a table stands between two signs, and white space."""
+    low, high = min(one.right, other.right), max(one.left, other.left)
+    wide = between.isspace() or high - low > max(one.height, other.height) * _THIN
+    if wide and any(low - _TOUCH <= x <= high + _TOUCH for x in columns):
+        return True
+    below, above = sorted(((one.bottom + one.top) / 2, (other.bottom + other.top) / 2))
+    return any(below < y < above for y in rows)
+
+
 def _union(found: list[Stretch]) -> Stretch:
+    if len(found) == 1:
+        return found[0]
     return Stretch(
         min(one.left for one in found), min(one.bottom for one in found),
         max(one.right for one in found), max(one.top for one in found),

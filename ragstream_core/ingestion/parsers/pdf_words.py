@@ -11,7 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 _LETTERS = r"[^\W\d_]+"
-_BROKEN = re.compile(rf"({_LETTERS})?(?:[\ufffe\x02]|[-\u2010]\n(?=[^\W\d_]))({_LETTERS})?")
+_BREAK = r"[\ufffe\x02]|[-\u2010]\n(?=[^\W\d_])"
+_BREAKS = re.compile(_BREAK)
+_BROKEN = re.compile(  # a word is tried from its beginning alone
+    rf"(?:(?<![^\W\d_])([^\W\d_]++))?(?:{_BREAK})({_LETTERS})?"
+)
 _WORD = re.compile(rf"{_LETTERS}(?:-{_LETTERS})*")
 _OWN_HYPHEN = frozenset(
     ["all", "anti", "co", "cross", "ever", "ex", "full", "half", "high", "ill", "long", "low",
@@ -32,12 +36,14 @@ def join_broken_words(pages: Sequence[str]) -> list[str]:
         pages: Texts with line feeds; U+FFFE, which pdfium puts where it took a hyphen and a line
             end away, counts as both.
     """
-    words = Counter(word.casefold() for page in pages for word in _WORD.findall(_without(page)))
+    words = Counter[str]()
+    if any(map(_BREAKS.search, pages)):
+        words.update(word.casefold() for page in pages for word in _WORD.findall(_without(page)))
     return [_joined(page.replace("\u00ad\n", "").replace("\u00ad", ""), words) for page in pages]
 
 
 def _without(page: str) -> str:
-    return _BROKEN.sub(" ", page)
+    return _BROKEN.sub(" ", page) if _BREAKS.search(page) else page
 
 
 def _joined(page: str, words: Counter[str]) -> str:
@@ -52,7 +58,7 @@ def _joined(page: str, words: Counter[str]) -> str:
         own = _own_hyphen(left, right, words, inside=inner)
         return f"{left}-{right}" if own else left + right
 
-    return _BROKEN.sub(one, page)
+    return _BROKEN.sub(one, page) if _BREAKS.search(page) else page
 
 
 def _own_hyphen(left: str, right: str, words: Counter[str], *, inside: bool) -> bool:

@@ -21,7 +21,7 @@ SHAPE = {
 
 
 def test_a_citation_of_a_pdf_has_its_page(data, run, script):
-    pytest.importorskip("pdfplumber", reason="the extra pdf is not installed")
+    pytest.importorskip("pypdfium2", reason="the extra pdf is not installed")
     pytest.importorskip("reportlab")
     pages = [f"The word {word} stands on this page alone." for word in ("alder", "birch", "cedar")]
     (data / "doc_raw" / "manual" / "trees.pdf").write_bytes(pdf_of(*pages))
