@@ -88,8 +88,7 @@ def sources_text(citations: Sequence[Citation]) -> str:
 
 
 def _source(citation: Citation) -> str:
-    page = f", page {citation.page_number}" if citation.page_number else ""
-    where = " ".join(f"{citation.source or 'unknown'}{page} [{citation.id}]".split())
+    where = " ".join(f"{citation.where(', page ')} [{citation.id}]".split())
     return where if citation.verified else f"{where}, not verified: {citation.reason}"
 
 

@@ -52,7 +52,7 @@ _NULLABLE_TEXT: Json = {"type": ["string", "null"]}
 _CITATION = _object({
     "id": _TEXT, "source": _TEXT, "locator": _TEXT, "snippet": _TEXT,
     "page_number": {"type": ["integer", "null"]}, "known": {"type": "boolean"},
-    "verified": {"type": "boolean"}, "reason": _TEXT,
+    "verified": {"type": "boolean"}, "reason": _TEXT, "read_by": _TEXT,
 })  # fmt: skip
 _TOLD = _object({
     "prompt_key": {**_TEXT, "description": "Key of the recorded prompt; `ragstream explain KEY`."},

@@ -69,8 +69,7 @@ def origin_line(turn: ChatTurn) -> str:
 
 def cited_line(citation: Citation) -> str:
     """Return one citation as a line for people."""
-    page = f", page {citation.page_number}" if citation.page_number else ""
-    where = printable(f"{citation.source or 'no source'}{page} [{citation.id}]")
+    where = printable(f"{citation.where(', page ')} [{citation.id}]")
     return where if citation.verified else f"unverified: {where}: {printable(citation.reason)}"
 
 

@@ -268,6 +268,7 @@ def _print_file(found: TracedFile, state: str) -> None:
     chunk = found if isinstance(found, TracedChunk) else None
     if chunk and chunk.span:
         page = f", page {chunk.page}" if chunk.page else ""
+        page += f", read by {chunk.read_by}" if chunk.read_by else ""
         heading = f", {printable(chunk.heading)}" if chunk.heading else ""
         span = f"characters {chunk.span[0]}–{chunk.span[1]}"
         typer.echo(f"  chunk       {chunk.chunk_idx}: {span}{page}{heading}")

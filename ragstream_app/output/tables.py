@@ -230,8 +230,7 @@ def print_citations(answer: Answer) -> None:
     if answer.citations:
         typer.echo("")
     for citation in answer.citations:
-        page = f" p. {citation.page_number}" if citation.page_number else ""
-        where = printable(f"{citation.source}{page} [{citation.id}]")
+        where = printable(f"{citation.where()} [{citation.id}]")
         words = one_line(citation.snippet)[:SNIPPET_CHARS]
         typer.echo(f"  {where}: {words}" if citation.verified
                    else f"  unverified: {where}: {citation.reason}")  # fmt: skip

@@ -37,6 +37,7 @@ class Issued:
         locator: Chunk id; id of an injected file; ``recent`` for the recent conversation.
         text: What the prompt shows of it, before it was quoted.
         page_number: Page it begins on, None if it has none.
+        read_by: ``OCR`` if that read the page, else "".
     """
 
     id: str
@@ -44,6 +45,7 @@ class Issued:
     locator: str
     text: str
     page_number: int | None = None
+    read_by: str = ""
 
 
 def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]:
@@ -59,7 +61,7 @@ def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]
     files = [file.id for file in prompt.extras.files]
     full = [*files, *(chunk.id for chunk in prompt.base_context_chunks)]
     locators = {short.get(i, sha256_hex(i)[:SHORT_ID_DIGITS]): i for i in full}
-    pages = {chunk.id: _page(chunk.meta.get("page_number")) for chunk in prompt.base_context_chunks}
+    pages = {chunk.id: _page(chunk.meta) for chunk in prompt.base_context_chunks}
     shown = [*file_texts(prompt), *selected_texts(prompt, history=False)]
     shown += history_texts(prompt) if history else []
     issued = {source.id: _issued(source, text, locators, pages) for source, text in shown}
@@ -72,14 +74,16 @@ def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]
 
 
 def _issued(
-    source: Source, text: str, locators: dict[str, str], pages: dict[str, int | None]
+    source: Source, text: str, locators: dict[str, str], pages: dict[str, tuple[int | None, str]]
 ) -> Issued:
     locator = locators.get(source.id, source.id)
-    return Issued(source.id, source.name, locator, text, pages.get(locator))
+    return Issued(source.id, source.name, locator, text, *pages.get(locator, (None, "")))
 
 
-def _page(value: Any) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
+def _page(meta: Mapping[str, Any]) -> tuple[int | None, str]:
+    """Return the page of a chunk, and what read it."""
+    page = meta.get("page_number")
+    return page if isinstance(page, int) and page > 0 else None, str(meta.get("read_by", ""))
 
 
 SNIPPET_CHARS = 200
@@ -118,6 +122,7 @@ class Citation:
         known: The prompt issued the id.
         verified: Known, and source and quoted words are right as well.
         reason: Why it is not verified.
+        read_by: ``OCR`` if that read the page, else "".
     """
 
     id: str
@@ -128,6 +133,16 @@ class Citation:
     known: bool = False
     verified: bool = False
     reason: str = ""
+    read_by: str = ""
+
+    def where(self, page: str = " p. ") -> str:
+        """Return its source with the page, and OCR if that read it: ``a.pdf p. 2, read by OCR``.
+
+        Args:
+            page: What stands before the number of the page.
+        """
+        on = f"{page}{self.page_number}" if self.page_number else ""
+        return f"{self.source or 'no source'}{on}{f', read by {self.read_by}' * bool(self.read_by)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -274,6 +289,7 @@ def _checked(claim: _Claim, issued: Mapping[str, Issued]) -> Citation:
         known=True,
         verified=not reason,
         reason=reason,
+        read_by=shown.read_by,
     )
 
 

@@ -25,7 +25,7 @@ from ragstream_core.errors import IntegrityError
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog_read import checked_entry, digest_matches
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.rows import Generation, pages_without_text, parted
+from ragstream_core.index.rows import Generation, pages_without_text, parted, read_by_ocr
 from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
 from ragstream_core.platform.names import CodedNames, Names
 from ragstream_core.records import Chunk
@@ -402,6 +402,8 @@ def load_chunks(
         }
         if missing := pages_without_text(entry.reason):
             meta["without_text"] = missing
+        if read_by_ocr(entry.reason, page):
+            meta["read_by"] = "OCR"
         if context:
             meta["context"] = context
         found[identifier] = Chunk(identifier, path, snippet, (start, end), meta)

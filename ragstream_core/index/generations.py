@@ -11,7 +11,7 @@ from typing import TypeVar
 from ragstream_core.errors import GenerationGone, RunCommand
 from ragstream_core.index import catalog_read
 from ragstream_core.index.lock import label, update_hint
-from ragstream_core.index.rows import FileEntry, Generation, heading_of
+from ragstream_core.index.rows import FileEntry, Generation, heading_of, read_by_ocr
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading, recover
 from ragstream_core.records.identity import Json
 
@@ -138,6 +138,9 @@ _CHUNK = (
 )
 
 
+_REASON = f"SELECT reason FROM files WHERE path = :path AND {LIVE}"
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """A chunk's row and how it came in.
@@ -152,6 +155,7 @@ class Origin:
         since: The generation that brought it in.
         created: When, ISO 8601 UTC; empty if that generation is no longer kept.
         provenance: What made it, e.g. ``run_id``.
+        read_by: ``OCR`` if that read its page, else "".
     """
 
     path: str
@@ -163,6 +167,7 @@ class Origin:
     since: int
     created: str = ""
     provenance: Mapping[str, Json] = field(default_factory=dict)
+    read_by: str = ""
 
 
 def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
@@ -181,7 +186,10 @@ def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
         path, sha256, idx, start, end, page, place, since = row
         made = catalog_read.generation(db, since)
         told = (made.created, dict(made.provenance)) if made else ("", {})
-        return Origin(path, sha256, idx, (start, end), page, heading_of(place), since, *told)
+        reason = db.execute(_REASON, {"path": path, "n": n}).fetchone() or ("",)
+        read_by = "OCR" if read_by_ocr(reason[0], page) else ""
+        place = heading_of(place)
+        return Origin(path, sha256, idx, (start, end), page, place, since, *told, read_by=read_by)
 
     return read(index_dir, query)
 

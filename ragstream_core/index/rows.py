@@ -22,8 +22,10 @@ _NO_TEXT = re.compile(
     r"pages? \d[\d, -]*(?:and \d+ more )?of \d+ ha(?:s|ve) no text"
     r"|\d+ (?:picture|chart|embedded object)[\w, ]* (?:is|are) not read"
 )
+_BY_OCR = r"(?:pages? \d[\d, -]* of \d+ (?:was|were) )?read by OCR"
 _REMARK = re.compile(
-    r"[\w-]+ \(assumed\)(?:, \d+ broken characters? (?:was|were) replaced)?"
+    rf"{_BY_OCR}"
+    r"|[\w-]+ \(assumed\)(?:, \d+ broken characters? (?:was|were) replaced)?"
     r"|junk left out: [^;\[]*[^;\[ ]"
     r"|(?:hidden passages left out|tracked changes read as accepted|formulas without a value): \d+"
 )
@@ -61,8 +63,23 @@ def pages_without_text(reason: str) -> str:
     return match[0] if match else ""
 
 
+def read_by_ocr(reason: str, page: int) -> bool:
+    """Say whether a page of a file was read by OCR, by the reason of the file's row."""
+    return "read by OCR" in reason and any(page in run for run in _ocr_pages(reason))
+
+
+@functools.lru_cache(maxsize=256)
+def _ocr_pages(reason: str) -> tuple[range, ...]:
+    match = re.search(_BY_OCR, reason)
+    if match is None:
+        return ()
+    runs = match[0].partition(" of ")[0].removeprefix("pages ").removeprefix("page ")
+    ends = [run.partition("-") for run in runs.split(", ") if run[:1].isdecimal()]
+    return tuple(range(int(a), int(b or a) + 1) for a, _, b in ends) or (range(1),)
+
+
 def reading_remark(reason: str) -> str:
-    """Return what was assumed or left out where a file was read, by the reason of its row."""
+    """Return what was assumed, left out or read by OCR of a file, by the reason of its row."""
     return "; ".join(_REMARK.findall(reason))
 
 

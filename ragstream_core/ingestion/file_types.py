@@ -37,7 +37,9 @@ def decode_name(path: str) -> str:
     return _ESCAPED.sub(restore, path)
 
 
-Kind = Literal["text", "code", "pdf", "office"]
+Kind = Literal["text", "code", "pdf", "office", "picture"]
+PARSED: frozenset[Kind] = frozenset({"pdf", "office", "picture"})
+"""Kinds that a child process with limits reads."""
 
 TEXT = ("md", *sorted(PROSE_TYPES - {"md"}), "json", "jsonc", "geojson", "yml", "yaml")
 CODE = (*GRAMMARS, *sorted(BY_LINES))
@@ -45,11 +47,13 @@ OFFICE = (
     "docx", "docm", "dotx", "pptx", "xlsx", "html", "htm", "mht", "mhtml", "odt", "odp", "ods",
     "rtf", "epub", "eml", "mbox", "ipynb", "srt", "vtt", "jsonl", "ndjson", "parquet",
 )  # fmt: skip
+PICTURES = ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp")
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(TEXT, "text"),
     **dict.fromkeys(CODE, "code"),
     **dict.fromkeys(OFFICE, "office"),
     "pdf": "pdf",
+    **dict.fromkeys(PICTURES, "picture"),
 }
 TYPES = {f".{name}": name for name in _KINDS}
 """Document type by ending."""
@@ -71,7 +75,7 @@ _NAMES = {
 }  # fmt: skip
 """Type by name, of files without an ending."""
 _NOT_READ = """
-png jpg jpeg jpe gif webp bmp tif tiff ico icns heic heif avif psd xcf raw cr2 nef svg eps
+jpe gif ico icns heic heif avif psd xcf raw cr2 nef svg eps
 mp3 wav flac ogg oga opus m4a aac wma mid midi aiff mp4 m4v mov avi mkv webm wmv flv mpg mpeg ogv
 zip tar gz tgz bz2 tbz xz txz 7z rar zst lz4 jar war ear whl egg gem deb rpm apk ipa iso dmg img
 msi cab exe dll so dylib lib obj o a class pyc pyo pyd wasm node bin elf com sys ko ttf otf woff

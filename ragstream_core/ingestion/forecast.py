@@ -38,7 +38,7 @@ from ragstream_core.text.chunk_profiles import PROFILES, ChunkProfile
 DEFAULT_CHUNKS_PER_S = 20.0
 """All-MiniLM-L6-v2 on two cores embeds about so many chunks of 250 tokens a second."""
 
-BYTES_PER_CHUNK = {"text": 700, "code": 670, "pdf": 1_500, "office": 3_000}
+BYTES_PER_CHUNK = {"text": 700, "code": 670, "pdf": 1_500, "office": 3_000, "picture": 200_000}
 """Bytes of a file a chunk of 250 tokens, by kind, for what no look can tell: Office files, and PDFs
 whose text is packed in an unusual way."""
 
@@ -171,7 +171,7 @@ class Known(NamedTuple):
         chunks_per_s: Of the newest ingest that says something about it; 0 where none does.
         looked: Tokens a byte by type, from a look into files that were not read yet.
         unread: (path, which pages) of documents with pages that have no text.
-        assumed: (path, what was assumed or left out) of documents.
+        assumed: (path, what was assumed, left out or read by OCR) of documents.
         again: Of the skipped ones, those that another reader may be able to read now.
     """
 
@@ -227,7 +227,8 @@ def _known(db: sqlite3.Connection, newest: Generation) -> Known:
     notes = db.execute(
         "SELECT path, reason FROM files WHERE decision = 'ingested' AND (reason LIKE '% no text%'"
         " OR reason LIKE '% not read%' OR reason LIKE '%(assumed)%' OR reason LIKE '% left out:%'"
-        " OR reason LIKE '% accepted: %' OR reason LIKE '% without a value: %')"
+        " OR reason LIKE '% accepted: %' OR reason LIKE '% without a value: %'"
+        " OR reason LIKE '%read by OCR%')"
         f" AND {LIVE} ORDER BY path",
         {"n": newest.n},
     ).fetchall()

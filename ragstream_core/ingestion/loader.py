@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from ragstream_core.errors import FileChanging
 from ragstream_core.index.rows import FileEntry, Signature
 from ragstream_core.ingestion.document_tree import DocumentTree
-from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.junk import made_by_program, without_junk
 from ragstream_core.ingestion.parsers import engines
@@ -65,7 +65,7 @@ class Reading:
 
     def max_bytes(self, file_type: str) -> int:
         """Return the largest size of a file of a type."""
-        parsed = kind_of(file_type) in ("pdf", "office")
+        parsed = kind_of(file_type) in PARSED
         return self.max_parsed_bytes if parsed else self.max_text_bytes
 
 
@@ -131,7 +131,7 @@ def read_content(data: bytes, *, file_type: str, reading: Reading) -> Content:
 
 
 def _parsed(data: bytes, file_type: str, reading: Reading) -> Parsed:
-    if kind_of(file_type) in ("pdf", "office"):
+    if kind_of(file_type) in PARSED:
         return parse(data, file_type=file_type, limits=reading.limits)
     text, note = decode(data, fallback=reading.fallback_encoding)
     if text is None:
@@ -271,7 +271,7 @@ class DocumentLoader:
 
 
 def _same(known: FileEntry, sha256: str) -> bool:
-    parsed = kind_of(known.type) in ("pdf", "office")
+    parsed = kind_of(known.type) in PARSED
     return parsed and known.sha256 == sha256 and is_current(known.reason, known.type)
 
 

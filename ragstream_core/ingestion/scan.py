@@ -14,15 +14,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import RunProgram, UnknownProject, quoted
 from ragstream_core.index.rows import Signature
-from ragstream_core.ingestion.file_types import OWN_FOLDER, TYPES, denial, encode_name, file_type
+from ragstream_core.ingestion.file_types import (
+    OWN_FOLDER,
+    PICTURES,
+    TYPES,
+    denial,
+    encode_name,
+    file_type,
+)
 from ragstream_core.ingestion.junk import MAY_BE_JUNK, junk_file, junk_folder, seems_junk
 from ragstream_core.ingestion.junk import PREFIX as JUNK
+from ragstream_core.ingestion.parsers.engines import missing_extra
+from ragstream_core.platform.extras import install
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
 
 RACY_NS = 2_000_000_000
 IGNORE_NAMES = frozenset({".gitignore", ".ragignore"})
+_PLAIN = frozenset(TYPES) - {f".{name}" for name in PICTURES}
 _INODE_MASK = (1 << 63) - 1  # SQLite integers are signed
 _LAST_NS = (1 << 63) - 1  # in 2262; a clock that was wrong may have left a later time
 
@@ -71,7 +81,7 @@ class Changes(NamedTuple):
 
 DEFAULT_RULES = ScanRules()
 NOT_SUPPORTED = "type not supported"
-"""The reason of a file that no reader is for."""
+"""How the reason of a file begins that no reader is for."""
 
 
 def _refusal(entry: os.DirEntry[str], name: str) -> str:
@@ -201,7 +211,7 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
             name = encode_name(name)
         # the common case first: a plain suffix, no first letter of a denied name
         ending = name[name.rfind(".") :]
-        plain = ending in TYPES and name[0] not in ".iI~"
+        plain = ending in _PLAIN and name[0] not in ".iI~"
         plain = plain and not (ending in MAY_BE_JUNK and seems_junk(name))
         if (plain or name not in IGNORE_NAMES) and entry.is_file(follow_symlinks=False):
             reason = "" if plain else refusal_of(name)
@@ -289,7 +299,18 @@ def _apply_ignores(
 
 def refusal_of(name: str) -> str:
     """Return why a file of this name is no document, or ""."""
-    return denial(name) or junk_file(name) or ("" if file_type(name) else NOT_SUPPORTED)
+    return denial(name) or junk_file(name) or unsupported(name)
+
+
+def unsupported(name: str) -> str:
+    """Return why files of this name cannot be read, or ""; it begins with `NOT_SUPPORTED`.
+
+    Pictures are no documents as long as nothing that reads them is installed.
+    """
+    kind = file_type(name)
+    if kind in PICTURES and (extra := missing_extra(kind)):
+        return f"{NOT_SUPPORTED} without the extra '{extra}': {install(extra).line}"
+    return "" if kind else NOT_SUPPORTED
 
 
 def signature_of(st: os.stat_result) -> Signature:

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
@@ -130,7 +130,12 @@ def _address_space() -> int:
 
 
 def answer_stdin(work: Callable[[bytes], bytes]) -> NoReturn:
-    """Give standard input to a function, write what it returns to standard output, and end.
+    """Give standard input to a function, write what it returns to standard output, and end."""
+    answer_in_parts(lambda data: (work(data),))
+
+
+def answer_in_parts(work: Callable[[bytes], Iterable[bytes]]) -> NoReturn:
+    """Give standard input to a function, write each part to standard output as it comes, and end.
 
     What the function or a library under it prints goes to standard error. The process ends at
     once: libraries may hang or crash while they are taken down, and the answer is complete.
@@ -140,5 +145,7 @@ def answer_stdin(work: Callable[[bytes], bytes]) -> NoReturn:
     with os.fdopen(0, "rb", closefd=False) as given:
         data = given.read()
     with stream:
-        stream.write(work(data))
+        for part in work(data):
+            stream.write(part)
+            stream.flush()
     os._exit(0)

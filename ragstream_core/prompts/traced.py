@@ -106,6 +106,7 @@ class TracedChunk(TracedFile):
         page: 1-based page, 0 for text files; None likewise.
         heading: Heading path, or ""; None likewise.
         generation: That the prompt read it from.
+        read_by: ``OCR`` if that read its page, else "".
     """
 
     chunk_idx: int
@@ -114,6 +115,7 @@ class TracedChunk(TracedFile):
     page: int | None = None
     heading: str | None = None
     generation: TracedGeneration
+    read_by: str = ""
 
     @property
     def run_id(self) -> str:

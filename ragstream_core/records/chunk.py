@@ -20,8 +20,9 @@ class Chunk:
         span: Start and end character offsets in the decoded source text: the pages of a PDF joined
             by form feeds, the Markdown of a converted file, with redacted secrets replaced.
         meta: ``project, path, sha256, mtime, file_type, chunk_index, page_number, heading,
-            generation``, ``without_text`` where pages or parts of its file have none, and
-            ``context`` if there is one (read-only by convention; never part of the identity).
+            generation``, ``without_text`` where pages or parts of its file have none, ``read_by``
+            where its page was read by OCR, and ``context`` if there is one (read-only by
+            convention; never part of the identity).
     """
 
     id: str

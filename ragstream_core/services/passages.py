@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import InputUnavailable, RunCommand, UsageError
 from ragstream_core.index.view import open_view
-from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
 from ragstream_core.prompts.traced import Trace, TracedChunk
 from ragstream_core.records.identity import chunk_id, sha256_hex
 from ragstream_core.wiring.file_states import CURRENT, indexed_text
@@ -98,7 +98,7 @@ def _cited_rows(
     workspace: Workspace, where: tuple[str, str, str], span: Sequence[int]
 ) -> tuple[list[str], int, int]:
     """Return the lines of a file, and the first and the last one of a chunk; none for no text."""
-    if kind_of(file_type(where[1])) in ("pdf", "office"):  # parsing takes its time
+    if kind_of(file_type(where[1])) in PARSED:  # parsing takes its time
         return [], 0, 0
     text = indexed_text(workspace, *where)
     start, end = span

@@ -161,6 +161,7 @@ def _with_origin(workspace: Workspace, pin: Pin, chunk: TracedChunk) -> TracedCh
         page=found.page,
         heading=found.heading,
         generation=generation,
+        read_by=found.read_by,
     )
 
 

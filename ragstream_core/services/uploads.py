@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
 from ragstream_core.index.pulled import require_own
-from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.scan import NOT_SUPPORTED, refusal_of
 from ragstream_core.platform.files import (
@@ -136,7 +136,7 @@ def safe_name(given: str) -> str:
     """
     last = re.split(r"[/\\]", given)[-1].strip()
     if reason := refusal_of(last):
-        if reason == NOT_SUPPORTED or reason.startswith(JUNK):
+        if reason.startswith((NOT_SUPPORTED, JUNK)):
             raise UsageError(
                 f"{_label(given)!r} is not read: {reason}",
                 hint="PDF, Office files, web pages and whatever is text are",
@@ -156,7 +156,7 @@ def safe_name(given: str) -> str:
 
 def _require_size(workspace: Workspace, name: str, data: bytes) -> None:
     limits = workspace.config.settings.discovery
-    parsed = kind_of(file_type(name)) in ("pdf", "office")
+    parsed = kind_of(file_type(name)) in PARSED
     setting = "max_pdf_bytes" if parsed else "max_text_bytes"
     limit = int(getattr(limits, setting))
     if len(data) > limit:

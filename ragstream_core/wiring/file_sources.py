@@ -119,7 +119,7 @@ def injectable(workspace: Workspace, project: str) -> list[str]:
     other = [
         path
         for path, reason in found.refused
-        if (reason == NOT_SUPPORTED or reason.startswith(JUNK)) and not path.endswith("/")
+        if reason.startswith((NOT_SUPPORTED, JUNK)) and not path.endswith("/")
     ]
     return sorted([*found.files, *other])
 

@@ -162,7 +162,7 @@ class ProjectStatus:
         forecast: What an ingest would embed, about.
         skipped: (path, reason) of all that is left out.
         without_text: (path, which pages) of documents with pages that have no text.
-        assumed: (path, what was assumed or left out) of documents, such as their encoding.
+        assumed: (path, what was assumed, left out or read by OCR) of documents.
         bytes: Of the folder of the index.
         collection: Its Chroma collection.
         inverted_lists: Its inverted lists.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RunCommand
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
-from ragstream_core.ingestion.file_types import TYPES, denial, encode_name, file_type
+from ragstream_core.ingestion.file_types import TYPES, denial, encode_name
 from ragstream_core.ingestion.ignore import (
     IgnoreRules,
     ignored_by,
@@ -19,7 +19,7 @@ from ragstream_core.ingestion.ignore import (
     taken_back,
 )
 from ragstream_core.ingestion.junk import FILES, FOLDERS, junk_file, junk_folder
-from ragstream_core.ingestion.scan import IGNORE_NAMES, NOT_SUPPORTED
+from ragstream_core.ingestion.scan import IGNORE_NAMES, unsupported
 from ragstream_core.remote.address import Address, parse
 from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror
 from ragstream_core.remote.places import opened
@@ -112,7 +112,7 @@ def _rules(workspace: Workspace, said: ProjectFile, root: MirroredRoot) -> Mirro
     limits = settings.remote
     return MirrorRules(
         _left_out(chosen, root.prefix),
-        repr((chosen, root.prefix, sorted(TYPES), FILES, FOLDERS)),
+        repr((chosen, root.prefix, sorted(TYPES), unsupported("a.png"), FILES, FOLDERS)),
         limits.max_files,
         int(limits.max_file_mb * MB),
         int(limits.max_gb * GB),
@@ -171,6 +171,4 @@ def _is_listed(above: str, listed: frozenset[str], beside: str) -> bool:
 def _unfit(path: str) -> str:
     if reason := next(filter(None, map(denial, path.split("/"))), ""):
         return reason
-    if path.rpartition("/")[2] not in IGNORE_NAMES and not file_type(path):
-        return NOT_SUPPORTED
-    return ""
+    return "" if path.rpartition("/")[2] in IGNORE_NAMES else unsupported(path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.index.generations import kept_generations, manifest_of
 from ragstream_core.index.view import open_view
-from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.inputs import PromptRequest
@@ -81,7 +81,7 @@ class Project:
 
     def lines(self, path: str, span: Span) -> tuple[int, int]:
         """Return first and last line of a passage; (0, 0) where the file is not what it was."""
-        if kind_of(file_type(path)) in ("pdf", "office"):
+        if kind_of(file_type(path)) in PARSED:
             return 0, 0
         if path not in self._texts:
             entry = manifest_of(self.workspace.index_dir(self.name), self.generation)[path]

@@ -64,8 +64,7 @@ def _cited(entry: Entry) -> None:
         return
     with st.container(horizontal=True, gap="small"):
         for number, citation in enumerate(entry.citations[:MOST_CITED]):
-            page = f" p. {citation.page_number}" if citation.page_number else ""
-            name = f"{citation.source.rpartition('/')[2] or 'no source'}{page}"
+            name = citation.where().rpartition("/")[2]
             mark = "✓" if citation.verified else "⚠ unverified:"
             st.button(
                 f"{number + 1} {mark} {literal(name)}{' ▸' * _is_open(entry, number)}",

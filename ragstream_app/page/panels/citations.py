@@ -59,8 +59,7 @@ def unsure(citations: Sequence[Citation]) -> None:
 
 
 def _row(number: int, citation: Citation) -> None:
-    where = citation.source or "no source"
-    where += f" p. {citation.page_number}" if citation.page_number else ""
+    where = citation.where()
     mark = "✓" if citation.verified else "⚠ unverified:"
     st.button(
         f"{number + 1} {mark} {literal(f'{where} [{citation.id}]')}",

@@ -77,7 +77,12 @@ def show_passage() -> None:
         statements = [s for block in outline(step.prompt) for s in block.statements]
         words = [s.text for s in statements if s.number == number] if number else []
         citation = Citation(
-            cited, issued.source, issued.locator, page_number=issued.page_number, known=True
+            cited,
+            issued.source,
+            issued.locator,
+            page_number=issued.page_number,
+            known=True,
+            read_by=issued.read_by,
         )
         passage.show(citation, issued, step.prompt_key, words=words, keys="rendered citation")
 

@@ -128,6 +128,8 @@ def warnings_of(
     shown = [chunk for chunk in usable if chunk.id in picked.tokens]
     bare_pages = {c.source: c.meta["without_text"] for c in shown if "without_text" in c.meta}
     found += [f"{source}: {unread_sentence(pages)}" for source, pages in bare_pages.items()]
+    by_ocr = dict.fromkeys(c.source for c in shown if "read_by" in c.meta)
+    found += [f"{source} was read by OCR: compare figures with the page" for source in by_ocr]
     if missed:
         why = f"the language model did not condense ({missed})"
         found.append(f"{why}: fallback={SAF_A1}, sentences extracted")

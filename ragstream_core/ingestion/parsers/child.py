@@ -52,7 +52,7 @@ def load(kind: str) -> None:
     """Import the engines of a kind of file; what is missing is found when a file is read."""
     with contextlib.suppress(ImportError):
         if kind == "pdf":
-            import pypdfium2  # noqa: F401
+            import pypdfium2
             import pypdfium2.raw  # noqa: F401
         else:
             from ragstream_core.ingestion.parsers.office import import_readers, read_office
@@ -90,6 +90,8 @@ def _reader(kind: str) -> Callable[[bytes, str, Limits], tuple[list[tuple[int, s
         from ragstream_core.ingestion.parsers.pdf import read_pdf
 
         return read_pdf
+    if kind == "picture":
+        raise Refusal("a picture inside of another file")
     from ragstream_core.ingestion.parsers.office import read_office
 
     return read_office

@@ -64,11 +64,19 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-4", "office": "office-4", "code": "code-1"}
+RULES = {"pdf": "pdf-4", "office": "office-4", "code": "code-1", "picture": "ocr-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
-EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}
-_NEEDED = {"pdf": ("pypdfium2",), "office": ("markitdown", "mammoth", "openpyxl")}
+EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code", "picture": "ocr"}
+_NEEDED = {
+    "pdf": ("pypdfium2",),
+    "office": ("markitdown", "mammoth", "openpyxl"),
+    "picture": ("rapidocr",),
+}
+NO_TEXT_LAYER = "no text layer on any of its"
+"""How the refusal of a PDF begins all of whose pages are pictures, or empty."""
+_SCAN = re.compile(rf"{NO_TEXT_LAYER}|ha(?:s|ve) no text|read by OCR")
+"""What a note of a PDF says that OCR read, or could read."""
 _NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf"})
 """Office types that are read with what is always installed."""
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
@@ -108,12 +116,19 @@ def missing(file_type: str) -> str:
     return f"needs the extra '{extra}': {extras.install(extra).line}" if extra else ""
 
 
-def tag(file_type: str) -> str:
-    """Return what stands for the reading of a type: engines with versions; empty for text."""
+def tag(file_type: str, note: str = "") -> str:
+    """Return what stands for the reading of a type: engines with versions; empty for text.
+
+    Args:
+        file_type: E.g. ``pdf``.
+        note: How a file of it was read: OCR concerns a PDF only where pages have no text.
+    """
     kind = kind_of(file_type)
     if kind == "text":
         return ""
     names: Iterable[str] = _needed(file_type)
+    if kind == "pdf" and _SCAN.search(note):
+        names = (*names, *_NEEDED["picture"])
     if kind == "code" and file_type in GRAMMARS:
         names = (GRAMMARS[file_type][0],)
     versions = [f"{name}-{_installed().get(name, 'none')}" for name in names]
@@ -122,7 +137,7 @@ def tag(file_type: str) -> str:
 
 def tagged(note: str, file_type: str) -> str:
     """Return a manifest note that ends in the present tag of a type."""
-    present = tag(file_type)
+    present = tag(file_type, note)
     return f"{note} [{present}]" if present else note
 
 
@@ -138,26 +153,47 @@ def pages_phrase(pages: Sequence[int], count: int) -> str:
         pages: Their numbers, at least one, in order.
         count: How many pages the file has.
     """
+    runs = _runs(pages)
+    more = sum(map(len, runs[_SHOWN:]))
+    named = _named(runs[:_SHOWN]) + (f" and {more} more" if more else "")
+    have = "has" if len(pages) == 1 else "have"
+    return f"page{'s' * (len(pages) > 1)} {named} of {count} {have} no text"
+
+
+def ocr_phrase(pages: Sequence[int], count: int) -> str:
+    """Return which pages of a file were read by OCR, as its note says it: all of them are named.
+
+    Args:
+        pages: Their numbers, in order; none where the file has no pages.
+        count: How many pages the file has.
+    """
+    if not pages:
+        return "read by OCR"
+    were = "was" if len(pages) == 1 else "were"
+    return f"page{'s' * (len(pages) > 1)} {_named(_runs(pages))} of {count} {were} read by OCR"
+
+
+def _named(runs: Iterable[Sequence[int]]) -> str:
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _runs(pages: Sequence[int]) -> list[list[int]]:
     runs = list[list[int]]()
     for page in pages:
         if runs and page == runs[-1][-1] + 1:
             runs[-1].append(page)
         else:
             runs.append([page])
-    shown = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs[:_SHOWN]]
-    more = sum(map(len, runs[_SHOWN:]))
-    named = ", ".join(shown) + (f" and {more} more" if more else "")
-    have = "has" if len(pages) == 1 else "have"
-    return f"page{'s' * (len(pages) > 1)} {named} of {count} {have} no text"
+    return runs
 
 
 def is_current(note: str, file_type: str) -> bool:
     """Say whether a manifest note was made by the present engines of a type."""
     match = _TAG.search(note)
-    present = tag(file_type)
+    present = tag(file_type, note)
     return not present or (match is not None and match[1] == present)
 
 
 def all_tags() -> list[str]:
     """Return the tags of every type that has one, sorted: part of what makes an ingest due."""
-    return sorted({tag(name) for name in ("pdf", "docx", "ipynb", *GRAMMARS, *BY_LINES)})
+    return sorted({tag(name) for name in ("pdf", "png", "docx", "ipynb", *GRAMMARS, *BY_LINES)})

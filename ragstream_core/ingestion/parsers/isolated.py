@@ -23,6 +23,7 @@ from typing import IO
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import Limits, Parsed
+from ragstream_core.ingestion.parsers.scans import lacks_text, read_scans
 from ragstream_core.platform.sandbox import run_child, start_child
 from ragstream_core.platform.undo import on_failure
 
@@ -146,7 +147,7 @@ def kept_engines() -> Iterator[ParserServer | None]:
 
 
 def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
-    """Read a PDF or Office file; never raises for what the file holds.
+    """Read a PDF or Office file, or a picture; never raises for what the file holds.
 
     Args:
         data: The whole file.
@@ -160,6 +161,8 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
     if lacking:
         return Parsed(None, lacking)
     kind, server = kind_of(file_type), _KEPT.get()
+    if kind == "picture":
+        return read_scans(data, file_type, Parsed(None, ""))
     try:
         if server is None:
             raise ServerLost
@@ -167,7 +170,9 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
         answer, problem = _exchange(data, asked, limits)
     except ServerLost:  # whatever ended the server: this file is tried once more, alone
         answer, problem = ask_child(["-m", CHILD, kind, file_type], data, limits)
-    return Parsed(None, problem) if problem else _parsed(answer)
+    parsed = Parsed(None, problem) if problem else _parsed(answer)
+    is_scan = kind == "pdf" and lacks_text(parsed)
+    return read_scans(data, file_type, parsed) if is_scan else parsed
 
 
 def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes, str]:

@@ -17,7 +17,7 @@ from email.message import Message
 from email.utils import getaddresses, parseaddr, parsedate_to_datetime
 from typing import Any
 
-from ragstream_core.ingestion.file_types import denial, file_type, kind_of
+from ragstream_core.ingestion.file_types import PICTURES, denial, file_type, kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.child import answer
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
@@ -181,7 +181,7 @@ class _Writer:
             if reason or found.pages is None:
                 return "", reason or found.note
             return "\n\n".join(text for _, text in found.pages), ""
-        if not kind:
+        if not kind or kind in PICTURES:
             return "", "type not supported"
         text, note = decode(data)
         if text is None:

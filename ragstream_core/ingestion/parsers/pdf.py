@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragstream_core.ingestion.parsers.engines import Limits, Refusal, pages_phrase
+from ragstream_core.ingestion.parsers.engines import NO_TEXT_LAYER, Limits, Refusal, pages_phrase
 from ragstream_core.ingestion.parsers.pdf_form import Field, fields_of, with_fields
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, page_text
 from ragstream_core.ingestion.parsers.pdf_lines import drawn_on
@@ -57,14 +57,9 @@ def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[in
     bodies, count = _bodies(reader, pages, kept)
     found = [(page.number, body) for page, body in zip(pages, bodies, strict=True) if body.strip()]
     if not found:
-        raise Refusal(f"no text layer on any of its {len(document)} pages (there is no OCR)")
+        raise Refusal("; ".join([f"{NO_TEXT_LAYER} {len(document)} pages", *reader.notes]))
     notes = [f"{len(document)} pages" + (f", {count} tables" if count else ""), *reader.notes]
-    bare = [
-        page.number
-        for page, own in zip(pages, kept, strict=True)
-        if not own and page.number in reader.drawn
-    ]
-    if bare:
+    if bare := reader.bare(pages, kept):
         notes.insert(1, pages_phrase(bare, len(document)))
     if running:
         notes.append(f"running lines left out: {' | '.join(running[:3])}"[:120])
@@ -103,6 +98,21 @@ def _opened(data: bytes, limits: Limits) -> Any:
     if len(document) == 0:
         raise Refusal("has no pages")
     return document
+
+
+def bare_pages(data: bytes, limits: Limits) -> tuple[list[int], int]:
+    """Return the numbers of the pages that are pictures, and how many pages there are.
+
+    Args:
+        data: The whole file.
+        limits: As for `read_pdf`.
+
+    Raises:
+        Refusal: It cannot be read.
+    """
+    document, reader = _opened(data, limits), _Reader(limits)
+    pages = reader.pages(document)
+    return reader.bare(pages, without_running_lines(pages)[0]), len(document)
 
 
 @dataclass
@@ -148,6 +158,14 @@ class _Reader:
             if size > self.limits.text_bytes:
                 raise Refusal(f"holds more than {self.limits.text_bytes} bytes of text")
         return pages
+
+    def bare(self, pages: Sequence[PrintedPage], kept: Sequence[list[Piece]]) -> list[int]:
+        """Return the numbers of pages that have no text of their own and something drawn."""
+        return [
+            page.number
+            for page, own in zip(pages, kept, strict=True)
+            if not own and page.number in self.drawn
+        ]
 
     def _pieces(self, page: Any, number: int, form: Any) -> list[Piece]:
         """Return what a page prints, and note its tables."""

@@ -236,7 +236,7 @@ def test_control_characters_do_not_reach_the_terminal(text):
 def test_status_says_what_an_ingest_would_embed_and_lists_what_is_left_out(data, run):
     pages = data / "doc_raw" / "manual"
     (pages / "latin.md").write_bytes(b"caf\xe9 au lait")
-    (pages / "picture.png").write_bytes(b"\x89PNG")
+    (pages / "film.mp4").write_bytes(b"x")
     (pages / ".ragignore").write_text("drafts/\n")
     (pages / "drafts").mkdir()
     (pages / "drafts" / "x.md").write_text("draft")
@@ -252,12 +252,12 @@ def test_status_says_what_an_ingest_would_embed_and_lists_what_is_left_out(data,
     lines = [line for line in out.splitlines() if line.startswith("manual/")]
     assert lines[1:] == [
         "manual/drafts/: ignored by .ragignore",
-        "manual/picture.png: type not supported",
+        "manual/film.mp4: type not supported",
     ]
     assert "`--file PATH` gives one to a prompt" in err
     after = json.loads(run("status", "--json")[1])["projects"][0]
     assert after["forecast"]["chunks"] == 0
-    assert [path for path, _ in after["skipped"]] == ["drafts/", "picture.png"]
+    assert [path for path, _ in after["skipped"]] == ["drafts/", "film.mp4"]
     assert after["assumed"] == [["latin.md", "cp1252 (assumed)"]]
 
 

@@ -311,7 +311,7 @@ def test_other_settings_are_pending(quiet):
 
 
 def test_what_is_no_document_is_no_reason(quiet):
-    quiet.write("c.png", "x")
+    quiet.write("c.gif", "x")
     (quiet.docs / "link.md").symlink_to(quiet.docs / "a.md")
     assert quiet.pending() is None
 

@@ -27,7 +27,7 @@ def test_load_yields_absolute_path_relative_path_and_text(folder):
     (folder / "sub").mkdir()
     (folder / "sub" / "b.txt").write_text("bee")
     (folder / "a.md").write_text("ay")
-    (folder / "c.png").write_bytes(b"\x89PNG")
+    (folder / "c.gif").write_bytes(b"\x89PNG")
     triples = list(DocumentLoader(folder.parent, "demo").load())
     assert triples == [
         (str(folder / "a.md"), "a.md", "ay"),

@@ -22,6 +22,7 @@ def folder(tmp_path):
     (home / "a.md").write_text("# A\n\nalpha words\n")
     (home / "b.html").write_text("<title>B</title><p>beta words</p>")
     (home / "c.png").write_bytes(b"\x89PNG")
+    (home / "d.mp4").write_bytes(b"x")
     return home
 
 
@@ -34,15 +35,15 @@ def test_the_counts_agree_before_and_after_and_once_it_is_installed(space, folde
     with monkeypatch.context() as patch:
         patch.setattr(engines, "_installed", dict)
         added = add(space, "mixed", AddRequest((folder,)))
-        assert (added.project.roots[0].documents, added.left_out) == (1, 2)
+        assert (added.project.roots[0].documents, added.left_out) == (1, 3)
         waiting, skipped = counts(space)
         assert waiting == 1 and "extra 'convert'" in skipped["b.html"]
-        assert skipped["c.png"] == "type not supported"
+        assert skipped["c.png"].startswith("type not supported without the extra 'ocr': ")
         stats = ingest_project(space, "mixed")
         assert stats.files["new"] == 1
         assert counts(space) == (0, skipped)
         assert list_projects(space)[0].roots[0].documents == 1
     waiting, skipped = counts(space)
-    assert waiting == 1 and list(skipped) == ["c.png"]
+    assert waiting == 2 and list(skipped) == ["d.mp4"]
     assert ingest_project(space, "mixed").documents == 2
-    assert counts(space) == (0, skipped)
+    assert counts(space) == (0, skipped | {"c.png": "not a readable picture"})

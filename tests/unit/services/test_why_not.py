@@ -36,7 +36,7 @@ def space(tmp_path):
     }
     write_docs(tmp_path, docs=numbered)
     (tmp_path / "doc_raw" / "demo" / "empty.md").write_text("")
-    (tmp_path / "doc_raw" / "demo" / "photo.png").write_bytes(b"\x89PNG")
+    (tmp_path / "doc_raw" / "demo" / "photo.gif").write_bytes(b"\x89PNG")
     workspace = hashed_workspace(tmp_path, {"retrieval.depth": DEPTH, "retrieval.top_k": 4})
     ingest_project(workspace, "demo")
     return workspace
@@ -174,7 +174,7 @@ def test_off_lock_and_injection_are_rules_of_their_own(space):
 
 def test_files_without_a_chunk_say_why(space, tmp_path):
     _, key = made(space)
-    photo = only(why_not(space, "photo.png", key))
+    photo = only(why_not(space, "photo.gif", key))
     assert photo["stage"] == "ingestion" and "not supported" in photo["reason"]
     assert only(why_not(space, "empty.md", key))["rule"] in ("no_chunk", "skipped")
     (tmp_path / "doc_raw" / "demo" / "late.md").write_text("# Late\n\nA writer came late.\n")

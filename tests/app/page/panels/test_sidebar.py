@@ -155,12 +155,12 @@ def test_what_ranks_and_judges_follows_the_other_settings(page):
 
 def test_ingest_folder_ingests_and_says_what_it_did(page, indexed):
     (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nA passage about kites.\n")
-    (indexed / "doc_raw" / "manual" / "image.png").write_bytes(b"x")
+    (indexed / "doc_raw" / "manual" / "film.mp4").write_bytes(b"x")
     waited(click(page, "Ingest Folder"))
     told = said(page)
     assert "new 1 · updated 0 · unchanged 4 · deleted 0" in told
     assert "committed generation 2" in told and "files: 5 · index version 2" in told
-    assert "skipped: image.png: type not supported" in told
+    assert "skipped: film.mp4: type not supported" in told
     click(page, "Ingest Folder")
     assert "new 0 · updated 0 · unchanged 5 · deleted 0" in said(waited(page))
 
