@@ -174,9 +174,10 @@ class _Reader:
         ruled = [one for one in grids(drawn) if not _has_field(one, fields)]
         pieces = pieces_of(page, layer, place, [_walls(one) for one in ruled])
         tables = tables_of(ruled, pieces) if len(pieces) > 1 else []
-        if len(tables) < len(ruled):  # lines that make no table divide nothing
-            pieces = pieces_of(page, layer, place, [_walls(table.place) for table in tables])
-            tables = tables_of([table.place for table in tables], pieces)
+        found = [table.place for table in tables]
+        if len(found) < len(ruled) or not all(one in ruled for one in found):
+            pieces = pieces_of(page, layer, place, [_walls(one) for one in found])
+            tables = tables_of(found, pieces)  # lines that make no table divide nothing
         if tables:
             self.tables[number] = [
                 table._replace(heavy=is_heavier(page, layer, *table.first_and_last(pieces)))

@@ -24,12 +24,13 @@ from ragstream_core.ingestion.parsers.pdf_layout import (
 from ragstream_core.ingestion.parsers.pdf_lines import SNAP, Drawn, Line
 from ragstream_core.ingestion.parsers.tables import Grid, Merged
 
-MAX_CROSSINGS, MAX_PLACES = 100_000, 20_000
-"""With more pairs of lines or places a drawing is no table."""
+MAX_CROSSINGS, MAX_PLACES, MAX_GRIDS = 100_000, 20_000, 100
+"""With more pairs of lines, places in a grid, or grids a page is a drawing."""
 
 _OPEN = 8.0  # points: lines that reach so far beyond the last one across bound a cell too
 _FEW_ROWS = 3  # with no more ruled rows, lines of print inside of one may be rows themselves
 _COLUMN = 12  # lines of print: so many in each cell of few rows are columns of text
+_TITLE = 3  # lines of print that a title or a note across all columns has at most
 _DIVIDED, _FILLED = 0.4, 0.2  # shares of a grid: what has less is a drawing
 _LABEL = re.compile(r"[^:]{1,40}:(?:\s|$)")
 _HYPHEN = re.compile(r"[^\W\d_][-\u2010]$")
@@ -97,7 +98,8 @@ def grids(drawn: Drawn) -> list[Place]:
     if len(drawn.level) * len(drawn.upright) > MAX_CROSSINGS:
         return []
     places = (_place(level, upright) for level, upright in _crossing(drawn))
-    return [place for place in places if place is not None]
+    found = [place for place in places if place is not None]
+    return found if len(found) <= MAX_GRIDS else []
 
 
 def _crossing(drawn: Drawn) -> Iterable[tuple[list[Line], list[Line]]]:
@@ -213,7 +215,10 @@ def _table(place: Place, inside: Sequence[Piece]) -> Table | None:
         row, column = place.at((piece.left + piece.right) / 2, piece.middle)
         said[place.cells[row][column]].append(piece)
     lines = {cell: clusters(pieces) for cell, pieces in said.items()}
-    if not _is_divided(place, lines):
+    place = _without_text(place, lines)
+    own = set().union(*place.cells)
+    lines = {cell: rows for cell, rows in lines.items() if cell in own}
+    if not lines or not _is_divided(place, lines):
         return None
     grid = _grid(place, lines)
     if len(place.cells) <= _FEW_ROWS:
@@ -225,12 +230,26 @@ def _table(place: Place, inside: Sequence[Piece]) -> Table | None:
     many = sum(len(columns) > 1 for columns in filled)
     if many < 2 or len({column for columns in filled for column in columns}) < 2:
         return None
-    return Table(place, grid, frozenset(piece.at for piece in inside))
+    return Table(place, grid, frozenset(piece.at for cell in lines for piece in said[cell]))
+
+
+def _without_text(place: Place, lines: dict[int, list[Row]]) -> Place:
+    """Return a grid without the running text above and below it that a frame has around both."""
+    first, last = 0, len(place.cells)
+    while first < last and _is_text(place.cells[first], lines):
+        first += 1
+    while first < last and _is_text(place.cells[last - 1], lines):
+        last -= 1
+    return Place(place.columns, place.rows[first : last + 1], place.cells[first:last])
+
+
+def _is_text(row: Sequence[int], lines: dict[int, list[Row]]) -> bool:
+    return len(set(row)) == 1 and len(lines.get(row[0], ())) > _TITLE
 
 
 def _is_divided(place: Place, lines: dict[int, list[Row]]) -> bool:
     """Say whether a grid has as many cells, and texts in them, as a table, and few labels."""
-    count = max(map(max, place.cells)) + 1
+    count = len(set().union(*place.cells))
     if count < _DIVIDED * len(place.cells) * len(place.cells[0]) or len(lines) < _FILLED * count:
         return False
     labels = sum(_LABEL.match(rows[0][0].text) is not None for rows in lines.values())
