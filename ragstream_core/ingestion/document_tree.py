@@ -7,6 +7,8 @@ with several folders the label stands before it. Where the folders lie is no par
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import InputUnavailable, RunCommand
 from ragstream_core.index.rows import Signature
-from ragstream_core.ingestion.file_types import decode_name, encode_name
+from ragstream_core.ingestion.file_types import decode_name, encode_name, is_archive
 from ragstream_core.ingestion.scan import (
     DEFAULT_RULES,
     IGNORE_NAMES,
@@ -162,7 +164,48 @@ class DocumentTree:
         Raises:
             OSError: It is missing, a link, or leads upwards, or no folder has that label.
         """
-        return open_beneath(*self.place(path))
+        return self.opened(path)[0]
+
+    def opened(self, path: str, most: int = sys.maxsize) -> tuple[int, Signature | None]:
+        """Open a document as `open`; one in an archive is unpacked into a file without a name.
+
+        Args:
+            path: As in the index.
+            most: A document of an archive that has more bytes is not unpacked.
+
+        Returns:
+            A descriptor the caller closes, and the signature of a document in an archive.
+
+        Raises:
+            OSError: As `open`.
+        """
+        root, inside = self.place(path)
+        try:
+            return open_beneath(root, inside), None
+        except NotADirectoryError:
+            found = _archive_on_the_way(root, inside)
+            if found is None:
+                raise
+        from ragstream_core.ingestion.packed import unpacked
+
+        fd, packed = found
+        try:
+            return unpacked(fd, packed, most)
+        finally:
+            os.close(fd)
+
+    def archive_of(self, path: str) -> str:
+        """Return the path of the archive that a document lies in; "" if it is a file of its own.
+
+        Raises:
+            FileNotFoundError: No folder has that label.
+        """
+        root, inside = self.place(path)
+        found = _archive_on_the_way(root, inside)
+        if found is None:
+            return ""
+        os.close(found[0])
+        return inside.removesuffix(f"/{found[1]}")
 
     def place(self, path: str) -> tuple[Path, str]:
         """Return the folder that a document lies in, and its path below that.
@@ -300,6 +343,20 @@ def _file(signature: Signature) -> tuple[int, int, int]:
     """Return what a signature keeps when a file is renamed: size, time of change, inode."""
     size, mtime, _, inode = signature
     return size, mtime, inode
+
+
+def _archive_on_the_way(root: Path, path: str) -> tuple[int, str] | None:
+    """Return the open archive that a path leads into, and the rest of the path."""
+    parts = path.split("/")
+    for end in (n for n, name in enumerate(parts[:-1], 1) if is_archive(name)):
+        try:
+            fd = open_beneath(root, "/".join(parts[:end]))
+        except OSError:
+            return None
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd, "/".join(parts[end:])
+        os.close(fd)
+    return None
 
 
 def open_beneath(root: Path, path: str) -> int:

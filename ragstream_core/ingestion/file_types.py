@@ -124,6 +124,11 @@ def file_type(path: str) -> str:
     return "env" if _EXAMPLE.fullmatch(name) else _NAMES.get(stem, OTHER)
 
 
+def is_archive(name: str) -> bool:
+    """Whether a file of this name is read as a folder (`packed`)."""
+    return name[-4:].lower() == ".zip"
+
+
 def kind_of(file_type: str) -> Kind:
     """Return how files of a type are read; a type that is not supported is text."""
     return _KINDS.get(file_type, "text")

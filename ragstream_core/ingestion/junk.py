@@ -54,7 +54,10 @@ FOLDERS = (
         ),
     ),
     FolderRule("made by a program", ("dist", "build", "out", "target", "coverage"), _MANIFESTS),
-    FolderRule("of an editor or a system", (".idea", ".vs", "__macosx", ".trash", "$recycle.bin")),
+    FolderRule(
+        "of an editor or a system",
+        (".idea", ".vs", ".obsidian", "__macosx", ".trash", "$recycle.bin"),
+    ),
 )  # fmt: skip
 FILES = (
     (

@@ -233,20 +233,23 @@ class DocumentLoader:
             OSError: It is gone, a link, or cannot be read.
         """
         for _ in range(READ_ATTEMPTS):
-            fd = self.documents.open(path)
+            most = self.reading.max_bytes(file_type(path))
+            fd, packed = self.documents.opened(path, most)
             try:
-                document = self._read_once(path, fd, known)
+                document = self._read_once(path, fd, known, packed=packed)
             finally:
                 os.close(fd)
             if document is not None:
                 return document
         raise FileChanging(f"{path} kept changing while it was read; its old version stays")
 
-    def _read_once(self, path: str, fd: int, known: FileEntry | None) -> Document | None:
+    def _read_once(
+        self, path: str, fd: int, known: FileEntry | None, *, packed: Signature | None
+    ) -> Document | None:
         opened = os.fstat(fd)
         if not stat.S_ISREG(opened.st_mode):
             raise OSError(f"not a regular file: {path!r}")
-        before = signature_of(opened)
+        before = packed or signature_of(opened)
         size, mtime = before[0], before[1]
         kind = file_type(path)
         limit = self.reading.max_bytes(kind)
@@ -254,9 +257,10 @@ class DocumentLoader:
             reason = f"{size} bytes, more than the limit of {limit}"
             return Document(FileEntry(path, "", size, mtime, kind, "skipped", reason), before, None)
         data = _pread(fd, size + 1)
-        if self._clock() - max(before[1], before[2]) < _TICK_NS and _pread(fd, size + 1) != data:
+        is_fresh = self._clock() - max(before[1], before[2]) < _TICK_NS
+        if is_fresh and _pread(fd, size + 1) != data:
             return None
-        if len(data) != size or signature_of(os.fstat(fd)) != before:
+        if len(data) != size or signature_of(os.fstat(fd)) != signature_of(opened):
             return None
         sha256 = sha256_hex(data)
         if known is not None and _same(known, sha256):

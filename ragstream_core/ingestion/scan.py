@@ -8,9 +8,9 @@ sockets and devices are never followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ragstream_core.errors import RunProgram, UnknownProject, quoted
 from ragstream_core.index.rows import Signature
@@ -21,6 +21,7 @@ from ragstream_core.ingestion.file_types import (
     denial,
     encode_name,
     file_type,
+    is_archive,
 )
 from ragstream_core.ingestion.junk import MAY_BE_JUNK, junk_file, junk_folder, seems_junk
 from ragstream_core.ingestion.junk import PREFIX as JUNK
@@ -29,6 +30,9 @@ from ragstream_core.platform.extras import install
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
+    from ragstream_core.ingestion.packed import PackedEntry, PackedFolder, PackedStat
+
+    Entry: TypeAlias = os.DirEntry[str] | PackedEntry
 
 RACY_NS = 2_000_000_000
 IGNORE_NAMES = frozenset({".gitignore", ".ragignore"})
@@ -84,7 +88,9 @@ NOT_SUPPORTED = "type not supported"
 """How the reason of a file begins that no reader is for."""
 
 
-def _refusal(entry: os.DirEntry[str], name: str) -> str:
+def _refusal(entry: Entry, name: str) -> str:
+    if reason := getattr(entry, "refusal", ""):
+        return denial(name) or str(reason)
     if entry.is_symlink():
         return "symbolic link; only regular files are read"
     return denial(name) or "not a regular file (pipe, socket or device)"
@@ -153,15 +159,18 @@ def walk(
     while stack:
         folder = stack.pop()
         try:
-            with os.scandir(folder.path) as entries:
-                below = _scan_folder(entries, folder, into)
+            if folder.is_archive:
+                folder = _opened(folder, into)
+            if folder.packed is not None:
+                below = _scan_folder(folder.packed.entries(folder.path), folder, into)
+            else:
+                with os.scandir(folder.path) as entries:
+                    below = _scan_folder(entries, folder, into)
         except OSError as error:
             top = folder.prefix.rstrip("/")
             into.unreadable.append((top, error.strerror or "cannot be listed"))
             continue
-        if flat:
-            break
-        stack += below
+        stack += [inner for inner in below if not flat or inner.is_archive or folder.packed]
 
 
 def wanted_by(rules: ScanRules) -> IgnoreRules | None:
@@ -186,7 +195,8 @@ def narrow(found: Scan, rules: ScanRules) -> None:
 class _Folder(NamedTuple):
     """A folder still to be listed: its path, its prefix, the ignore rules above it, its bounds.
 
-    All folders of a tree share the compiled patterns.
+    All folders of a tree share the compiled patterns. One may be an archive that is still closed,
+    or lie in one.
     """
 
     path: str
@@ -194,14 +204,38 @@ class _Folder(NamedTuple):
     chain: tuple[IgnoreRules, ...]
     bounds: Bounds
     compiled: dict[str, Any]
+    is_archive: bool = False
+    packed: PackedFolder | None = None
 
     @property
     def has_rules(self) -> bool:
         """Whether patterns hold in it before its own ignore files are read."""
         return bool(self.chain or self.bounds.excluded or self.bounds.wanted)
 
+    def holds(self, inside: str) -> bool:
+        """Whether a path is there."""
+        if self.packed is not None:
+            return self.packed.holds(inside)
+        return os.path.lexists(f"{self.path}/{inside}")
 
-def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan) -> list[_Folder]:
+
+def _opened(folder: _Folder, into: Scan) -> _Folder:
+    """Return an archive with what lies in it; with nothing, and refused, if it cannot be used.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    from ragstream_core.ingestion.packed import opened
+
+    packed, refused = opened(folder.path)
+    into.refused.extend(
+        (folder.prefix + encode_name(path) if path else folder.prefix.rstrip("/"), reason)
+        for path, reason in refused
+    )
+    return folder._replace(is_archive=False, packed=packed)
+
+
+def _scan_folder(entries: Iterable[Entry], folder: _Folder, into: Scan) -> list[_Folder]:
     """Sort the entries of one folder into ``into``; return the folders in it."""
     prefix, files, below, rule_files = folder.prefix, dict[str, Signature](), [], []
     junk: dict[str, str] = {}
@@ -213,7 +247,9 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
         ending = name[name.rfind(".") :]
         plain = ending in _PLAIN and name[0] not in ".iI~"
         plain = plain and not (ending in MAY_BE_JUNK and seems_junk(name))
-        if (plain or name not in IGNORE_NAMES) and entry.is_file(follow_symlinks=False):
+        packed = not plain and is_archive(name)
+        file = not packed and (plain or name not in IGNORE_NAMES)
+        if file and entry.is_file(follow_symlinks=False):
             reason = "" if plain else refusal_of(name)
             if reason and not reason.startswith(JUNK):
                 into.refused.append((prefix + name, reason))
@@ -224,8 +260,10 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
                 continue
             if reason:
                 junk[prefix + name] = reason
-        elif entry.is_dir(follow_symlinks=False):
-            if inner := _inner(entry.path, name, folder, into=into, junk=junk):
+        elif entry.is_dir(follow_symlinks=False) or (
+            packed and entry.is_file(follow_symlinks=False)
+        ):
+            if inner := _inner(entry, name, folder, into=into, junk=junk):
                 below.append(inner)
         elif name in IGNORE_NAMES and entry.is_file(follow_symlinks=False):
             rule_files.append(name)
@@ -241,9 +279,9 @@ def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan)
 
 
 def _inner(
-    path: str, name: str, folder: _Folder, *, into: Scan, junk: dict[str, str]
+    entry: Entry, name: str, folder: _Folder, *, into: Scan, junk: dict[str, str]
 ) -> _Folder | None:
-    """Return a folder in a folder; None if nothing takes it back. One that is junk is noted."""
+    """Return a folder or archive; None if nothing takes it back. One that is junk is noted."""
     prefix = f"{folder.prefix}{name}/"
     if name.lower() == OWN_FOLDER:
         return None  # of `ragstream init`: nothing that a person would miss
@@ -253,9 +291,11 @@ def _inner(
     if prefix in folder.bounds.closed:
         into.refused.append((prefix, "written by RAGstream itself"))
         return None
-    if reason := junk_folder(name, lambda beside: os.path.lexists(f"{folder.path}/{beside}")):
+    closed = is_archive(name) and entry.is_file(follow_symlinks=False)
+    if reason := junk_file(name) if closed else junk_folder(name, folder.holds):
         junk[prefix] = reason
-    return folder._replace(path=path, prefix=prefix)
+    packed = folder.packed and folder.packed.below(entry.name)
+    return folder._replace(path=entry.path, prefix=prefix, is_archive=closed, packed=packed)
 
 
 def _apply_ignores(
@@ -310,10 +350,10 @@ def unsupported(name: str) -> str:
     kind = file_type(name)
     if kind in PICTURES and (extra := missing_extra(kind)):
         return f"{NOT_SUPPORTED} without the extra '{extra}': {install(extra).line}"
-    return "" if kind else NOT_SUPPORTED
+    return "" if kind or is_archive(name) else NOT_SUPPORTED
 
 
-def signature_of(st: os.stat_result) -> Signature:
+def signature_of(st: os.stat_result | PackedStat) -> Signature:
     """Return the signature of a stat result, as `scan` records it."""
     changed = st.st_mtime_ns if st.st_mtime_ns < _LAST_NS else _LAST_NS
     return st.st_size, changed, st.st_ctime_ns, st.st_ino & _INODE_MASK

@@ -119,6 +119,13 @@ def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool
     if documents.in_place:
         _require_left_out(workspace, project, path, file)
         return
+    if archive := documents.archive_of(path):
+        if path in documents.scan().files:
+            raise Refused(
+                f"{folder / archive} still holds it; RAGstream changes no ZIP",
+                hint="take it out of the ZIP, or unpack the ZIP and move that away",
+            )
+        return
     if not file.is_symlink() and not file.exists():
         return
     if not delete:

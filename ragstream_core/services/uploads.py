@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
 from ragstream_core.index.pulled import require_own
-from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
+from ragstream_core.ingestion.file_types import PARSED, file_type, is_archive, kind_of
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.scan import NOT_SUPPORTED, refusal_of
 from ragstream_core.platform.files import (
@@ -156,7 +156,7 @@ def safe_name(given: str) -> str:
 
 def _require_size(workspace: Workspace, name: str, data: bytes) -> None:
     limits = workspace.config.settings.discovery
-    parsed = kind_of(file_type(name)) in PARSED
+    parsed = kind_of(file_type(name)) in PARSED or is_archive(name)
     setting = "max_pdf_bytes" if parsed else "max_text_bytes"
     limit = int(getattr(limits, setting))
     if len(data) > limit:

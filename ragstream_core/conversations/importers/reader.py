@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import codecs
 import io
-import lzma
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -28,20 +26,14 @@ from ragstream_core.conversations.importers.bounded_json import (
 )
 from ragstream_core.conversations.importers.exchange import Conversation
 from ragstream_core.errors import UsageError
+from ragstream_core.platform.zips import FLOOR_BYTES, MAX_RATIO, MOST_MEMBERS, UNREADABLE
 
 FORMATS = (
     chatgpt.NAME, claude_ai.NAME, gemini.NAME, agent_logs.CLAUDE_CODE, agent_logs.CODEX,
     markdown.NAME,
 )  # fmt: skip
-MAX_RATIO, MAX_BYTES = 200, 32 << 30
-"""A member of a ZIP that unpacks to more than so many times its size, or so many bytes, is none."""
-UNREADABLE = (
-    OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zlib.error,
-    lzma.LZMAError,
-)  # fmt: skip
-"""What opening and unpacking raise."""
-MOST_MEMBERS = 100_000
-"""Members of a ZIP."""
+MAX_BYTES = 32 << 30
+"""A member of a ZIP that unpacks to more bytes is none."""
 MOST_ACTIVITY = 128 << 20
 """Bytes of Gemini's entries of one file, which are sorted by their time."""
 ACTIVITY = (
@@ -285,7 +277,7 @@ def _members(path: Source, form: str) -> list[ExportFile]:
             hint="unpack it, and import its folders one by one",
         )
     for info in infos:
-        if info.file_size > max(MAX_RATIO * info.compress_size, 1 << 20) or (
+        if info.file_size > max(MAX_RATIO * info.compress_size, FLOOR_BYTES) or (
             info.file_size > MAX_BYTES
         ):
             raise UsageError(

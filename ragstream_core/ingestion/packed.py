@@ -1,0 +1,140 @@
+"""Folders and documents in an archive, as a scan and a reader meet those on the disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ragstream_core.index.rows import Signature
+from ragstream_core.ingestion.archives import Member, Tree, Unusable, archive_of
+from ragstream_core.ingestion.scan import IGNORE_NAMES, signature_of
+
+
+class PackedStat(NamedTuple):
+    """What `os.stat_result` says of a file, of one in an archive."""
+
+    st_size: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+    st_ino: int
+
+    @classmethod
+    def of(cls, member: Member, archive: os.stat_result) -> PackedStat:
+        """Return what stands for this state of it: it changes whenever its archive does."""
+        latest = archive.st_mtime_ns  # its own is of a clock anywhere: none is of tomorrow
+        modified = min(member.modified or latest, latest)
+        return cls(member.size, modified, archive.st_ctime_ns, archive.st_ino)
+
+
+class PackedFolder(NamedTuple):
+    """A folder in an archive.
+
+    Attributes:
+        tree: What lies in it.
+        archive: Stat result of the archive.
+    """
+
+    tree: Tree
+    archive: os.stat_result
+
+    def entries(self, path: str) -> Iterator[PackedEntry]:
+        """Yield what lies in it; ignore files in an archive are not used.
+
+        Args:
+            path: Of the folder.
+        """
+        for name, node in self.tree.items():
+            if name not in IGNORE_NAMES:
+                yield PackedEntry(name, f"{path}/{name}", node, self.archive)
+
+    def below(self, name: str) -> PackedFolder:
+        """Return a folder in it."""
+        inner = self.tree[name]
+        return self._replace(tree=inner if isinstance(inner, Tree) else Tree())
+
+    def holds(self, path: str) -> bool:
+        """Whether a path is there."""
+        return self.tree.at(path) is not None
+
+
+class PackedEntry(NamedTuple):
+    """An entry of such a folder, as `os.DirEntry`."""
+
+    name: str
+    path: str
+    node: Member | Tree
+    archive: os.stat_result
+
+    @property
+    def refusal(self) -> str:
+        """Why it is not read."""
+        return self.node.refusal if isinstance(self.node, Member) else ""
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a file that may be read."""
+        return isinstance(self.node, Member) and not self.node.refusal
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a folder."""
+        return isinstance(self.node, Tree)
+
+    def is_symlink(self) -> bool:
+        """Return False: a link has a refusal."""
+        return False
+
+    def stat(self, *, follow_symlinks: bool = True) -> PackedStat:
+        """Return its size and times.
+
+        Raises:
+            FileNotFoundError: It is a folder.
+        """
+        if not isinstance(self.node, Member):
+            raise FileNotFoundError(self.path)
+        return PackedStat.of(self.node, self.archive)
+
+
+def opened(path: str) -> tuple[PackedFolder, list[tuple[str, str]]]:
+    """Return an archive as a folder, and (path, reason) of what is left out; "" is all of it.
+
+    Args:
+        path: Where it lies; a link is not followed.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        archive = archive_of(fd)
+        return PackedFolder(archive.tree, os.fstat(fd)), archive.left_out
+    except Unusable as error:
+        return PackedFolder(Tree(), os.fstat(fd)), [("", str(error))]
+    finally:
+        os.close(fd)
+
+
+def unpacked(fd: int, path: str, most: int) -> tuple[int, Signature]:
+    """Return a document of an open archive as an open file, and its signature.
+
+    Args:
+        fd: The archive; stays the caller's.
+        path: Of the document, in it.
+        most: A larger one is not unpacked; what is returned is empty then.
+
+    Returns:
+        A descriptor the caller closes, of a file without a name.
+
+    Raises:
+        FileNotFoundError: It holds none of that path.
+        OSError: It is damaged.
+    """
+    try:
+        member = archive_of(fd).member(path)
+    except Unusable as error:
+        raise OSError(str(error)) from None
+    with tempfile.TemporaryFile() as file:
+        if member.size <= most:
+            member.unpack(file)
+        file.seek(0)
+        return os.dup(file.fileno()), signature_of(PackedStat.of(member, os.fstat(fd)))
