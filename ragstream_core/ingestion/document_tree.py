@@ -183,8 +183,7 @@ class DocumentTree:
         try:
             return open_beneath(root, inside), None
         except NotADirectoryError:
-            found = _archive_on_the_way(root, inside)
-            if found is None:
+            if (found := _archive_on_the_way(root, inside)) is None:
                 raise
         from ragstream_core.ingestion.packed import unpacked
 
@@ -193,6 +192,25 @@ class DocumentTree:
             return unpacked(fd, packed, most)
         finally:
             os.close(fd)
+
+    def lies_beside(self, path: str, name: str) -> bool:
+        """Whether an entry of that name lies in a folder above a document, or beside it.
+
+        Args:
+            path: Of the document, as in the index.
+            name: Of the entry.
+        """
+        root, inside = self.place(path)
+        folders = inside.split("/")[:-1]
+        above = ["/".join([*folders[:end], name]) for end in range(len(folders) + 1)]
+        if any(os.path.lexists(root / one) for one in above):
+            return True
+        if not (archive := self.archive_of(path)):
+            return False
+        from ragstream_core.ingestion.packed import opened
+
+        packed, start = opened(os.fspath(root / archive))[0], len(archive) + 1
+        return any(packed.holds(one[start:]) for one in above if one.startswith(f"{archive}/"))
 
     def archive_of(self, path: str) -> str:
         """Return the path of the archive that a document lies in; "" if it is a file of its own.

@@ -13,7 +13,7 @@ from ragstream_core.ingestion.parsers.engines import all_tags
 from ragstream_core.ingestion.scan import ScanRules
 from ragstream_core.records.identity import digest_of
 
-PARSERS_VERSION = "text-1"
+PARSERS_VERSION = "text-2"
 """Version of how bytes become text; raised when a decoding rule changes. The engines of PDF, Office
 and code files have versions of their own (`parsers.engines`), which concern those files alone."""
 

@@ -21,6 +21,7 @@ from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.junk import made_by_program, without_junk
+from ragstream_core.ingestion.notes import VAULT, as_shown
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import (
     DEFAULT_LIMITS,
@@ -35,7 +36,7 @@ from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, red
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.code import GRAMMARS
 from ragstream_core.text.decoding import decode
-from ragstream_core.text.headings import PROSE_TYPES
+from ragstream_core.text.headings import MARKDOWN_TYPES, PROSE_TYPES
 
 MAX_TEXT_BYTES = 20_000_000
 MAX_PARSED_BYTES = 100_000_000
@@ -54,6 +55,7 @@ class Reading:
         secrets: ``warn``: name the place; ``skip`` the file; ``redact`` the secret; ``off``.
         limits: What the parsing of one PDF or Office file may cost.
         junk: Read programs that say of themselves that a program made them.
+        in_vault: The files are notes of a vault of Obsidian.
     """
 
     max_text_bytes: int = MAX_TEXT_BYTES
@@ -62,6 +64,7 @@ class Reading:
     secrets: SecretsMode = "warn"
     limits: Limits = DEFAULT_LIMITS
     junk: bool = False
+    in_vault: bool = False
 
     def max_bytes(self, file_type: str) -> int:
         """Return the largest size of a file of a type."""
@@ -139,6 +142,8 @@ def _parsed(data: bytes, file_type: str, reading: Reading) -> Parsed:
     is_program = file_type in GRAMMARS
     if is_program and (reason := made_by_program(text)) and not reading.junk:
         return Parsed(None, reason)
+    if file_type in MARKDOWN_TYPES:
+        text = as_shown(text, in_vault=reading.in_vault)
     text, told = without_junk(text, long_lines=is_program or file_type in PROSE_TYPES)
     return Parsed(((0, text),), f"{note}; {told}" if told else note)
 
@@ -169,6 +174,7 @@ class Document:
         pages: Where each page lies in the text; one page 0 where the type has none.
         syntax: File type whose rules the text follows, e.g. ``md`` for a converted file.
         secrets: KIND and line of what seems to be a secret; never the secret.
+        title: What it is called where its name is its title, as that of a note is; else "".
     """
 
     entry: FileEntry
@@ -177,6 +183,7 @@ class Document:
     pages: tuple[Page, ...] = ()
     syntax: str = ""
     secrets: tuple[str, ...] = ()
+    title: str = ""
 
 
 class DocumentLoader:
@@ -266,12 +273,15 @@ class DocumentLoader:
         if known is not None and _same(known, sha256):
             entry = FileEntry(path, sha256, size, mtime, kind, known.decision, known.reason)
             return Document(entry, before, None)
-        found = read_content(data, file_type=kind, reading=self.reading)
+        in_vault = kind in MARKDOWN_TYPES and self.documents.lies_beside(path, VAULT)
+        reading = replace(self.reading, in_vault=in_vault)
+        found = read_content(data, file_type=kind, reading=reading)
         if found.note.startswith(JUNK) and self.documents.takes_back(path, self.rules):
-            found = read_content(data, file_type=kind, reading=replace(self.reading, junk=True))
+            found = read_content(data, file_type=kind, reading=replace(reading, junk=True))
         decision = "skipped" if found.text is None else "ingested"
         entry = FileEntry(path, sha256, size, mtime, kind, decision, found.note)
-        return Document(entry, before, found.text, found.pages, found.syntax, found.secrets)
+        title = path.rpartition("/")[2].rpartition(".")[0] if in_vault else ""
+        return Document(entry, before, found.text, found.pages, found.syntax, found.secrets, title)
 
 
 def _same(known: FileEntry, sha256: str) -> bool:

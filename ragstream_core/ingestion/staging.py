@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import EmbeddingFailed, IntegrityError, RunCommand
 from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow, TextRow, placed
 from ragstream_core.records.identity import chunk_id, sha256_hex
+from ragstream_core.text.headings import titled
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
@@ -44,7 +45,8 @@ def chunked(document: Document, chunker: Chunker) -> tuple[list[ChunkRow], dict[
                 ChunkRow(
                     chunk_id(entry.path, entry.sha256, len(rows)), entry.path, entry.sha256,
                     len(rows), start, end, page=page.number,
-                    heading=placed(piece.heading, piece.context), text_hash=text_hash,
+                    heading=placed(titled(document.title, piece.heading), piece.context),
+                    text_hash=text_hash,
                 )
             )  # fmt: skip
     return rows, texts

@@ -42,6 +42,11 @@ _SETEXT_LEVELS = {"=": 1, "-": 2}
 _FRONT_MATTER = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<body>(?:.*\n)*?)(?:(?P=mark)|\.\.\.)[ \t]*(?:\r?\n|$)"
 )
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(?P<title>[^\s>|].*)$", re.M | re.I)
+_FRONT_ALIASES = re.compile(
+    r"^alias(?:es)?[ \t]*[:=][ \t]*(?P<inline>.*)(?P<below>(?:\n[ \t]*-[ \t].*)*)", re.M | re.I
+)
+_LISTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|[^,\[\]\n]+")
 _FRONT_LINE = re.compile(r"\s*(?:$|#|[-\]})]|\[|\s\S|[\w\"'][^:=\n]{0,100}[:=])")
 _PLAIN_TITLE = 80
 _NUMBERED = re.compile(
@@ -60,7 +65,7 @@ class Heading:
     Attributes:
         start: Offset of its line.
         end: Offset after it, an underline included.
-        level: 1 (title) and up.
+        level: 1 (title) and up; 0: what front matter calls the whole text.
         title: Its text without markup of the heading itself.
     """
 
@@ -77,6 +82,8 @@ def normal_type(file_type: str) -> str:
 
 def find_headings(text: str, *, file_type: str) -> list[Heading]:
     """Return the headings of a text in a markup that has them, or of plain text, in order.
+
+    Title and aliases in the front matter of Markdown are a heading of level 0 above all.
 
     Args:
         text: The whole text; fenced blocks of Markdown are skipped.
@@ -123,6 +130,17 @@ class HeadingIndex:
         return self._paths[at] if at >= 0 else ""
 
 
+def titled(title: str, path: str) -> str:
+    """Return a heading path below a title, which comes once.
+
+    Args:
+        title: What the whole text is called; "" adds nothing.
+        path: The heading path, or "".
+    """
+    says_so = f"{path} ".casefold().startswith(f"{title} ".casefold())
+    return path if not title or says_so else SEPARATOR.join(filter(None, (title, path)))
+
+
 def _shortened(title: str) -> str:
     return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1].rstrip() + "…"
 
@@ -149,7 +167,33 @@ def _markdown(text: str) -> list[Heading]:
             title = text[previous.start : previous.end].strip()
             found.append(Heading(previous.start, line.end, level, title))
         previous = line if line.kind is LineKind.PROSE else None
-    return found
+    first = found[0].title if found and found[0].level == 1 else ""
+    called = _called(text[:behind], first)
+    return [Heading(0, 0, 0, called), *found] if called else found
+
+
+def _called(front: str, first: str) -> str:
+    """Return what front matter calls its text: ``Title (alias, alias)``; "" if nothing new.
+
+    Args:
+        front: The front matter.
+        first: The title that the text begins with.
+    """
+    found = _FRONT_TITLE.search(front)
+    title = _plain_value(found["title"]) if found else ""
+    if title.casefold() == first.casefold():
+        title = ""
+    aliases = list[str]()
+    if listed := _FRONT_ALIASES.search(front):
+        below = [line.strip().removeprefix("-") for line in listed["below"].splitlines()]
+        values = map(_plain_value, [*_LISTED.findall(listed["inline"]), *below])
+        aliases = [value for value in values if value and not value.startswith("/")]  # an address
+    also = ", ".join(aliases)
+    return f"{title} ({also})" if title and also else title or also
+
+
+def _plain_value(value: str) -> str:
+    return value.strip().strip("\"'").strip()
 
 
 def front_matter_end(text: str) -> int:

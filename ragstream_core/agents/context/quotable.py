@@ -36,6 +36,7 @@ from ragstream_core.agents.context.shown import (
 )
 from ragstream_core.agents.context.whole_sentences import begins, is_whole, leans
 from ragstream_core.records import Chunk
+from ragstream_core.text.headings import front_matter_end
 from ragstream_core.text.marked_blocks import Block, blocks
 from ragstream_core.text.sentences import sentences_in
 
@@ -267,7 +268,8 @@ def _sentences(page: _Page) -> list[_Parts]:
     text, heading = page.text, page.heading
     found = list(_with_rows(text, blocks(text)))
     first = found[0] if found and found[0].kind == "heading" else None
-    headings = Headings(heading, text[first.start : first.end] if first else "")
+    title, is_called = text[first.start : first.end] if first else "", front_matter_end(text) > 0
+    headings = Headings(heading, title, is_called=is_called)
     local: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
     head = head_of(page.above) if found and found[0].kind == "row" else ""

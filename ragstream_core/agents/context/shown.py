@@ -140,17 +140,18 @@ class Headings:
     them.
     """
 
-    def __init__(self, path: str, first: str) -> None:
+    def __init__(self, path: str, first: str, *, is_called: bool = False) -> None:
         """Begin a passage.
 
         Args:
             path: Of the passage.
             first: Its first heading; empty: it does not begin with one.
+            is_called: The path is what front matter calls the whole text.
         """
         titles = path.split(SEPARATOR) if path else []
         level, title = _level_and_title(first)
         lowest = level if titles and title == titles[-1] else 0
-        deepest = (lowest or _DEEPEST) - len(titles)
+        deepest = (lowest or (0 if is_called else _DEEPEST)) - len(titles)
         self._above = [(deepest + n, title) for n, title in enumerate(titles, start=1)]
 
     def below(self, heading: str) -> str:

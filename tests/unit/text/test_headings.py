@@ -6,6 +6,7 @@ from ragstream_core.text.headings import (
     find_headings,
     front_matter_end,
     heading_path,
+    titled,
 )
 
 
@@ -23,6 +24,7 @@ def test_paths_in_markdown():
 def test_underlined_headings_and_front_matter():
     text = "---\ntitle: x\n---\nTitle\n=====\n\nSub\n---\nbody\n\n| a |\n---\n"
     assert [(h.level, h.title) for h in find_headings(text, file_type=".MD")] == [
+        (0, "x"),
         (1, "Title"),
         (2, "Sub"),
     ]
@@ -94,10 +96,42 @@ def test_titles_of_a_plain_text_are_headings_and_lists_are_none():
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_front_matter_is_left_out_whatever_ends_its_lines(end):
     text = end.join(["---", "title: A", "# a comment", "tags: [b]", "---", "# Title", "", "Words."])
-    assert [h.title for h in find_headings(text, file_type="md")] == ["Title"]
+    assert [h.title for h in find_headings(text, file_type="md")] == ["A", "Title"]
     assert front_matter_end(text) == text.index("# Title")
 
 
 def test_a_rule_at_the_beginning_hides_no_headings():
     text = "---\n\nWords of a text.\n\n# One\n\n---\n\n# Two\n"
     assert [h.title for h in find_headings(text, file_type="md")] == ["One", "Two"]
+
+
+@pytest.mark.parametrize(
+    ("front", "path"),
+    [
+        ("title: Pump K-20", "Pump K-20"),
+        ('title: "Pump: K-20"', "Pump: K-20"),
+        ("aliases: [Big Bertha, 'the grey one']", "Big Bertha, the grey one"),
+        ("title: Pump\naliases:\n  - Big Bertha\n- Grey\ntags: [x]", "Pump (Big Bertha, Grey)"),
+        ("alias: Big Bertha", "Big Bertha"),
+        ("aliases:\n  - /old/address\ntags: [x]", ""),
+        ("subtitle: no title\nkeywords: x", ""),
+        ("title: >-\n  folded", ""),
+    ],
+)
+def test_what_front_matter_calls_a_text_stands_above_all_its_headings(front, path):
+    text = f"---\n{front}\n---\n\nFirst.\n\n## Sub\n\nSecond.\n"
+    assert heading_path(text, text.index("First")) == path
+    assert heading_path(text, text.index("Second")) == f"{path} > Sub".removeprefix(" > ")
+
+
+def test_a_title_that_the_text_begins_with_comes_once():
+    text = "---\ntitle: Pump\naliases: [Bertha]\n---\n# Pump\n\nFirst.\n"
+    assert heading_path(text, text.index("First")) == "Bertha > Pump"
+    assert heading_path(text.replace("aliases: [Bertha]\n", ""), 30) == "Pump"
+
+
+def test_a_title_above_a_path_comes_once():
+    assert titled("Pump", "Service") == "Pump > Service"
+    assert titled("Pump", "pump (Bertha) > Service") == "pump (Bertha) > Service"
+    assert titled("Pump", "Pumps > Service") == "Pump > Pumps > Service"
+    assert (titled("", "A"), titled("Pump", "")) == ("A", "Pump")

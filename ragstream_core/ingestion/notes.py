@@ -1,0 +1,37 @@
+"""Notes as the programs show them that they are written with: Obsidian, Notion.
+
+What is left out leaves its line ends, so that every line keeps its number.
+"""
+
+from __future__ import annotations
+
+import re
+
+VAULT = ".obsidian"
+"""The folder that Obsidian makes in a vault."""
+_NOTION_LINK = re.compile(r"(?<=\S)%20[0-9a-f]{32}(?=[/)]|\.(?:md|csv|html)\b|_all\.csv\b)")
+_HIDDEN = re.compile(
+    r"(?P<code>^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?^ {0,3}(?P=fence)[`~]*[ \t]*$|.*\Z)"
+    r"|`[^`\n]+`)"
+    r"|%%(?P<comment>.*?)%%"
+    r"|(?<![=\w])==(?=[^\s=])(?P<marked>[^=\n]+)(?<=\S)==(?![=\w])"
+    r"|(?<=\S)(?P<blank>[ \t]+)\^[A-Za-z0-9-]+[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def as_shown(text: str, *, in_vault: bool) -> str:
+    """Return Markdown without what only the program needs that it was written with.
+
+    Args:
+        text: Of a note.
+        in_vault: It lies in a vault of Obsidian: comments between ``%%``, the ids of blocks and the
+            marks of highlights go.
+    """
+    if "%20" in text:  # Notion writes the id of a page into each link to it
+        text = _NOTION_LINK.sub("", text)
+    return _HIDDEN.sub(_shown, text) if in_vault else text
+
+
+def _shown(found: re.Match[str]) -> str:
+    return found["code"] or found["marked"] or "\n" * found[0].count("\n")
