@@ -57,6 +57,10 @@ _KINDS: dict[str, Kind] = {
 }
 TYPES = {f".{name}": name for name in _KINDS}
 """Document type by ending."""
+SLACK = "slack"
+"""Type of a day of a Slack channel, ``2024-05-01.json``, if its content is one (`loader`)."""
+_KINDS[SLACK] = "office"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\.json")
 OTHER = "other"
 """Type of a file that is text and has none of these endings; it is cut by its lines."""
 _NAMES = {
@@ -118,7 +122,7 @@ def file_type(path: str) -> str:
     if not dot or not stem:
         return _NAMES.get(name) or (ending if dot and ending in BY_LINES else OTHER)
     if found := TYPES.get(f".{ending}"):
-        return found
+        return SLACK if found == "json" and _DAY.fullmatch(name) else found
     if ending in _NO_TEXT:
         return ""
     return "env" if _EXAMPLE.fullmatch(name) else _NAMES.get(stem, OTHER)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from ragstream_core.errors import FileChanging
 from ragstream_core.index.rows import FileEntry, Signature
 from ragstream_core.ingestion.document_tree import DocumentTree
-from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
+from ragstream_core.ingestion.file_types import PARSED, SLACK, decode_name, file_type, kind_of
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.junk import made_by_program, without_junk
 from ragstream_core.ingestion.notes import VAULT, as_shown
@@ -31,6 +31,7 @@ from ragstream_core.ingestion.parsers.engines import (
     is_current,
 )
 from ragstream_core.ingestion.parsers.isolated import parse
+from ragstream_core.ingestion.parsers.slack import framed, is_day, names_of
 from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, signature_of
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
@@ -214,6 +215,7 @@ class DocumentLoader:
         self.rules = rules
         self.reading = reading
         self._clock = clock
+        self._people: dict[str, dict[str, str]] = {}
 
     def load(self) -> Iterator[tuple[str, str, str]]:
         """Yield ``(abs_path, rel_path, text)`` of each eligible file, by path.
@@ -270,11 +272,15 @@ class DocumentLoader:
         if len(data) != size or signature_of(os.fstat(fd)) != signature_of(opened):
             return None
         sha256 = sha256_hex(data)
+        if kind == SLACK and not is_day(data):
+            kind = "json"
         if known is not None and _same(known, sha256):
             entry = FileEntry(path, sha256, size, mtime, kind, known.decision, known.reason)
             return Document(entry, before, None)
         in_vault = kind in MARKDOWN_TYPES and self.documents.lies_beside(path, VAULT)
         reading = replace(self.reading, in_vault=in_vault)
+        if kind == SLACK:
+            data = self._with_names(data, path)
         found = read_content(data, file_type=kind, reading=reading)
         if found.note.startswith(JUNK) and self.documents.takes_back(path, self.rules):
             found = read_content(data, file_type=kind, reading=replace(reading, junk=True))
@@ -282,6 +288,22 @@ class DocumentLoader:
         entry = FileEntry(path, sha256, size, mtime, kind, decision, found.note)
         title = path.rpartition("/")[2].rpartition(".")[0] if in_vault else ""
         return Document(entry, before, found.text, found.pages, found.syntax, found.secrets, title)
+
+    def _with_names(self, data: bytes, path: str) -> bytes:
+        """Return a day of a Slack channel with what its place and ``users.json`` tell."""
+        folder, _, name = path.rpartition("/")
+        export, _, channel = folder.rpartition("/")
+        if export not in self._people:
+            users = f"{export}/users.json".removeprefix("/")
+            try:
+                fd, _ = self.documents.opened(users, self.reading.max_text_bytes)
+                with os.fdopen(fd, "rb") as opened:
+                    self._people[export] = names_of(opened.read(self.reading.max_text_bytes))
+            except OSError:  # not there: newer exports tell the names of authors in each message
+                self._people[export] = {}
+        names = self._people[export]
+        day = name.removesuffix(".json")
+        return framed(data, channel=decode_name(channel), day=day, names=names)
 
 
 def _same(known: FileEntry, sha256: str) -> bool:

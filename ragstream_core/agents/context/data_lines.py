@@ -39,6 +39,8 @@ _CLASS = re.compile(
     r"(\s*)(?:export |abstract |public |pub )*"
     r"(?:class|interface|struct|impl|trait)(?:<[^>\n]{0,80}>)? (\w+)"
 )
+_DAY = re.compile(r"(?:^|/)\d{4}-\d\d-\d\d\.json$", re.IGNORECASE)
+_BEGINS_JSON = re.compile(r"\s*(?:[\[\]{}\",]|[\d.eE+-]+\s*[,\]}]|(?:true|false|null)\b)")
 
 
 class Line(NamedTuple):
@@ -63,6 +65,18 @@ def data_kind(name: str) -> str:
     """
     kind = _KINDS.get(name.lower(), name.lower())
     return kind if kind in ("json", "yaml") or kind in _CODE else ""
+
+
+def kind_of_passage(path: str, text: str) -> str:
+    """Return the kind of data that a passage is; empty: it is prose.
+
+    Args:
+        path: Of its file.
+        text: The passage. That of a channel's day, ``2024-05-01.json``, is no JSON (`slack`).
+    """
+    kind = data_kind(path.rsplit(".", 1)[-1])
+    is_prose = kind == "json" and _DAY.search(path) and not _BEGINS_JSON.match(text)
+    return "" if is_prose else kind
 
 
 def data_lines(text: str, kind: str) -> list[Line]:

@@ -19,6 +19,7 @@ from ragstream_core.agents.context.data_lines import (
     command_lines,
     data_kind,
     data_lines,
+    kind_of_passage,
     table_rows,
 )
 from ragstream_core.agents.context.shown import (
@@ -168,7 +169,7 @@ def _read(source: str, heading: str, above: str, text: str, terms: Terms) -> lis
         terms: Stems a text.
     """
     around = frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}\n{above}"))
-    kind = data_kind(source.rsplit(".", 1)[-1])
+    kind = kind_of_passage(source, text)
     if kind:  # read with what it stands in: a key is named by its parents, a method by its class
         page = _Page(above + text, heading, around, terms)
         is_data = kind in ("json", "yaml")

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from ragstream_core.agents.context.data_lines import data_kind
+from ragstream_core.agents.context.data_lines import kind_of_passage
 from ragstream_core.agents.context.windows import CLOSED
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.records import Chunk
@@ -93,7 +93,7 @@ def _lines(said: str) -> frozenset[str]:
 
 
 def _said_by(chunk: Chunk) -> str:
-    is_data = data_kind(chunk.source.rsplit(".", 1)[-1])
+    is_data = kind_of_passage(chunk.source, chunk.in_context)
     return _as_it_stands(chunk.in_context) if is_data else _said(chunk.in_context)
 
 

@@ -13,7 +13,7 @@ _LEADS_IN = re.compile(
     r"(?:[:：,;–—]|\.\.\.|…|\bas follows|\bthe following)[\"'”’»)*_`]*\.?$", re.I
 )
 _OPENS = re.compile(r"[*_\"“‘'(\[]*([^\W\d_]+)(?=[\s,;:]|$)")
-_PAIR = re.compile(r"[^.:]{1,60}(?::| [–—-]) \S")
+_PAIR = re.compile(r"(?:[^.:]|(?<=\d)[.:](?=\d)){1,60}(?::| [–—-]) \S")  # "Ann (12:00): …"
 _LEANS = re.compile(
     r"[*_\"“‘'(]*(?:(?:if|when|because|since|while|although) )?"
     r"(?:this|these|those|that|it|its|it's|they|their|he|his|she|her|such|otherwise|however"

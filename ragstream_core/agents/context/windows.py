@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from ragstream_core.agents.context.data_lines import data_kind
+from ragstream_core.agents.context.data_lines import kind_of_passage
 from ragstream_core.records import Chunk
 from ragstream_core.records.stage_results import Span
 from ragstream_core.text.marked_blocks import blocks
@@ -40,7 +40,7 @@ def window_of(chunk: Chunk, weigh: Weigh, quoted: Sequence[Span] = ()) -> tuple[
         quoted: What must stand in the window, in characters of the passage.
     """
     text = chunk.snippet
-    if len(text) < LONG_CHARS or data_kind(chunk.source.rsplit(".", 1)[-1]):
+    if len(text) < LONG_CHARS or kind_of_passage(chunk.source, text):
         return ()
     units = units_of(text)
     held = [0.0 if kind == "heading" else weigh(text[a:b]) for a, b, kind in units]

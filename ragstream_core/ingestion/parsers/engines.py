@@ -77,7 +77,7 @@ NO_TEXT_LAYER = "no text layer on any of its"
 """How the refusal of a PDF begins all of whose pages are pictures, or empty."""
 _SCAN = re.compile(rf"{NO_TEXT_LAYER}|ha(?:s|ve) no text|read by OCR")
 """What a note of a PDF says that OCR read, or could read."""
-_NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf"})
+_NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf", "slack"})
 """Office types that are read with what is always installed."""
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
 _SHOWN = 10  # stretches of pages that are named

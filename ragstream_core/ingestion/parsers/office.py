@@ -35,6 +35,7 @@ _READERS = {
     **dict.fromkeys(("srt", "vtt"), "subtitles.subtitles_markdown"),
     **dict.fromkeys(("jsonl", "ndjson"), "json_lines.records_markdown"),
     "parquet": "parquet.parquet_markdown",
+    "slack": "slack.day_markdown",
 }
 """Module and function that read a type; it takes the file and the most bytes of text, and returns
 Markdown and what is to be noted."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
+from ragstream_core.agents.context.data_lines import kind_of_passage
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import quotes_of
 from ragstream_core.agents.context.shown import readable
@@ -172,3 +173,12 @@ def test_two_services_with_two_ports_do_not_disagree():
     s_ctx = Condenser(COUNTER)(prompt).extras.s_ctx
     assert [f.text for f in s_ctx.facts] == ["port: 80", "port: 90"]
     assert s_ctx.open_issues == ()
+
+
+def test_a_day_of_a_channel_is_quoted_as_what_people_said_and_other_days_as_data():
+    said = "## Anna (12:00): Which gasket?\n\n- Tom (12:01): The otter gasket costs 45 euros.\n"
+    day = "slack.zip/pumps/2024-05-01.json"
+    assert kind_of_passage(day, said) == ""
+    for text in ('{"a": 1}', '  "b": [', "7, 8]", "null,", "-7.5e3 ]", "]"):
+        assert kind_of_passage(day, text) == "json"
+    assert kind_of_passage("limits.json", said) == "json"

@@ -46,6 +46,8 @@ def test_not_whole(text):
 
 def test_an_item_that_says_what_a_name_stands_for_needs_no_full_stop():
     assert is_whole("`--json`: prints everything as JSON", item=True)
+    assert is_whole("Ann Berg (12:00): the valve shuts at 7 bar", item=True)
+    assert not is_whole("Some words. Ann Berg: the valve shuts at 7 bar", item=True)
     assert not is_whole("`--json`: prints everything as JSON")
 
 

@@ -3,8 +3,9 @@
 import subprocess
 import sys
 
-from ragstream_core.ingestion.file_types import OFFICE
+from ragstream_core.ingestion.file_types import OFFICE, SLACK
 from ragstream_core.ingestion.parsers import engines, office
+from ragstream_core.ingestion.parsers.slack import framed
 from tests.unit.ingestion.test_books import book
 from tests.unit.ingestion.test_documents import chunks_of
 from tests.unit.ingestion.test_mail import INLINE, mail
@@ -34,15 +35,17 @@ FILES = {
 
 
 def test_every_type_has_a_reader_and_every_reader_a_type():
-    assert set(office._READERS) == set(OFFICE)
+    assert set(office._READERS) == {*OFFICE, SLACK}
     assert all(
         callable(getattr(office._module(r), r.split(".")[1])) for r in office._READERS.values()
     )
 
 
 def test_what_needs_nothing_is_read_without_any_engine():
-    assert {*FILES, "parquet"} == engines._NEEDS_NOTHING
-    code = ALONE.format(engines=ENGINES, files=FILES)
+    rows = b'[{"type":"message","ts":"1714564800.1","user":"U1","text":"zebra"}]'
+    day = framed(rows, channel="general", day="2024-05-01", names={})
+    assert {*FILES, SLACK, "parquet"} == engines._NEEDS_NOTHING
+    code = ALONE.format(engines=ENGINES, files={**FILES, SLACK: day})
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
