@@ -45,7 +45,8 @@ TEXT = ("md", *sorted(PROSE_TYPES - {"md"}), "json", "jsonc", "geojson", "yml", 
 CODE = (*GRAMMARS, *sorted(BY_LINES))
 OFFICE = (
     "docx", "docm", "dotx", "pptx", "xlsx", "html", "htm", "mht", "mhtml", "odt", "odp", "ods",
-    "rtf", "epub", "eml", "mbox", "ipynb", "srt", "vtt", "jsonl", "ndjson", "parquet",
+    "rtf", "epub", "eml", "mbox", "ipynb", "srt", "vtt", "jsonl", "ndjson", "parquet", "doc", "xls",
+    "ppt", "msg",
 )  # fmt: skip
 PICTURES = ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp")
 _KINDS: dict[str, Kind] = {
@@ -56,6 +57,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(PICTURES, "picture"),
 }
 TYPES = {f".{name}": name for name in _KINDS}
+TYPES |= {".pps": "ppt", ".xlt": "xls"}
 """Document type by ending."""
 SLACK = "slack"
 """Type of a day of a Slack channel, ``2024-05-01.json``, if its content is one (`loader`)."""
@@ -84,7 +86,7 @@ mp3 wav flac ogg oga opus m4a aac wma mid midi aiff mp4 m4v mov avi mkv webm wmv
 zip tar gz tgz bz2 tbz xz txz 7z rar zst lz4 jar war ear whl egg gem deb rpm apk ipa iso dmg img
 msi cab exe dll so dylib lib obj o a class pyc pyo pyd wasm node bin elf com sys ko ttf otf woff
 woff2 eot db sqlite sqlite3 mdb accdb dbf avro orc feather arrow npy npz pkl pickle pt
-pth onnx safetensors gguf h5 hdf5 mat rds rdata doc dot xls xlt xlsb ppt pps msg pst ost
+pth onnx safetensors gguf h5 hdf5 mat rds rdata dot xlsb pst ost
 odg mobi azw3 djvu pages numbers one vsd vsdx pub dwg dxf blend fbx glb stl 3ds
 swf fla swp lnk torrent pcap
 """

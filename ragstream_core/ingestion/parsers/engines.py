@@ -79,6 +79,8 @@ _SCAN = re.compile(rf"{NO_TEXT_LAYER}|ha(?:s|ve) no text|read by OCR")
 """What a note of a PDF says that OCR read, or could read."""
 _NEEDS_NOTHING = frozenset({"ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf", "slack"})
 """Office types that are read with what is always installed."""
+_MORE = {"doc": ("olefile",), "ppt": ("olefile",), "xls": ("xlrd",), "msg": ("olefile",)}
+"""What the types of old programs need besides, from the extra `more`."""
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
 _SHOWN = 10  # stretches of pages that are named
 _DIST = re.compile(r"([A-Za-z0-9_]+)-([^-]+)\.dist-info$")
@@ -87,7 +89,7 @@ _DIST = re.compile(r"([A-Za-z0-9_]+)-([^-]+)\.dist-info$")
 @functools.cache
 def _installed() -> dict[str, str]:
     """Return the version of each installed package of interest; reads folder names, no file."""
-    wanted = {name for names in _NEEDED.values() for name in names}
+    wanted = {name for names in (*_NEEDED.values(), *_MORE.values()) for name in names}
     wanted |= {module for module, _ in GRAMMARS.values()}
     found: dict[str, str] = {}
     for folder in reversed(sys.path):
@@ -102,12 +104,15 @@ def _installed() -> dict[str, str]:
 
 def missing_extra(file_type: str) -> str:
     """Return the extra whose packages a type needs and that is not installed, or ""."""
-    lacking = any(name not in _installed() for name in _needed(file_type))
-    return EXTRAS[kind_of(file_type)] if lacking else ""
+    lacking = [name for name in _needed(file_type) if name not in _installed()]
+    if not lacking:
+        return ""
+    return "more" if lacking[0] in _MORE.get(file_type, ()) else EXTRAS[kind_of(file_type)]
 
 
 def _needed(file_type: str) -> tuple[str, ...]:
-    return () if file_type in _NEEDS_NOTHING else _NEEDED.get(kind_of(file_type), ())
+    kind = () if file_type in _NEEDS_NOTHING else _NEEDED.get(kind_of(file_type), ())
+    return *_MORE.get(file_type, ()), *kind
 
 
 def missing(file_type: str) -> str:
@@ -196,4 +201,6 @@ def is_current(note: str, file_type: str) -> bool:
 
 def all_tags() -> list[str]:
     """Return the tags of every type that has one, sorted: part of what makes an ingest due."""
-    return sorted({tag(name) for name in ("pdf", "png", "docx", "ipynb", *GRAMMARS, *BY_LINES)})
+    return sorted(
+        {tag(name) for name in ("pdf", "png", "docx", "ipynb", *_MORE, *GRAMMARS, *BY_LINES)}
+    )

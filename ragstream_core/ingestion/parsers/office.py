@@ -36,6 +36,10 @@ _READERS = {
     **dict.fromkeys(("jsonl", "ndjson"), "json_lines.records_markdown"),
     "parquet": "parquet.parquet_markdown",
     "slack": "slack.day_markdown",
+    "doc": "old_word.word_markdown",
+    "xls": "old_sheets.spreadsheet_markdown",
+    "ppt": "old_slides.slides_markdown",
+    "msg": "outlook.outlook_markdown",
 }
 """Module and function that read a type; it takes the file and the most bytes of text, and returns
 Markdown and what is to be noted."""
@@ -46,7 +50,10 @@ _PACKAGES = {
     "epub": "EPUB",
 }
 """What the ZIP packages among them are called."""
-_SLIDES = frozenset({"pptx", "odp"})
+_SLIDES = frozenset({"pptx", "odp", "ppt"})
+_NEWER = {"doc": "docx", "xls": "xlsx", "ppt": "pptx"}
+_OLD = {**dict.fromkeys(_NEWER, "Office"), "msg": "Outlook"}
+_OLD_BEGINS = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 def import_readers() -> None:
@@ -68,6 +75,8 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
         Refusal: Broken, encrypted, packed too tightly, or without text.
         MemoryError: It needs more than the process may have.
     """
+    if file_type in _OLD and not data.startswith(_OLD_BEGINS):
+        file_type = _real_type(data, file_type)
     if file_type in _PACKAGES:
         _check_package(data, _PACKAGES[file_type], limits.text_bytes * _UNPACKED)
     reader = _READERS[file_type]
@@ -98,6 +107,22 @@ def _without_runs(lines: Iterable[str]) -> str:
 
 def _module(reader: str) -> Any:
     return importlib.import_module(f"{__package__}.{reader.partition('.')[0]}")
+
+
+def _real_type(data: bytes, file_type: str) -> str:
+    """Return the type of a file that is named like one of an old program and is none.
+
+    Raises:
+        Refusal: It is of no type that programs give such names.
+    """
+    begin = data[:1000].lstrip().lower()
+    if begin.startswith(b"pk\3\4") and file_type in _NEWER:
+        return _NEWER[file_type]
+    if begin.startswith(b"{\\rtf"):
+        return "rtf"
+    if begin.startswith(b"<") and (b"<html" in begin or b"<table" in begin):
+        return "html"
+    raise Refusal(f"not a readable {_OLD[file_type]} file (broken, or of another kind)")
 
 
 def _check_package(data: bytes, name: str, limit: int) -> None:

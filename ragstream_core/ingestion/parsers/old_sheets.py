@@ -1,0 +1,70 @@
+"""Excel sheets of the format before xlsx (97 to 2003) as Markdown tables, as people see them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import xlrd
+
+from ragstream_core.ingestion.parsers.cell_values import shown
+from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.tables import Grid, Merged, markdown_table
+
+
+def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
+    """Return a heading and a table for each sheet that holds something, and what is to be noted.
+
+    Args:
+        data: The whole ``xls`` file.
+        limit: The most bytes of text.
+
+    Raises:
+        Refusal: It is encrypted or broken, or holds more text than the limit.
+    """
+    try:
+        book = xlrd.open_workbook(file_contents=data, formatting_info=True, logfile=io.StringIO())
+    except xlrd.XLRDError as error:
+        reason = "is encrypted; save it without a password" if "encrypt" in str(error) else ""
+        raise Refusal(reason or "not a readable Excel file (broken)") from None
+    made, size, hidden = list[str](), 0, 0
+    for sheet in book.sheets():
+        table = markdown_table(_grid(book, sheet), limit - size)
+        if table:
+            hidden += sheet.visibility > 0
+            made.append(f"## {sheet.name}{' (hidden)' * (sheet.visibility > 0)}\n\n{table}")
+            size += len(made[-1])
+    return "\n\n".join(made), f"hidden, and read all the same: sheets: {hidden}" if hidden else ""
+
+
+def _grid(book: Any, sheet: Any) -> Grid:
+    grid = Grid()
+    for number in range(sheet.nrows):
+        cells = {column: _text(book, cell) for column, cell in enumerate(sheet.row(number))}
+        grid.rows.append({column: text for column, text in cells.items() if text})
+    for (row, column), note in sheet.cell_note_map.items():
+        if row < len(grid.rows):
+            said = f"{grid.rows[row].get(column, '')} [note: {' '.join(note.text.split())}]"
+            grid.rows[row][column] = said.strip()
+    grid.merged = [Merged(top, left, below - top, right - left)
+                   for top, below, left, right in sheet.merged_cells]  # fmt: skip
+    return grid
+
+
+def _text(book: Any, cell: Any) -> str:
+    number_format = book.format_map[book.xf_list[cell.xf_index].format_key].format_str
+    value: Any = cell.value
+    if cell.ctype == xlrd.XL_CELL_BOOLEAN:
+        value = bool(value)
+    elif cell.ctype == xlrd.XL_CELL_ERROR:
+        value = xlrd.error_text_from_code.get(value, "#ERROR")
+    elif cell.ctype == xlrd.XL_CELL_DATE:
+        try:
+            value = xlrd.xldate_as_datetime(value, book.datemode)
+            if 0 <= cell.value < 1:
+                value = value.time()
+        except (ValueError, OverflowError):
+            value = cell.value
+    elif cell.ctype in (xlrd.XL_CELL_EMPTY, xlrd.XL_CELL_BLANK):
+        return ""
+    return shown(value, number_format)
