@@ -178,7 +178,7 @@ _lists: OrderedDict[tuple[int, ...], Archive] = OrderedDict()
 _lock = threading.Lock()
 
 
-def archive_of(fd: int) -> Archive:
+def read_list(fd: int) -> Archive:
     """Return what lies in an open ZIP; its list is read once for each state of the file.
 
     Args:

@@ -7,8 +7,6 @@ with several folders the label stands before it. Where the folders lie is no par
 from __future__ import annotations
 
 import os
-import stat
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +34,7 @@ MISSING = "not there; is its disk mounted?"
 NOT_FETCHED = "nothing of it was fetched yet"
 EMPTY = "none of the documents that were ingested from it is there any more"
 PROJECT_FILE = "project.yaml"
+_MOST_UNPACKED = 1 << 30
 
 
 class Root(NamedTuple):
@@ -164,9 +163,13 @@ class DocumentTree:
         Raises:
             OSError: It is missing, a link, or leads upwards, or no folder has that label.
         """
-        return self.opened(path)[0]
+        fd, signature = self.opened(path, _MOST_UNPACKED)
+        if signature and signature[0] > _MOST_UNPACKED:
+            os.close(fd)
+            raise OSError(f"unpacks to {signature[0]} bytes: {path!r}")
+        return fd
 
-    def opened(self, path: str, most: int = sys.maxsize) -> tuple[int, Signature | None]:
+    def opened(self, path: str, most: int) -> tuple[int, Signature | None]:
         """Open a document as `open`; one in an archive is unpacked into a file without a name.
 
         Args:
@@ -183,15 +186,11 @@ class DocumentTree:
         try:
             return open_beneath(root, inside), None
         except NotADirectoryError:
-            if (found := _archive_on_the_way(root, inside)) is None:
+            if not _leads_through(inside):
                 raise
         from ragstream_core.ingestion.packed import unpacked
 
-        fd, packed = found
-        try:
-            return unpacked(fd, packed, most)
-        finally:
-            os.close(fd)
+        return unpacked(root, inside, most)
 
     def lies_beside(self, path: str, name: str) -> bool:
         """Whether an entry of that name lies in a folder above a document, or beside it.
@@ -219,11 +218,11 @@ class DocumentTree:
             FileNotFoundError: No folder has that label.
         """
         root, inside = self.place(path)
-        found = _archive_on_the_way(root, inside)
-        if found is None:
+        if not _leads_through(inside):
             return ""
-        os.close(found[0])
-        return inside.removesuffix(f"/{found[1]}")
+        from ragstream_core.ingestion.packed import archive_of
+
+        return archive_of(root, inside)
 
     def place(self, path: str) -> tuple[Path, str]:
         """Return the folder that a document lies in, and its path below that.
@@ -363,18 +362,9 @@ def _file(signature: Signature) -> tuple[int, int, int]:
     return size, mtime, inode
 
 
-def _archive_on_the_way(root: Path, path: str) -> tuple[int, str] | None:
-    """Return the open archive that a path leads into, and the rest of the path."""
-    parts = path.split("/")
-    for end in (n for n, name in enumerate(parts[:-1], 1) if is_archive(name)):
-        try:
-            fd = open_beneath(root, "/".join(parts[:end]))
-        except OSError:
-            return None
-        if stat.S_ISREG(os.fstat(fd).st_mode):
-            return fd, "/".join(parts[end:])
-        os.close(fd)
-    return None
+def _leads_through(path: str) -> bool:
+    """Whether a path may lead into an archive."""
+    return any(map(is_archive, path.split("/")[:-1]))
 
 
 def open_beneath(root: Path, path: str) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from ragstream_core.index.rows import Signature
-from ragstream_core.ingestion.archives import Member, Tree, Unusable, archive_of
+from ragstream_core.ingestion.archives import Member, Tree, Unusable, read_list
+from ragstream_core.ingestion.document_tree import open_beneath
+from ragstream_core.ingestion.file_types import is_archive
 from ragstream_core.ingestion.scan import IGNORE_NAMES, signature_of
 
 
@@ -106,35 +110,67 @@ def opened(path: str) -> tuple[PackedFolder, list[tuple[str, str]]]:
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        archive = archive_of(fd)
-        return PackedFolder(archive.tree, os.fstat(fd)), archive.left_out
+        state = os.fstat(fd)
+        archive = read_list(fd)
+        return PackedFolder(archive.tree, state), archive.left_out
     except Unusable as error:
-        return PackedFolder(Tree(), os.fstat(fd)), [("", str(error))]
+        return PackedFolder(Tree(), state), [("", str(error))]
     finally:
         os.close(fd)
 
 
-def unpacked(fd: int, path: str, most: int) -> tuple[int, Signature]:
-    """Return a document of an open archive as an open file, and its signature.
+def unpacked(root: Path, path: str, most: int) -> tuple[int, Signature]:
+    """Return a document of an archive as an open file, and its signature.
 
     Args:
-        fd: The archive; stays the caller's.
-        path: Of the document, in it.
+        root: A folder of a project.
+        path: Of the document, below it.
         most: A larger one is not unpacked; what is returned is empty then.
 
     Returns:
         A descriptor the caller closes, of a file without a name.
 
     Raises:
+        NotADirectoryError: The path leads into no archive.
         FileNotFoundError: It holds none of that path.
         OSError: It is damaged.
     """
+    found = _on_the_way(root, path)
+    if found is None:
+        raise NotADirectoryError(20, "not a folder", path)
+    fd, inside = found
     try:
-        member = archive_of(fd).member(path)
+        archive = os.fstat(fd)  # before it is read: what changes then is seen by the next scan
+        member = read_list(fd).member(inside)
+        with tempfile.TemporaryFile() as file:
+            if member.size <= most:
+                member.unpack(file)
+            file.seek(0)
+            return os.dup(file.fileno()), signature_of(PackedStat.of(member, archive))
     except Unusable as error:
         raise OSError(str(error)) from None
-    with tempfile.TemporaryFile() as file:
-        if member.size <= most:
-            member.unpack(file)
-        file.seek(0)
-        return os.dup(file.fileno()), signature_of(PackedStat.of(member, os.fstat(fd)))
+    finally:
+        os.close(fd)
+
+
+def archive_of(root: Path, path: str) -> str:
+    """Return the path of the archive that a path leads into, or ""."""
+    found = _on_the_way(root, path)
+    if found is None:
+        return ""
+    os.close(found[0])
+    return path.removesuffix(f"/{found[1]}")
+
+
+def _on_the_way(root: Path, path: str) -> tuple[int, str] | None:
+    """Return the open archive that a path leads into, and the rest of the path."""
+    parts = path.split("/")
+    for end in (n for n, name in enumerate(parts[:-1], 1) if is_archive(name)):
+        try:
+            fd = open_beneath(root, "/".join(parts[:end]))
+        except OSError:
+            return None
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd, "/".join(parts[end:])
+        os.close(fd)
+    return None

@@ -26,7 +26,7 @@ PDF_FILES, PDF_BYTES = 6, 4_000_000
 _HTML = ("html", "htm")
 _PACKED = frozenset(  # or hold more pictures than words
     ["docx", "docm", "dotx", "pptx", "xlsx", "mht", "mhtml", "epub", "odt", "odp", "ods", "rtf",
-     "eml", "mbox", "ipynb", "parquet"]
+     "eml", "mbox", "ipynb", "parquet", "doc", "xls", "ppt", "msg", "slack"]
 )  # fmt: skip
 
 
