@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragstream_core.errors import InputUnavailable, RunCommand
 from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.file_types import decode_name, encode_name, is_archive
+from ragstream_core.ingestion.folder_files import IGNORE_NAMES, open_beneath
 from ragstream_core.ingestion.scan import (
     DEFAULT_RULES,
-    IGNORE_NAMES,
     Bounds,
     Scan,
     ScanRules,
@@ -365,27 +365,3 @@ def _file(signature: Signature) -> tuple[int, int, int]:
 def _leads_through(path: str) -> bool:
     """Whether a path may lead into an archive."""
     return any(map(is_archive, path.split("/")[:-1]))
-
-
-def open_beneath(root: Path, path: str) -> int:
-    """Open a regular file below ``root`` for reading; no component below it may be a link.
-
-    Returns:
-        A descriptor the caller closes.
-
-    Raises:
-        OSError: A component is a link, is missing or leads upwards.
-    """
-    *folders, name = path.split("/")
-    if "" in folders or ".." in (*folders, name) or not name:
-        raise OSError(f"not a path below the project: {path!r}")
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for folder in folders:
-            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-            os.close(at)
-            at = inner
-        # O_NONBLOCK: a pipe put in the file's place must not block the ingest
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
-    finally:
-        os.close(at)

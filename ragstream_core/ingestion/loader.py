@@ -19,6 +19,7 @@ from ragstream_core.errors import FileChanging
 from ragstream_core.index.rows import FileEntry, Signature
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import PARSED, SLACK, decode_name, file_type, kind_of
+from ragstream_core.ingestion.folder_files import signature_of
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.junk import made_by_program, without_junk
 from ragstream_core.ingestion.notes import VAULT, as_shown
@@ -32,7 +33,7 @@ from ragstream_core.ingestion.parsers.engines import (
 )
 from ragstream_core.ingestion.parsers.isolated import parse
 from ragstream_core.ingestion.parsers.slack import framed, is_day, names_of
-from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, signature_of
+from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.code import GRAMMARS

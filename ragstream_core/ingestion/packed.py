@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.archives import Member, Tree, Unusable, read_list
-from ragstream_core.ingestion.document_tree import open_beneath
 from ragstream_core.ingestion.file_types import is_archive
-from ragstream_core.ingestion.scan import IGNORE_NAMES, signature_of
+from ragstream_core.ingestion.folder_files import IGNORE_NAMES, open_beneath, signature_of
 
 
 class PackedStat(NamedTuple):

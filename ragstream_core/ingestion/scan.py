@@ -23,6 +23,7 @@ from ragstream_core.ingestion.file_types import (
     file_type,
     is_archive,
 )
+from ragstream_core.ingestion.folder_files import IGNORE_NAMES, signature_of
 from ragstream_core.ingestion.junk import MAY_BE_JUNK, junk_file, junk_folder, seems_junk
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.parsers.engines import missing_extra
@@ -30,15 +31,12 @@ from ragstream_core.platform.extras import install
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
-    from ragstream_core.ingestion.packed import PackedEntry, PackedFolder, PackedStat
+    from ragstream_core.ingestion.packed import PackedEntry, PackedFolder
 
     Entry: TypeAlias = os.DirEntry[str] | PackedEntry
 
 RACY_NS = 2_000_000_000
-IGNORE_NAMES = frozenset({".gitignore", ".ragignore"})
 _PLAIN = frozenset(TYPES) - {f".{name}" for name in PICTURES}
-_INODE_MASK = (1 << 63) - 1  # SQLite integers are signed
-_LAST_NS = (1 << 63) - 1  # in 2262; a clock that was wrong may have left a later time
 
 
 class ScanRules(NamedTuple):
@@ -351,12 +349,6 @@ def unsupported(name: str) -> str:
     if kind in PICTURES and (extra := missing_extra(kind)):
         return f"{NOT_SUPPORTED} without the extra '{extra}': {install(extra).line}"
     return "" if kind or is_archive(name) else NOT_SUPPORTED
-
-
-def signature_of(st: os.stat_result | PackedStat) -> Signature:
-    """Return the signature of a stat result, as `scan` records it."""
-    changed = st.st_mtime_ns if st.st_mtime_ns < _LAST_NS else _LAST_NS
-    return st.st_size, changed, st.st_ctime_ns, st.st_ino & _INODE_MASK
 
 
 def compare(found: Scan, recorded: Mapping[str, Signature], *, last_started_ns: int) -> Changes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragstream_core.errors import RunCommand
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.ingestion.file_types import TYPES, denial, encode_name
+from ragstream_core.ingestion.folder_files import IGNORE_NAMES
 from ragstream_core.ingestion.ignore import (
     IgnoreRules,
     ignored_by,
@@ -19,7 +20,7 @@ from ragstream_core.ingestion.ignore import (
     taken_back,
 )
 from ragstream_core.ingestion.junk import FILES, FOLDERS, junk_file, junk_folder
-from ragstream_core.ingestion.scan import IGNORE_NAMES, unsupported
+from ragstream_core.ingestion.scan import unsupported
 from ragstream_core.remote.address import Address, parse
 from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror
 from ragstream_core.remote.places import opened

@@ -7,7 +7,7 @@ import pytest
 
 from ragstream_core.errors import FileChanging
 from ragstream_core.ingestion import document_tree, loader
-from ragstream_core.ingestion.document_tree import open_beneath
+from ragstream_core.ingestion.folder_files import open_beneath
 from ragstream_core.ingestion.loader import DocumentLoader, Reading
 from ragstream_core.text.decoding import decode
 

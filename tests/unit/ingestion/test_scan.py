@@ -6,7 +6,8 @@ import pytest
 
 from ragstream_core.errors import UnknownProject
 from ragstream_core.ingestion.file_types import file_type
-from ragstream_core.ingestion.scan import Changes, Scan, ScanRules, compare, scan, signature_of
+from ragstream_core.ingestion.folder_files import signature_of
+from ragstream_core.ingestion.scan import Changes, Scan, ScanRules, compare, scan
 
 S = (1, 2, 3, 4)
 LATE = 10**19

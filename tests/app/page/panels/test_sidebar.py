@@ -226,10 +226,10 @@ def test_an_empty_project_says_what_fills_it_and_a_refused_upload_says_why(envir
     assert any("is empty. Press **Upload**" in i.value for i in page.info)
     assert "no documents" in said(page) and "Ingest Folder" not in said(page)
     assert not page.file_uploader[0].proto.type  # the reason is ours to say, not the browser's
-    page.file_uploader[0].set_value([("table.zip", b"1;2", "application/zip")])
+    page.file_uploader[0].set_value([("table.7z", b"1;2", "application/x-7z-compressed")])
     run(page)
     (error,) = [e.value for e in page.error]
-    assert "table.zip" in error and "type not supported" in error and "Next: `PDF" in error
+    assert "table.7z" in error and "type not supported" in error and "Next: `PDF" in error
     page.file_uploader[0].set_value([("kites.md", b"# Kites\n", "text/markdown")])
     waited(run(page), "notes")
     assert not page.error
