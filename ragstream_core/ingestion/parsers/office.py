@@ -122,6 +122,8 @@ def _real_type(data: bytes, file_type: str) -> str:
         return "rtf"
     if begin.startswith(b"<") and (b"<html" in begin or b"<table" in begin):
         return "html"
+    if begin.startswith(b"mime-version:"):
+        return "mht"
     raise Refusal(f"not a readable {_OLD[file_type]} file (broken, or of another kind)")
 
 

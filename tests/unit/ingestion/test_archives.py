@@ -41,11 +41,11 @@ def reasons(found: Scan) -> dict[str, str]:
 
 
 def test_what_lies_in_a_zip_is_read_as_if_it_lay_in_a_folder(folder):
-    members = {"a.md": "# A\n\nbee", "sub/b.txt": "ant", "sub/c.docx": b"PK", "d.png": b"\x89PNG"}
+    members = {"a.md": "# A\n\nbee", "sub/b.txt": "ant", "sub/c.docx": b"PK", "d.gif": b"GIF89a"}
     (folder / "e.zip").write_bytes(zipped(members))
     found = scan(folder)
     assert sorted(found.files) == ["e.zip/a.md", "e.zip/sub/b.txt", "e.zip/sub/c.docx"]
-    assert reasons(found) == {"e.zip/d.png": "type not supported"}
+    assert reasons(found) == {"e.zip/d.gif": "type not supported"}
     document = read(folder, "e.zip/a.md")
     assert document.text == "# A\n\nbee"
     assert document.signature == found.files["e.zip/a.md"]

@@ -106,6 +106,8 @@ def test_a_mail_of_html_alone_or_of_another_code_page_is_read():
 def test_another_kind_of_file_under_such_a_name_is_read_as_what_it_is():
     assert "zebra" in text_of(rb"{\rtf1 zebra\par}", "doc")
     assert "zebra" in text_of(b"<html><table><tr><td>zebra<td>7</table></html>", "xls")
+    archived = b"MIME-Version: 1.0\r\nContent-Type: text/html\r\n\r\n<html><p>zebra</p></html>"
+    assert "zebra" in text_of(archived, "doc")
     book, data = openpyxl.Workbook(), io.BytesIO()
     book.active.append(["zebra", 7])
     book.save(data)
