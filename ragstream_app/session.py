@@ -11,7 +11,8 @@ import json
 import os
 import sys
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +46,13 @@ class Session:
         data: The data root, or None where the settings decide.
         config: The configuration file, or None for the default.
         command: The running command, e.g. ``ragstream prompt``.
+        at_end: Takes what is done when the command is over, whether it failed or not.
     """
 
     data: Path | None = None
     config: Path | None = None
     command: str = ""
+    at_end: Callable[[Callable[[], None]], object] = field(default=lambda _: None, repr=False)
 
     def workspace(self, *, task: str = "", explicit: dict[str, Any] | None = None) -> Workspace:
         """Load the settings and return the workspace.
@@ -64,8 +67,8 @@ class Session:
         from ragstream_core.wiring.workspace import open_workspace
 
         space = open_workspace(self.data, config_path=self.config, task=task, explicit=explicit)
-        for notice in space.notices():
-            _once(*notice)
+        tell(space.config.notices())
+        self.at_end(lambda: tell(space.notices()))  # many a command makes the data root
         if space.config.settings.debug.enabled:
             from ragstream_core.wiring import debug_log
 
@@ -75,8 +78,9 @@ class Session:
 
 def session_of(ctx: typer.Context) -> Session:
     """Return the global options of the running command."""
-    found = ctx.find_root().obj
-    return replace(found if isinstance(found, Session) else Session(), command=ctx.command_path)
+    root = ctx.find_root()
+    session = root.obj if isinstance(root.obj, Session) else Session()
+    return replace(session, command=ctx.command_path, at_end=root.call_on_close)
 
 
 def emit_json(value: object) -> None:
@@ -89,9 +93,14 @@ def note(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def tell(notices: Iterable[tuple[str, Advice]]) -> None:
+    """Tell people what they should know, each thing once in the life of a process."""
+    for message, advice in notices:
+        _once(message, advice)
+
+
 @functools.cache
 def _once(message: str, advice: Advice) -> None:
-    """Tell people something, once in the life of a process."""
     note(f"note: {message}\n  next: {worded(advice)}")
 
 

@@ -5,6 +5,7 @@ Of folders nothing is copied, and nothing is written into them; an address is on
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -209,12 +210,12 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
     _require_name(workspace, name)
     if not request.paths:
         raise UsageError("no folder given", hint=RunCommand("project add", f"{name} PATH"))
-    config = workspace.config
-    with serialized(make_private_dir(workspace.data_dir / "projects")):
+    config, folder = workspace.config, workspace.data_dir / "projects"
+    places = [_place(workspace, path) for path in request.paths]
+    with contextlib.nullcontext() if dry_run else serialized(make_private_dir(folder)):
         before = None
         if projects.is_in_place(workspace.data_dir, name) and not request.replace:
             before = project_files.read(workspace.data_dir, name)
-        places = [_place(workspace, path) for path in request.paths]
         content = _content(before, places, request)
         documents = project_files.tree_of(config, name, content)
         projects.require_apart(workspace, name, documents, overlap=request.overlap)

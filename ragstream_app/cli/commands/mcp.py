@@ -12,7 +12,7 @@ import typer
 
 from ragstream_app.cli.completion import project_names
 from ragstream_app.output.history_ways import confirm
-from ragstream_app.session import note, session_of
+from ragstream_app.session import note, session_of, tell
 from ragstream_core.errors import Refused, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def mcp(
     from ragstream_app.mcp.desk import Desk
     from ragstream_app.mcp.stdio import serve
 
-    desk = Desk(session_of(ctx).workspace(), tuple(dict.fromkeys(projects or ())))
+    workspace = session_of(ctx).workspace()
+    tell(workspace.notices())  # at its end nobody reads it
+    desk = Desk(workspace, tuple(dict.fromkeys(projects or ())))
     desk.require()
     if sys.stdin.isatty():
         note("waiting for messages of an MCP client on stdin; Ctrl-C ends it")

@@ -234,3 +234,31 @@ def test_a_data_root_that_is_not_there_is_named(run, tmp_path, monkeypatch, word
     said = run(*words)[2]
     assert f"note: the data root {missing} does not exist" in said and "check the name" in said
     assert not missing.parent.exists()
+
+
+ADD = ["project", "add", "notes", "notes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "makes"),
+    [
+        (ADD, True),
+        (["history", "append", "--user", "Hello"], True),
+        (["serve", "--show-token"], True),
+        ([*ADD, "--dry-run"], False),
+        (["project", "add", "notes", "absent"], False),
+        (["doctor"], False),
+        (["prompt", "What weighs 5 kg?", "-p", "notes"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_data_root_is_missed_only_if_the_command_did_not_make_it(
+    run, tmp_path, monkeypatch, words, makes
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("The pump weighs 5 kg.")
+    new = tmp_path / "new" / "root"
+    said = run("--data", str(new), *words)[2]
+    assert (f"the data root {new} does not exist" in said) is not makes
+    assert new.exists() is makes and (tmp_path / "new").exists() is makes
