@@ -100,6 +100,7 @@ class EndpointClient:
         self._sleep = sleep
         self._closed_until = -math.inf
         self._why = ""
+        self._idle: list[Any] = []
 
     def retry(self, once: Callable[[float], Result], *, insist: bool = False) -> Result:
         """Return what one attempt returns, repeated if that can help.
@@ -181,10 +182,38 @@ class EndpointClient:
     def _blocks(
         self, send: Send, limit_s: float, patience_s: Callable[[], float]
     ) -> Generator[bytes]:
+        """Yield an answer, over the connection of the one before where that is still open.
+
+        A server may close it at any moment: what breaks before a word came is sent anew.
+        """
+        client, begun = self._client(limit_s), False
+        if client is not None:
+            try:
+                for block in self._blocks_of(client, send, patience_s):
+                    begun = True
+                    yield block
+                return
+            except RequestError as error:
+                if begun or not (error.again and error.kind == "broken"):
+                    raise
+        client = self._library(self.endpoint, max(limit_s, 0.001))
+        yield from self._blocks_of(client, send, patience_s)
+
+    def _client(self, limit_s: float) -> Any:
+        """Return a client whose last answer was read to its end, or None: handshakes take time."""
+        with contextlib.suppress(IndexError):
+            client = self._idle.pop()
+            client.timeout = max(limit_s, 0.001)
+            return client
+        return None
+
+    def _blocks_of(
+        self, client: Any, send: Send, patience_s: Callable[[], float]
+    ) -> Generator[bytes]:
         """Yield what another thread reads, as long as each block comes within ``patience_s()``."""
         arrived: queue.Queue[bytes | RequestError] = queue.Queue(maxsize=QUEUED_BLOCKS)
         stopped = threading.Event()
-        client = self._library(self.endpoint, max(limit_s, 0.001))
+        whole = False
         threading.Thread(
             target=_read, args=(client, send, arrived, stopped), name="endpoint", daemon=True
         ).start()
@@ -199,11 +228,15 @@ class EndpointClient:
                 if isinstance(block, RequestError):
                     raise block
                 if not block:
+                    whole = True
                     return
                 yield block
         finally:  # the reading thread ends when the library lets it
             stopped.set()
-            threading.Thread(target=client.close, daemon=True).start()
+            if whole and not self._idle:
+                self._idle.append(client)
+            else:
+                threading.Thread(target=client.close, daemon=True).start()
 
 
 def _read(

@@ -100,6 +100,27 @@ def test_vectors_are_unit_rows_in_the_order_of_the_texts(make, server):
     assert embedder.embed_documents([]).shape == (0, DIMENSION)
 
 
+@pytest.mark.parametrize("open_after", [True, False])
+def test_a_connection_is_used_again_as_long_as_the_server_keeps_it(
+    make, server, waits, monkeypatch, open_after
+):
+    """A server that closes it without a word, as this one does, costs a new one and no wait."""
+    opened = []
+    embedder = make()
+    monkeypatch.setattr(server, "verify_request", lambda *_: not opened.append(1))
+
+    def answer(handler):
+        vectors(handler)
+        handler.close_connection = not open_after
+
+    server.answers = [answer]
+    first = embedder.embed_documents(["a"])
+    opened.clear()
+    rows = embedder.embed_documents([f"text {i}" for i in range(5 * BATCH)])
+    assert len(rows) == 5 * BATCH and np.array_equal(embedder.embed_documents(["a"]), first)
+    assert len(opened) == (0 if open_after else 6) and len(server.seen) == 7 and waits == []
+
+
 def test_a_long_text_is_sent_in_windows_and_nothing_is_cut(make, server):
     embedder = make()
     text = "window " * 600
