@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ragstream_core.conversations.facts.doubts import HEDGES, doubt, foreign, masked
+from ragstream_core.conversations.facts.languages import spoken
 from ragstream_core.text.terms import terms
 
 _EVERYWHERE = frozenset(terms("user users company companies"))
@@ -25,7 +26,8 @@ _EVERYWHERE = frozenset(terms("user users company companies"))
 
 def keywords(text: str) -> frozenset[str]:
     """Return the stems that say what a text is about."""
-    return frozenset(terms(text)) - _EVERYWHERE
+    other = spoken(text)
+    return frozenset(terms(text)) - _EVERYWHERE - (other.function if other else frozenset())
 
 
 def overlap(new: Collection[str], old: Collection[str]) -> float:
@@ -90,7 +92,9 @@ def seems_secret(text: str) -> bool:
     said = _CLOCK.sub("", text)  # an office that opens at 09:00 is no safe
     if not _TELLS.search(said):
         said = _ORDINARY.sub("", said)
-    return bool(_TALK.search(said) or _DIGITS.search(text) or any(map(_random, _words(text))))
+    other = spoken(text)
+    talk = _TALK.search(said) or (other and other.secrets.search(said))
+    return bool(talk or _DIGITS.search(text) or any(map(_random, _words(text))))
 
 
 def _words(text: str) -> list[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from ragstream_core.conversations.facts.languages import languages, spoken
+
 MAX_TURN_CHARS = 6_000
 _I = re.IGNORECASE
 _FOREIGN = re.compile(
@@ -121,7 +123,7 @@ _ASKING = re.compile(
     r"did|will|may|might|shall|am|have|has|had|any|ok so what)\b",
     _I,
 )
-_QUOTED = re.compile(r"[\"“«]([^\"“”«»\n]*)[\"”»]")
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]*)[\"”“»]")
 _QUOTED_WORDS = 3
 _MASKED = re.compile(
     r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)|^(?:[>|]|\t| {4})[^\n]*$", re.M | re.S
@@ -154,7 +156,9 @@ def foreign(user_text: str) -> str:
         not _OWN_INTRODUCTION.fullmatch(words.strip()) for words in _INTRODUCED.findall(user_text)
     )
     other = introduced or _FOREIGN.search(user_text) or _TOLD.search(user_text)
-    return "it brings another text along, or plays" if other else ""
+    if other or any(known.brings_another_text(user_text) for known in languages().values()):
+        return "it brings another text along, or plays"
+    return ""
 
 
 def masked(user_text: str) -> list[tuple[int, int]]:
@@ -168,8 +172,11 @@ def doubt(sentence: str) -> str:
     Args:
         sentence: From the sentence's beginning to the statement's end.
     """
-    if sentence.rstrip().endswith("?") or _ASKING.match(sentence):
+    other = spoken(sentence)
+    if sentence.rstrip().endswith("?") or (not other and _ASKING.match(sentence)):
         return "a question"
     if any(len(words.split()) >= _QUOTED_WORDS for words in _QUOTED.findall(sentence)):
         return "a quotation"
+    if other:
+        return "in doubt, or not for good" if other.doubts.search(sentence) else ""
     return next((why for why, pattern in _DOUBTS if pattern.search(sentence)), "")

@@ -1,7 +1,8 @@
 """The deterministic form: what the user's own sentences say that is worth remembering (R-254).
 
-English only. A fact is made of the user's words alone, put into the third person (``We use Jira`` →
-``The company uses Jira``); what is not plainly a statement is passed over.
+A fact is made of the user's words alone, put into the third person (``We use Jira`` → ``The company
+uses Jira``), or quoted where they are not English (`languages`); what is not plainly a statement is
+passed over.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from ragstream_core.conversations.facts.candidate import Candidate
 from ragstream_core.conversations.facts.doubts import doubt, foreign, masked
+from ragstream_core.conversations.facts.languages import spoken
 from ragstream_core.conversations.facts.patterns import (
     DEIXIS,
     MOOD,
@@ -79,6 +81,7 @@ def sentence(subject: str, words: str) -> str:
 
 SUBJECTS = {"user": "The user", "company": "The company"}
 MAX_WORDS = 32
+_SURE = 0.85
 _LEAD = re.compile(
     r"(?:(?:hi|hello|hey|thanks|thank you|ok(?:ay)?|well|so|also|and|but|by the way|btw|fyi|just "
     r"so you know|"
@@ -162,6 +165,14 @@ def candidates(user_text: str) -> list[Candidate]:
 
 
 def _of_sentence(text: str) -> Iterator[Candidate]:
+    if other := spoken(text):
+        found = other.statement(text)
+        if found and not doubt(text) and len(text.split()) <= MAX_WORDS:
+            start, kind, target = found
+            quote = text[start:].rstrip(" .!,;:")
+            said = f"{SUBJECTS[target]}: “{' '.join(quote.split())}.”"
+            yield Candidate(target, said, quote, _SURE, "rules", kind)
+        return
     begin = _behind_leads(text, 0)
     for start, end in _clauses(text, begin):
         clause = text[start:end].rstrip(" .!,;:")

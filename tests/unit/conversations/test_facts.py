@@ -29,7 +29,7 @@ from ragstream_core.text.sentences import sentence_spans
 from ragstream_core.wiring.remembered_facts import is_secret
 from tests.facts_corpus.judging import WANTED, judged, labelled, written
 
-CORPORA = ("tuned", "held_out", "harm")
+CORPORA = ("tuned", "held_out", "harm", "languages_tuned", "languages_held_out")
 HARM = ("secret", "transcript")
 one_line = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp"), exclude_characters="\x85"),
