@@ -68,6 +68,7 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
         InputUnavailable: It needs a store or a conversation that cannot be put into a file.
         IntegrityError: The record or an index is damaged.
         Refused: It would be larger than 1 GB.
+        UsageError: The target is a folder.
         OSError: Disk full, permission denied.
     """
     from ragstream_core.index.export import take_out

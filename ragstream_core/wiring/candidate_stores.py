@@ -80,6 +80,10 @@ def proposer(
         workspace: The data root.
         settings: Those of the stage.
         inputs: Of a prompt, which pins the lists that it is answered from.
+
+    Raises:
+        UnknownSetting: There is no such store, or its database has no address.
+        InputUnavailable: What the prompt was answered from is gone.
     """
     chosen = settings.retrieval.store
     if chosen in (CATALOG, inverted_lists.STORE):

@@ -91,12 +91,20 @@ class RagstackMemory:
 
     @functools.cached_property
     def settings(self) -> MemoryConfig:
-        """Section ``memory`` of the request."""
+        """Section ``memory`` of the request.
+
+        Raises:
+            UnknownSetting: The request names a task or a setting that there is not, or a bad value.
+        """
         return prompt_inputs.settings_of(self._workspace, self._request).memory
 
     @property
     def is_cached(self) -> bool:
-        """Whether earlier answers are looked for: switched on, and turns may be kept."""
+        """Whether earlier answers are looked for: switched on, and turns may be kept.
+
+        Raises:
+            UnknownSetting: As `settings`.
+        """
         if not (self.settings.enabled and self.settings.cache):
             return False
         persist = prompt_inputs.settings_of(self._workspace, self._request).history.persist
@@ -136,7 +144,14 @@ class RagstackMemory:
     def keep(self, found: CachedAnswer) -> Answer:
         """Keep question and answer as a turn that says whose answer it is; return the answer.
 
-        Where that is not possible the answer carries a warning instead.
+        Where that is not possible the answer carries a warning instead: the disk is full, turns
+        were cleared in the meantime, `history.persist` is off.
+
+        Args:
+            found: Of `maybe_answer`.
+
+        Raises:
+            UnknownSetting: As `settings`, where nothing has read them before.
         """
         turn = Turn(
             "", found.answer.session, "", found.query, found.answer.raw,

@@ -334,7 +334,11 @@ class EmbeddingBackend(Encoder):
 
     @functools.cached_property
     def dimension(self) -> int:  # type: ignore[override]  # found when it is first asked for
-        """Length of a vector, found by embedding a word."""
+        """Length of a vector, found by embedding a word.
+
+        Raises:
+            EmbeddingFailed: What it answers is no vector.
+        """
         return int(self._row("dimension").shape[0])
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:

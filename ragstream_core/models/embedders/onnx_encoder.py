@@ -212,6 +212,7 @@ class OnnxEmbedder(WindowedEncoder):
 
     Raises:
         NotExportable: The model reads no more tokens than its prefixes have.
+        EmbeddingFailed: It does not answer one row a token.
     """
 
     precision: Precision = "float32"
