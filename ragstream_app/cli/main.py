@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 
 from ragstream_app.cli.commands import (
     ask,
@@ -75,20 +76,28 @@ def _named(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-class _Command(TyperCommand):
+class _Parses:
+    """What a command and a group do alike."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, `--help` too."""
+        return _named(super().get_params(ctx))  # type: ignore[misc]  # of what it is mixed into
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the words; an option without its value says whose option it is."""
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc]
+        except TyperException as error:
+            error.ctx = getattr(error, "ctx", None) or ctx  # type: ignore[attr-defined]
+            raise
+
+
+class _Command(_Parses, TyperCommand):
     """A command."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, `--help` too."""
-        return _named(super().get_params(ctx))
 
-
-class _Group(TyperGroup):
+class _Group(_Parses, TyperGroup):
     """A group of commands."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, `--help` too."""
-        return _named(super().get_params(ctx))
 
 
 PANELS = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_app.output.words import printable
 from ragstream_core.conversations.use import EVERYWHERE, NOWHERE
+from ragstream_core.text import plurals
 
 if TYPE_CHECKING:
     from ragstream_core.services.import_conversations import (
@@ -28,8 +29,9 @@ def summed_up(done: ConversationImport) -> str:
     would = "would be added" if done.dry_run else "added"
     conversations = sum(bool(row.added) for row in done.conversations)
     return (
-        f"{done.added} turns of {conversations} conversations {would}, "
-        f"{done.existing} existed already"
+        f"{plurals.counted(done.added, 'turn')} of "
+        f"{plurals.counted(conversations, 'conversation')} {would}, "
+        f"{done.existing:,} existed already"
     )
 
 
@@ -83,4 +85,5 @@ def unfinished(done: ConversationImport) -> str:
     """Return how many questions wait for their answer; empty for none."""
     if not done.unfinished:
         return ""
-    return f"{done.unfinished} questions may still be answered; the next import takes them"
+    waiting = plurals.counted(done.unfinished, "question")
+    return f"{waiting} may still be answered; the next import takes the answers"

@@ -164,7 +164,8 @@ def forecast_text(forecast: Forecast) -> str:
     speed = f"{forecast.chunks_per_s:,.0f} chunks/s"
     basis = f"{speed} measured here" if forecast.measured else f"an estimate: {speed} assumed"
     return (
-        f"an ingest would embed about {forecast.chunks:,} chunks of {forecast.files:,} files "
+        f"an ingest would embed about {counted(forecast.chunks, 'chunk')} of "
+        f"{counted(forecast.files, 'file')} "
         f"in about {duration(forecast.seconds)} ({basis})"
     )
 

@@ -15,6 +15,7 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from ragstream_core.errors import UsageError
+from ragstream_core.text.plurals import counted
 
 MAX_BYTES, MAX_LINES, MAX_LINE = 100_000, 2_000, 1_000
 """Of one ignore file, and characters of one line. What a stranger's file holds beyond them is said
@@ -121,16 +122,15 @@ def extended(
         phrases = [rest] if rest else []
         for reason, of in unused.items():
             shown = ", ".join(map(repr, of[:_SHOWN]))
-            phrases.append(f"{reason}: {shown}" if reason == _NONE else f"{len(of)} lines {reason}")
+            left_out = f"{counted(len(of), 'line')} not used: {reason}"
+            phrases.append(f"{reason}: {shown}" if reason == _NONE else left_out)
         problems += [(f"{prefix}{name}", "; ".join(phrases))] if phrases else []
     return (*chain, IgnoreRules(prefix, tuple(specs))) if specs else chain, problems
 
 
 _NONE = "no pattern, so not used"
-_TOO_MANY = (
-    f"are not used: at most {MAX_PATTERNS:,} patterns hold for a folder, fewer with many wildcards"
-)
-_TOO_LONG = f"are not used: all different lines of a folder have over {MAX_COMPILED:,} characters"
+_TOO_MANY = f"at most {MAX_PATTERNS:,} patterns hold for a folder, fewer with many wildcards"
+_TOO_LONG = f"all different lines of a folder have over {MAX_COMPILED:,} characters"
 
 
 def _patterns(
@@ -167,10 +167,10 @@ def _weight(line: str) -> int:
 
 def _unusable(line: str) -> str:
     if len(line) > MAX_LINE:
-        return f"of over {MAX_LINE:,} characters are not used"
+        return f"over {MAX_LINE:,} characters"
     stars = [part.count("*") for part in line.split("/")]
     if sum(stars) > MAX_STARS or max(stars) > MAX_STARS_IN_NAME:
-        return "with too many wildcards are not used"
+        return "too many wildcards"
     return ""
 
 

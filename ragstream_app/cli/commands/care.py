@@ -10,6 +10,7 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
+from ragstream_core.text.plurals import counted
 
 FORGET_EPILOG = """**Example**
 
@@ -44,14 +45,15 @@ def backup(
     for name, state in made.projects.items():
         typer.echo(f"{name}: generation {state.generation}, digest {state.digest[:12]}")
     if made.history:
-        typer.echo(f"conversations: {made.history.records:,} records")
+        typer.echo(f"conversations: {counted(made.history.records, 'record')}")
     for folder in made.in_place:
         note(f"{folder} is read in place: its documents are not in the backup")
     for name in made.pulled:
         note(f"the index of {name} is made elsewhere and not in the backup; pull it again")
     done = "the same lay there already; verified" if made.already else "verified"
     typer.echo(
-        f"{made.files:,} files, {size(made.bytes)}, {made.prompts} prompts in {made.path}; {done}"
+        f"{counted(made.files, 'file')}, {size(made.bytes)}, {counted(made.prompts, 'prompt')} "
+        f"in {made.path}; {done}"
     )
 
 
@@ -76,7 +78,7 @@ def restore(
         return
     for name, state in made.projects.items():
         typer.echo(f"{name}: generation {state.generation}, digest {state.digest[:12]}")
-    typer.echo(f"{made.files:,} files restored from {made.path}")
+    typer.echo(f"{counted(made.files, 'file')} restored from {made.path}")
     note("next: ragstream status")
 
 
@@ -148,9 +150,10 @@ def forget(
     if said:
         note("the same words were said in conversations, which are yours: ragstream history clear")
     typer.echo(
-        f"{printable(path)} is erased from {done.generations} generations of {project}: "
-        f"{done.chunks} chunk rows, {done.texts} texts ({done.shared} more are in other "
-        f"files too and stay); {done.searched:,} files searched, none of ours holds its text"
+        f"{printable(path)} is erased from {counted(done.generations, 'generation')} of {project}: "
+        f"{counted(done.chunks, 'chunk')}, {counted(done.texts, 'text')} ({done.shared:,} more in "
+        f"other files too, which stay); {counted(done.searched, 'file')} searched, none of ours "
+        "holds its text"
     )
 
 
@@ -209,8 +212,8 @@ def prompts_gc(
         return
     verb = "would free" if dry_run else "freed"
     typer.echo(
-        f"{len(done.prompts):,} prompts, stage files of {done.runs:,} runs, "
-        f"{done.files:,} other files; {verb} {size(done.bytes)}"
+        f"{counted(len(done.prompts), 'prompt')}, stage files of {counted(done.runs, 'run')}, "
+        f"{counted(done.files, 'other file')}; {verb} {size(done.bytes)}"
     )
 
 
@@ -235,8 +238,9 @@ def runs_gc(
         return
     verb = "would free" if dry_run else "freed"
     typer.echo(
-        f"{len(done.runs):,} runs, {done.orphans:,} event files without a run, "
-        f"{done.logs:,} debug logs; {verb} {size(done.bytes)}"
+        f"{counted(len(done.runs), 'run')}, "
+        f"{counted(done.orphans, 'event file')} without a run, "
+        f"{counted(done.logs, 'debug log')}; {verb} {size(done.bytes)}"
     )
     if done.note:
         note(done.note)

@@ -12,6 +12,7 @@ from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import FAILED, emit_json, note, session_of
 from ragstream_core.errors import UsageError
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.services.import_conversations import ConversationImport
@@ -137,8 +138,8 @@ def _import_rows(
         emit_json({"added": done.added, "skipped": done.skipped, "sessions": list(done.sessions)})
         return
     typer.echo(
-        f"{done.added} records added to {len(done.sessions)} conversations, "
-        f"{done.skipped} existed already"
+        f"{counted(done.added, 'record')} added to {counted(len(done.sessions), 'conversation')}, "
+        f"{done.skipped:,} existed already"
     )
     if done.added:
         note("next: ragstream history embed")

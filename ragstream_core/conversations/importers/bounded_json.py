@@ -205,7 +205,7 @@ class _Cutter:
         if self._base < 0:
             yield Member(0, problem="is empty")
         elif self._depth > self._base:
-            problem = f"is not whole: the file ends in it, at byte {self._at:,}. {_AGAIN}"
+            problem = f"the file ends inside of it, at byte {self._at:,}. {_AGAIN}"
             yield Member(self._number + 1, problem=problem)
         elif self._base:
             yield from self._scalars()

@@ -281,9 +281,9 @@ def _members(path: Source, form: str) -> list[ExportFile]:
             info.file_size > MAX_BYTES
         ):
             raise UsageError(
-                f"{path}: {info.filename} would unpack to {info.file_size:,} bytes of "
-                f"{info.compress_size:,}",
-                hint="unpack it yourself if you trust it, and import the folder",
+                f"{path}: {info.filename} is packed so tightly that it may be a bomb: "
+                f"{info.compress_size:,} bytes would become {info.file_size:,}",
+                hint="if you trust it, unpack it yourself and import the folder",
             )
         if info.flag_bits & 1:
             raise UsageError(f"{path} is encrypted", hint="unpack it, and import the folder")

@@ -262,3 +262,16 @@ def test_a_data_root_is_missed_only_if_the_command_did_not_make_it(
     said = run("--data", str(new), *words)[2]
     assert (f"the data root {new} does not exist" in said) is not makes
     assert new.exists() is makes and (tmp_path / "new").exists() is makes
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["index", "check", "--read-data"], "ragstream index check"),
+        (["history", "append", "--user"], "ragstream history append"),
+        (["--data"], "ragstream"),
+    ],
+)
+def test_an_option_without_its_value_names_the_command_that_it_belongs_to(run, words, command):
+    code, _, said = run(*words)
+    assert code == 2 and words[-1] in said and said.endswith(f"next: {command} --help\n")

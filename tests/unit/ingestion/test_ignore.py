@@ -113,7 +113,7 @@ def test_a_line_that_would_take_for_ever_is_not_used_and_said(tree):
     (tree / ("a" * 200 + ".md")).write_text("x")
     found = scan(tree)
     assert "a.md" not in found.files
-    assert dict(found.refused)[".gitignore"].startswith("1 lines with too many wildcards")
+    assert dict(found.refused)[".gitignore"].startswith("1 line not used: too many wildcards")
 
 
 @pytest.mark.parametrize("line", ["a*" * 8 + "b", "*a*a*a*a*a*b", "x/*a*a*a*b"])
@@ -122,7 +122,7 @@ def test_wildcards_of_one_name_are_counted_too(tree, line):
     (tree / ("a" * 200 + ".md")).write_text("x")
     found = scan(tree)
     assert "a.md" not in found.files
-    assert dict(found.refused)[".gitignore"].startswith("1 lines with too many wildcards")
+    assert dict(found.refused)[".gitignore"].startswith("1 line not used: too many wildcards")
 
 
 def test_three_wildcards_in_a_name_of_any_length_take_no_time(tree):
@@ -165,22 +165,22 @@ def test_flat_reads_the_ignore_file_of_the_root(tree):
 
 HOSTILE = {
     "one long line": ("a" * 500_000, "what follows the first 100,000 bytes is not used"),
-    "a line that is too long": ("a" * 90_000, "1 lines of over 1,000 characters are not used"),
-    "folders in one line": ("**/" * 300 + "x", "1 lines with too many wildcards are not used"),
+    "a line that is too long": ("a" * 90_000, "1 line not used: over 1,000 characters"),
+    "folders in one line": ("**/" * 300 + "x", "1 line not used: too many wildcards"),
     "folders in many lines": ("**/\n" * 50_000, "what follows line 2,000 is not used"),
     "different lines": (
         "".join(f"{n}.x\n" for n in range(1_500)),
-        "501 lines are not used: at most 1,000 patterns hold for a folder",
+        "501 lines not used: at most 1,000 patterns hold for a folder",
     ),
     "different long lines": (
         "".join(f"{n}{'x' * 990}\n" for n in range(100)), "",
     ),
-    "stars": ("".join(f"*a*a*{n}b\n" for n in range(1_000)), "889 lines are not used"),
+    "stars": ("".join(f"*a*a*{n}b\n" for n in range(1_000)), "889 lines not used"),
     "letters that nearly end": (
-        "".join(f"*a*a*a[b{chr(200 + n)}]\n" for n in range(1_000)), "889 lines are not used",
+        "".join(f"*a*a*a[b{chr(200 + n)}]\n" for n in range(1_000)), "889 lines not used",
     ),
     "folders between folders": (
-        "".join(f"**/a/**/a/**/{n}b\n" for n in range(1_000)), "889 lines are not used",
+        "".join(f"**/a/**/a/**/{n}b\n" for n in range(1_000)), "889 lines not used",
     ),
 }  # fmt: skip
 
@@ -224,7 +224,7 @@ def test_rules_of_the_folders_above_count(tmp_path):
     (folder / "a.md").write_text("x")
     ((path, reason),) = scan(tmp_path).refused
     assert path == "a/a/.gitignore"
-    assert reason.startswith("200 lines are not used: at most 1,000 patterns hold for a folder")
+    assert reason.startswith("200 lines not used: at most 1,000 patterns hold for a folder")
 
 
 letters = st.sampled_from(["a", "b", "*", "**", "/", "?", "[ab]", "[!a]", "\\*", "!", ".", "/**/"])

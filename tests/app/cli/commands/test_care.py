@@ -100,7 +100,7 @@ def test_forget_refuses_then_erases(indexed, run):
     code, _, err = run("forget", "guide/locks.md", "-p", "manual")
     assert code == 3 and "--delete" in err
     code, out, err = run("forget", "guide/locks.md", "-p", "manual", "--delete")
-    assert code == 0 and "is erased from 1 generations" in out, err
+    assert code == 0 and "is erased from 1 generation of" in out, err
     assert "removed prompts/" in out
     files = [p for p in indexed.rglob("*") if p.is_file()]
     assert not [p for p in files if b"restricts a prompt to the files you inject" in p.read_bytes()]
@@ -127,7 +127,7 @@ def test_prompts_gc_drops_what_nobody_keeps(indexed, run):
     for key in (lost, kept):
         os.utime(indexed / "prompts" / key / "record.json", (5e8, 5e8))
     code, out, _ = run("prompts", "gc", "--dry-run")
-    assert code == 0 and "1 prompts" in out and "would free" in out
+    assert code == 0 and "1 prompt," in out and "would free" in out
     code, out, _ = run("prompts", "gc", "--json")
     assert code == 0 and json.loads(out)["prompts"] == [lost]
     assert run("explain", lost[:12])[0] == 2 and run("replay", kept[:12])[0] == 0

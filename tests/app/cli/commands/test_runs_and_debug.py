@@ -59,5 +59,5 @@ def test_runs_gc_drops_recorded_runs_and_old_logs(indexed, run, logs, spawn, mon
     shards = indexed / "dagster_home" / "history" / "runs"
     assert (shards / f"{said['runs'][0]}.db").exists() and len(logs()) == 2
     code, out, _ = run("runs", "gc")
-    assert code == 0 and out.startswith("1 runs, 0 event files") and "freed" in out
+    assert code == 0 and out.startswith("1 run, 0 event files") and "freed" in out
     assert not (shards / f"{said['runs'][0]}.db").exists() and len(logs()) == 1

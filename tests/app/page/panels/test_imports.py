@@ -96,7 +96,7 @@ BAD = {
     "photo.json": (lambda path: b"\xff\xd8" + os.urandom(2000), "it is no text"),
     "My Activity.html": (lambda path: b"<html><body>x</body></html>", "is HTML"),
     "torn.zip": (lambda path: bomb(path)[:40], "is a ZIP that is not whole"),
-    "bomb.zip": (bomb, "would unpack to 30,000,002 bytes"),
+    "bomb.zip": (bomb, "bytes would become 30,000,002"),
     "other.json": (lambda path: b'{"name": "package.json"}', "is no conversation of a format"),
 }
 

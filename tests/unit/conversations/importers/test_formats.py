@@ -359,7 +359,7 @@ def test_a_file_that_breaks_off_gives_what_was_whole(tmp_path):
     path.write_text(whole[: len(whole) - 40])
     first, problem = read(path)
     assert first.id == "c-1"
-    assert "record 2" in problem.where and "the file ends in it" in problem.what
+    assert "record 2" in problem.where and "the file ends inside of it" in problem.what
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_a_bomb_an_empty_folder_and_no_file_are_refused(tmp_path):
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as out:
         out.writestr("conversations.json", b" " * (8 << 20))
     (tmp_path / "empty").mkdir()
-    for path, words in ((bomb, "would unpack to"), (tmp_path / "empty", "holds no conversations"),
+    for path, words in ((bomb, "it may be a bomb"), (tmp_path / "empty", "holds no conversations"),
                         (tmp_path / "none.json", "No such file.*\n  next: name")):  # fmt: skip
         with pytest.raises(UsageError, match=words):
             reader.export_files(path)
