@@ -186,26 +186,22 @@ def step(make: StageFactory, op: str, prompt: SuperPrompt) -> SuperPrompt:
     """
     trail = prompt.extras.trail
     result = make(op, prompt)(prompt)
-    result.extras.trail = (*trail, TrailStep(op, _late_digest(prompt, result)))
+    result.extras.trail = (*trail, TrailStep(op, change_digest(prompt, result)))
     return result
 
 
-def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
-    """Return the digest of what an op made of a prompt: every field and extra it changed.
+def change_digest(before: SuperPrompt, after: SuperPrompt) -> Callable[[], str]:
+    """Return what works out the digest of what an op made: every field and extra it changed.
 
-    What it left alone is in the digests of the ops before it; the first op's covers everything.
-    Left out are the pinned inputs and whether the time was read, the trail itself, ledger rows of
-    other stages, and the texts of candidates, which their ids stand for.
+    It holds what changed, not the prompts. What the op left alone is in the digests of the ops
+    before it; the first op's covers everything. Left out are the pinned inputs and whether the time
+    was read, the trail itself, ledger rows of other stages, and the texts of candidates, which
+    their ids stand for.
 
     Args:
         before: What the op read.
         after: What it returned.
     """
-    return _late_digest(before, after)()
-
-
-def _late_digest(before: SuperPrompt, after: SuperPrompt) -> Callable[[], str]:
-    """Return what works out `change_digest`; it holds what changed, not the prompts."""
     was, now = _state(before) if before.extras.trail else {}, _state(after)
     gone = sorted(was.keys() - now.keys())
     changed = {k: v for k, v in now.items() if k not in was or (was[k] is not v and was[k] != v)}

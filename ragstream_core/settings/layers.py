@@ -87,11 +87,6 @@ def file_bytes(path: Path) -> bytes:
     )
 
 
-def file_layer(path: Path) -> dict[str, Any]:
-    """Read a YAML or JSON file; as `file_bytes` and `layer_of`."""
-    return layer_of(file_bytes(path), path)
-
-
 def layer_of(text: bytes, path: Path) -> dict[str, Any]:
     """Return what the bytes of a settings file say.
 

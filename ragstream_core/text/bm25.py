@@ -315,9 +315,3 @@ def _places(indexes: Sequence[PostingLists]) -> I64 | None:
         found.append(start + (np.arange(len(index.lengths)) if places is None else places))
         start += sum(len(part.lengths) for part in index.parts)
     return np.concatenate(found)
-
-
-def bm25_scores(indexes: Sequence[PostingLists], query: Sequence[str]) -> list[F64]:
-    """Score every row of several indexes for one query; as `Bm25`, one array an index."""
-    ends = np.cumsum([len(index.lengths) for index in indexes])
-    return np.split(Bm25(indexes).scores(query), ends[:-1])

@@ -17,7 +17,6 @@ from ragstream_core.text.blocks import Line, LineKind, lines_of
 from ragstream_core.text.code import DATA, is_code, opens_scope
 from ragstream_core.text.headings import normal_type
 
-CONTEXT_VERSION = 1
 MAX_LINE = 160
 MAX_LINES = 8
 _SECTIONED = frozenset({"toml", "ini", "cfg", "conf", "properties"})

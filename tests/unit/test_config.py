@@ -8,7 +8,7 @@ from ragstream_core import config
 from ragstream_core.config import AppConfig, nested, overlay, parse_assignments
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import SECTIONS, ChainSettings, known_keys, reading
-from ragstream_core.settings.layers import file_layer
+from ragstream_core.settings.layers import file_bytes, layer_of
 
 
 @pytest.fixture
@@ -213,10 +213,10 @@ def test_a_file_holds_no_password_of_a_server(tmp_path, key, address):
     path = tmp_path / "config.yaml"
     path.write_text(f"{section}:\n  {name}: {address}\n")
     with pytest.raises(UnknownSetting, match=f"{key} holds a password") as error:
-        file_layer(path)
+        layer_of(file_bytes(path), path)
     assert "pa55" not in str(error.value)
     path.write_text(f"tasks: {{far: {{{section}: {{{name}: '{address}'}}}}}}\n")
     with pytest.raises(UnknownSetting, match=f"task far: {key} holds a password"):
         AppConfig.load(path)
     path.write_text(f"{section}:\n  {name}: {address.replace('pa55', '').replace(':@', '@')}\n")
-    assert file_layer(path)[section][name]
+    assert layer_of(file_bytes(path), path)[section][name]

@@ -8,7 +8,7 @@ from ragstream_core.conversations.edits import Edit, Folded
 from ragstream_core.conversations.eligible_turns import RULES, Filters, bias, eligible
 from ragstream_core.conversations.recent_history import WHOLE
 from ragstream_core.settings.prompts import HistoryConfig
-from ragstream_core.text.bm25 import bm25_scores
+from ragstream_core.text.bm25 import Bm25
 from ragstream_core.text.terms import terms
 from tests.history_rows import DAY_NS, START_NS, columns, row
 
@@ -153,7 +153,7 @@ def test_an_answer_is_found_by_its_question_also_when_that_left():
         row(4, "user: which colour"),
     ]
     arrays = lexical_of(rows, [1, 2, 3])
-    (scores,) = bm25_scores([arrays], terms("torque wheel bolt"))
+    scores = Bm25([arrays]).scores(terms("torque wheel bolt"))
     assert scores[0] > 0 and scores[1] == 0  # another session is no neighbour
     assert scores[2] == 0  # two turns away
 
@@ -161,5 +161,5 @@ def test_an_answer_is_found_by_its_question_also_when_that_left():
 def test_of_equal_turns_the_one_that_said_it_comes_first():
     rows = [row(n, f"user: some words here {n}") for n in range(1, 6)]
     rows[2] = row(3, "user: the torque here 3")
-    (scores,) = bm25_scores([lexical_of(rows, range(5))], terms("torque"))
+    scores = Bm25([lexical_of(rows, range(5))]).scores(terms("torque"))
     assert scores[2] > scores[1] == scores[3] > scores[0] == 0

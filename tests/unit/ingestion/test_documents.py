@@ -11,7 +11,7 @@ from ragstream_core.ingestion.parsers import engines, pdf
 from ragstream_core.ingestion.parsers.engines import Limits
 from ragstream_core.ingestion.parsers.isolated import kept_engines, parse
 from ragstream_core.ingestion.survey import Surveyor
-from ragstream_core.text.bm25 import bm25_scores
+from ragstream_core.text.bm25 import Bm25
 from ragstream_core.text.terms import terms
 
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -145,7 +145,7 @@ class TestPdf:
         hits = [c for c in chunks_of(bench) if "| zwieback | 7.25 |" in c.snippet]
         assert [c.meta["page_number"] for c in hits] == [2]
         view = bench.view()
-        (scores,) = bm25_scores([view.lexical], terms("zwieback price"))
+        scores = Bm25([view.lexical]).scores(terms("zwieback price"))
         assert view.chunk_ids[int(scores.argmax())] == hits[0].id
 
     def test_tables_of_a_long_one_are_read_page_by_page(self):

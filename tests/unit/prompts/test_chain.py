@@ -117,7 +117,7 @@ DECIDED = Decision("raw", "c", 1, 0.5, True, "r", "why")._asdict()
 
 
 def changed(before, **entries):
-    return change_digest(before, evolve(before, extras=extras_with(before, **entries)))
+    return change_digest(before, evolve(before, extras=extras_with(before, **entries)))()
 
 
 def extras_with(prompt, **entries):
@@ -134,9 +134,9 @@ def test_the_digest_of_a_step_is_that_of_all_it_changed():
         changed(before, scores={"c": {"score": 0.6}}), changed(before, fresh=1),
         changed(before, fresh=2),
         changed(before, decisions=[DECIDED]),
-        change_digest(before, evolve(before, body={"task": "y"})),
-        change_digest(before, evolve(before, views_by_stage={"a3": ["c"]})),
-        change_digest(before, evolve(before, extras=Extras.from_json(bare))),
+        change_digest(before, evolve(before, body={"task": "y"}))(),
+        change_digest(before, evolve(before, views_by_stage={"a3": ["c"]}))(),
+        change_digest(before, evolve(before, extras=Extras.from_json(bare)))(),
     ]  # fmt: skip
     assert len({same, *others}) == 1 + len(others)
     first = evolve(before, extras=extras_with(before, trail=[]))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.text.bm25 import K3, Bm25, bm25_scores, build_lexical, repeated
+from ragstream_core.text.bm25 import K3, Bm25, build_lexical, repeated
 from ragstream_core.text.terms import located_terms, split_words, term_blob, term_id, terms, words
 
 TEXTS = [
@@ -82,7 +82,7 @@ def test_scores_equal_the_oracle(query):
         if any(term in document for document in corpus):
             once = oracle.get_scores([term]) * 2.5
             expected += once * times * (K3 + 1) / (times + K3)
-    (found,) = bm25_scores([arrays(TEXTS)], terms(query))
+    found = Bm25([arrays(TEXTS)]).scores(terms(query))
     assert np.allclose(found, expected, atol=1e-4)
 
 
@@ -97,10 +97,10 @@ ASKED = st.lists(st.sampled_from(["vector", "file", "catalog", "gate", "unknown"
 
 @given(ASKED, ASKED)
 def test_what_a_query_says_again_never_lowers_a_score_and_order_does_not_count(query, more):
-    (first,) = bm25_scores([arrays(TEXTS)], query)
-    (again,) = bm25_scores([arrays(TEXTS)], [*query, *more])
+    first = Bm25([arrays(TEXTS)]).scores(query)
+    again = Bm25([arrays(TEXTS)]).scores([*query, *more])
     assert (again >= first).all()
-    (turned,) = bm25_scores([arrays(TEXTS)], query[::-1])
+    turned = Bm25([arrays(TEXTS)]).scores(query[::-1])
     assert np.array_equal(first, turned)
 
 
@@ -114,14 +114,14 @@ def test_with_k3_of_zero_words_count_once(query):
 def test_what_a_long_question_repeats_decides():
     texts = ["wheel and bolt", "bolt and nut", "nut and wheel"]
     question = "A bolt came loose. Which bolt is it, and which wheel? The bolt by the wheel. A nut."
-    (found,) = bm25_scores([arrays(texts)], terms(question))
+    found = Bm25([arrays(texts)]).scores(terms(question))
     assert found.argmax() == 0 and found[1] > found[2], "bolt 3, wheel 2, nut 1"
 
 
 def test_two_indexes_score_as_their_union():
-    (whole,) = bm25_scores([arrays(TEXTS)], terms("vector catalog gate"))
-    parts = bm25_scores([arrays(TEXTS[:2]), arrays(TEXTS[2:])], terms("vector catalog gate"))
-    assert np.array_equal(np.concatenate(parts), whole)
+    whole = Bm25([arrays(TEXTS)]).scores(terms("vector catalog gate"))
+    parts = Bm25([arrays(TEXTS[:2]), arrays(TEXTS[2:])]).scores(terms("vector catalog gate"))
+    assert np.array_equal(parts, whole)
 
 
 def test_a_heading_counts_as_part_of_the_text():
@@ -134,8 +134,8 @@ def test_a_heading_counts_as_part_of_the_text():
 
 
 def test_no_row_and_no_term_are_no_error():
-    assert bm25_scores([arrays([])], ["vector"])[0].tolist() == []
-    assert bm25_scores([arrays(["", ""])], ["vector"])[0].tolist() == [0, 0]
+    assert Bm25([arrays([])]).scores(["vector"]).tolist() == []
+    assert Bm25([arrays(["", ""])]).scores(["vector"]).tolist() == [0, 0]
 
 
 def test_blocks_of_rows_give_the_arrays_of_one_pass(monkeypatch):
@@ -164,4 +164,4 @@ def test_several_queries_share_weights_without_touching_each_other(queries):
     found = Bm25(several).scores_of(asked)
     assert found.shape == (len(queries), len(TEXTS))
     for query, scores in zip(asked, found, strict=True):
-        assert np.array_equal(scores, np.concatenate(bm25_scores(several, query)))
+        assert np.array_equal(scores, Bm25(several).scores(query))
