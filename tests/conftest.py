@@ -30,6 +30,12 @@ from tests.lengths import FULL
 from tests.model_server import serving
 from tests.processes import serving_threads
 
+MODELS_AT = "RAGSTREAM_TEST_MODELS"
+FORCES_COLOUR = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE")
+# What the person who runs the tests has set for themselves says nothing about the program.
+for name in list(os.environ):
+    if (name.startswith("RAGSTREAM_") and name != MODELS_AT) or name in FORCES_COLOUR:
+        del os.environ[name]
 # Two child processes an ingest would double the time of the tests; those of the collection ask.
 os.environ.setdefault("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
 # How long an example takes says how busy the machine is, and nothing about a law.
@@ -271,7 +277,7 @@ def script(tmp_path, monkeypatch):
 
 # --- the real model: exported once, kept between test runs; nothing goes to the network ---
 
-MODELS = os.environ.get("RAGSTREAM_TEST_MODELS")
+MODELS = os.environ.get(MODELS_AT)
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
