@@ -10,7 +10,6 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
-from ragstream_core.text.plurals import counted
 
 FORGET_EPILOG = """**Example**
 
@@ -36,6 +35,7 @@ def backup(
         ProjectLocked: Another process writes a project.
     """
     from ragstream_core.services.backup import backup as make
+    from ragstream_core.text.plurals import counted
 
     workspace = session_of(ctx).workspace()
     made = make(workspace, destination, projects or (), documents=documents, force=force)
@@ -71,6 +71,7 @@ def restore(
         Refused: Something already exists.
     """
     from ragstream_core.services.restore import restore as bring_back
+    from ragstream_core.text.plurals import counted
 
     made = bring_back(session_of(ctx).workspace(), source, force=force)
     if as_json:
@@ -137,6 +138,7 @@ def forget(
         emit_json(done.to_json())
         return
     from ragstream_app.output.words import printable
+    from ragstream_core.text.plurals import counted
 
     if not done.generations:
         typer.echo(f"{printable(path)} was erased from {project} before; nothing is left to do")
@@ -205,6 +207,7 @@ def prompts_gc(
         OSError: Something cannot be removed.
     """
     from ragstream_core.services import prompt_retention
+    from ragstream_core.text.plurals import counted
 
     done = prompt_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
     if as_json:
@@ -231,6 +234,7 @@ def runs_gc(
         OSError: Something cannot be removed.
     """
     from ragstream_assets import run_retention
+    from ragstream_core.text.plurals import counted
 
     done = run_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
     if as_json:

@@ -12,7 +12,6 @@ from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.session import FAILED, emit_json, note, session_of
 from ragstream_core.errors import UsageError
-from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.services.import_conversations import ConversationImport
@@ -131,6 +130,7 @@ def _import_rows(
 ) -> None:
     from ragstream_core.conversations.importers.reader import expanded
     from ragstream_core.services.history_transfer import import_jsonl, read_lines
+    from ragstream_core.text.plurals import counted
 
     lines = _stdin_lines() if source == "-" else read_lines(expanded(source))
     done = import_jsonl(workspace, lines, session=session, use_in=use_in)
