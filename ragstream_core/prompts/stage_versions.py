@@ -30,7 +30,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 13,
     "reranker": 7,
     "a3_nli_gate": 7,
-    "a4_condenser": 24,
+    "a4_condenser": 25,
     "a2_audit": 6,
     "a5_format_enforcer": 6,
     "prompt_builder": 4,

@@ -78,7 +78,8 @@ def test_quotable_sentences_of_a_chunk():
 
 @pytest.mark.parametrize(
     "text",
-    ["Too short here.", "word " * 61, "Is this a question about gates?", "See also the other page.",
+    ["Too short here.", "word " * 101, "Is this a question about gates?",
+     "See also the other page.",
      "│ With the Exact File Lock on, only injected files count. │",
      "x = f(a); y = g(b); z = h(c) + {d}", 'Then echo "a=b;" into the new file.',
      "[One](a) [Two](b) [Three](c) [Four](d) [Five](e)"],
@@ -90,6 +91,12 @@ def test_what_is_no_fact(text):
 @pytest.mark.parametrize("name", ['"__init__()"', "`a = b;`", '"a; b"', "“x::y”"])
 def test_a_name_in_quotation_marks_leaves_a_sentence_a_fact(name):
     assert is_quotable(f"The method {name} prepares what the caller hands over.")
+
+
+@pytest.mark.parametrize(("words", "quoted"), [(61, True), (100, True), (101, False)])
+def test_a_long_sentence_is_quoted_as_long_as_it_can_be_read(words, quoted):
+    clauses = " and ".join(["the pump runs at night"] * words).split()[: words - 2]
+    assert is_quotable(f"Where {' '.join(clauses)} well.") is quoted
 
 
 def test_block_kinds_and_filler():
