@@ -172,7 +172,10 @@ def _verified(source: Path) -> tuple[list[str], dict[str, IndexState]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(
             f"{source} is not a backup: it has no readable {LIST_NAME}",
-            hint=RunCommand("backup", "DIR"),
+            hint=(
+                "name a folder that a backup was made in; one that did not end goes on with ",
+                RunCommand("backup", str(source)),
+            ),
         ) from None
     if version != BACKUP_VERSION:
         raise UsageError(

@@ -88,10 +88,6 @@ def without_documents(prompt):
     return evolve(prompt, final_selection_ids=[])
 
 
-def marker_of(prompt):
-    return next(iter(prompt.extras.citations))
-
-
 def test_an_answer_is_streamed_clean_checked_and_kept_with_its_markers(space):
     prompt = made(space)
     known = next(iter(prepare(space, prompt, model=says("x")).issued.values()))
