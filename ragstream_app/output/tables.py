@@ -18,13 +18,11 @@ from ragstream_app.session import note
 from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.ingestion.forecast import SETTINGS, UNREADABLE
 from ragstream_core.ingestion.junk import PREFIX as JUNK
-from ragstream_core.ingestion.scan import NOT_SUPPORTED
 from ragstream_core.ingestion.stats import FILE_KEYS, remarks
 from ragstream_core.platform import extras
 from ragstream_core.records.chunk import unread_sentence
 from ragstream_core.records.identity import shown_name
 from ragstream_core.text.code import GRAMMARS
-from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor_servers import Check
@@ -179,10 +177,7 @@ def print_skipped(rows: Sequence[ProjectStatus]) -> None:
 
 
 def advise_on_skipped(reasons: Sequence[str]) -> None:
-    """Say what helps files that are left out for their type or as junk; nothing if none is."""
-    if others := reasons.count(NOT_SUPPORTED):
-        files = counted(others, "file")
-        note(f"{files} of a type that is not read: `--file PATH` gives one to a prompt")
+    """Say what helps files that are left out as junk; nothing if none is."""
     if any(reason.startswith(JUNK) for reason in reasons):
         note(
             "a line `!NAME` in .ragignore, or `--exclude '!NAME'`, takes back what is left as junk"

@@ -80,18 +80,30 @@ _NAMES = {
     "jenkinsfile": "groovy",
 }  # fmt: skip
 """Type by name, of files without an ending."""
-_NOT_READ = """
-jpe gif ico icns heic heif avif psd xcf raw cr2 nef svg eps
-mp3 wav flac ogg oga opus m4a aac wma mid midi aiff mp4 m4v mov avi mkv webm wmv flv mpg mpeg ogv
-zip tar gz tgz bz2 tbz xz txz 7z rar zst lz4 jar war ear whl egg gem deb rpm apk ipa iso dmg img
-msi cab exe dll so dylib lib obj o a class pyc pyo pyd wasm node bin elf com sys ko ttf otf woff
-woff2 eot db sqlite sqlite3 mdb accdb dbf avro orc feather arrow npy npz pkl pickle pt
-pth onnx safetensors gguf h5 hdf5 mat rds rdata dot xlsb pst ost
-odg mobi azw3 djvu pages numbers one vsd vsdx pub dwg dxf blend fbx glb stl 3ds
-swf fla swp lnk torrent pcap
-"""
-_NO_TEXT = frozenset(_NOT_READ.split())
-"""Endings of files that are no text, or none that anybody reads; they are not opened."""
+_NOT_READ = {
+    "a picture; save it as .png, which the extra 'ocr' reads": "jpe gif ico icns heic heif avif psd"
+    " xcf raw cr2 nef svg svgz eps ps ai indd sketch fig",
+    "sound or film; a transcript is read, as .vtt, .srt or .txt": "mp3 wav flac ogg oga opus m4a"
+    " aac wma mid midi aiff mp4 m4v mov avi mkv webm wmv flv mpg mpeg ogv swf fla",
+    "an archive; unpack it": "tar gz tgz bz2 tbz xz txz 7z rar zst lz4 iso dmg img cab torrent",
+    "an old Office file; save it as .docx, .xlsx or .pptx": "dot xlsb",
+    "a file of another office program; export it as .docx, .xlsx or .pdf": "odg pages numbers one"
+    " vsd vsdx pub dwg dxf wpd wps",
+    "mail of Outlook; save or export it as .eml or .mbox": "pst ost",
+    "an e-book; convert it to .epub or .pdf": "mobi azw azw3 djvu",
+    "a database; export what you need as .csv": "db sqlite sqlite3 mdb accdb dbf",
+    "data of a program; export what you need as .csv or .parquet": "avro orc feather arrow npy npz"
+    " pkl pickle pt pth onnx safetensors gguf h5 hdf5 mat rds rdata",
+    "a program or a part of one": "jar war ear whl egg gem deb rpm apk ipa msi exe dll so dylib"
+    " lib obj o a class pyc pyo pyd wasm node bin elf com sys ko",
+    "a font": "ttf otf woff woff2 eot",
+    "no document": "blend fbx glb stl 3ds swp lnk pcap",
+}
+_NO_TEXT = {ending: what for what, endings in _NOT_READ.items() for ending in endings.split()}
+"""Endings of files that are no text, or none that anybody reads; they are not opened. What each is,
+and what helps."""
+NOT_SUPPORTED = "type not supported"
+"""Begins the reason of a file that no reader is for."""
 
 OWN_FOLDER = ".ragstream"
 """What `ragstream init` makes in a folder."""
@@ -133,6 +145,12 @@ def file_type(path: str) -> str:
 def is_archive(name: str) -> bool:
     """Whether a file of this name is read as a folder (`packed`)."""
     return name[-4:].lower() == ".zip"
+
+
+def not_supported(path: str) -> str:
+    """Return why a file of an unsupported type is not read, and what helps."""
+    what = _NO_TEXT.get(path.rpartition(".")[2].lower(), "")
+    return f"{NOT_SUPPORTED}: {what}" if what else NOT_SUPPORTED
 
 
 def kind_of(file_type: str) -> Kind:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ragstream_core.errors import RunProgram, UnknownProject, quoted
 from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.file_types import (
+    NOT_SUPPORTED,
     OWN_FOLDER,
     PICTURES,
     TYPES,
@@ -22,6 +23,7 @@ from ragstream_core.ingestion.file_types import (
     encode_name,
     file_type,
     is_archive,
+    not_supported,
 )
 from ragstream_core.ingestion.folder_files import IGNORE_NAMES, signature_of
 from ragstream_core.ingestion.junk import MAY_BE_JUNK, junk_file, junk_folder, seems_junk
@@ -82,8 +84,6 @@ class Changes(NamedTuple):
 
 
 DEFAULT_RULES = ScanRules()
-NOT_SUPPORTED = "type not supported"
-"""How the reason of a file begins that no reader is for."""
 
 
 def _refusal(entry: Entry, name: str) -> str:
@@ -348,7 +348,7 @@ def unsupported(name: str) -> str:
     kind = file_type(name)
     if kind in PICTURES and (extra := missing_extra(kind)):
         return f"{NOT_SUPPORTED} without the extra '{extra}': {install(extra).line}"
-    return "" if kind or is_archive(name) else NOT_SUPPORTED
+    return "" if kind or is_archive(name) else not_supported(name)
 
 
 def compare(found: Scan, recorded: Mapping[str, Signature], *, last_started_ns: int) -> Changes:

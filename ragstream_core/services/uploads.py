@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
 from ragstream_core.index.pulled import require_own
-from ragstream_core.ingestion.file_types import PARSED, file_type, is_archive, kind_of
+from ragstream_core.ingestion.file_types import (
+    NOT_SUPPORTED,
+    PARSED,
+    file_type,
+    is_archive,
+    kind_of,
+)
 from ragstream_core.ingestion.junk import PREFIX as JUNK
-from ragstream_core.ingestion.scan import NOT_SUPPORTED, refusal_of
+from ragstream_core.ingestion.scan import refusal_of
 from ragstream_core.platform.files import (
     create_bytes,
     make_durable_dir,

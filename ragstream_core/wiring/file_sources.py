@@ -31,8 +31,8 @@ from ragstream_core.index.catalog_read import live_files
 from ragstream_core.index.generations import manifest_of
 from ragstream_core.index.pulled import is_pulled
 from ragstream_core.index.schema import reading
+from ragstream_core.ingestion.file_types import NOT_SUPPORTED
 from ragstream_core.ingestion.junk import PREFIX as JUNK
-from ragstream_core.ingestion.scan import NOT_SUPPORTED
 from ragstream_core.prompts.inputs import persists
 
 if TYPE_CHECKING:

@@ -252,9 +252,9 @@ def test_status_says_what_an_ingest_would_embed_and_lists_what_is_left_out(data,
     lines = [line for line in out.splitlines() if line.startswith("manual/")]
     assert lines[1:] == [
         "manual/drafts/: ignored by .ragignore",
-        "manual/film.mp4: type not supported",
+        "manual/film.mp4: type not supported: sound or film; a transcript is read, as .vtt, .srt or"
+        " .txt",
     ]
-    assert "`--file PATH` gives one to a prompt" in err
     after = json.loads(run("status", "--json")[1])["projects"][0]
     assert after["forecast"]["chunks"] == 0
     assert [path for path, _ in after["skipped"]] == ["drafts/", "film.mp4"]

@@ -114,7 +114,11 @@ def test_unsupported_types_have_a_reason(tmp_path):
         (tmp_path / name).write_text("x")
     found = scan(tmp_path)
     assert not found.files
-    assert {reason for _, reason in found.refused} == {"type not supported"}
+    assert dict(found.refused) == {
+        "a.gif": "type not supported: a picture; save it as .png, which the extra 'ocr' reads",
+        "b.zip": "type not supported: an archive; unpack it",
+        "c.DOC": "type not supported: an old Office file; save it as .docx, .xlsx or .pptx",
+    }
 
 
 def test_globs_include_and_not_exclude(tmp_path):

@@ -17,7 +17,7 @@ from ragstream_core.errors import (
     Stopped,
     UsageError,
 )
-from ragstream_core.ingestion.file_types import denial
+from ragstream_core.ingestion.file_types import denial, not_supported
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -127,7 +127,7 @@ def test_only_what_an_ingest_would_take_is_fetched(space, web):
     added(space, web, exclude=["drafts/"])
     report = sync_project(space, "guide").roots[0].report
     assert dict(report.skipped) == {
-        "film.mp4": "type not supported",
+        "film.mp4": not_supported("film.mp4"),
         ".env": denial(".env"),
         "a/id_rsa": denial("id_rsa"),
         "drafts/d.md": "excluded by project.yaml",
