@@ -44,10 +44,13 @@ PARSED: frozenset[Kind] = frozenset({"pdf", "office", "picture"})
 TEXT = ("md", *sorted(PROSE_TYPES - {"md"}), "json", "jsonc", "geojson", "yml", "yaml")
 CODE = (*GRAMMARS, *sorted(BY_LINES))
 OFFICE = (
-    "docx", "docm", "dotx", "pptx", "xlsx", "html", "htm", "mht", "mhtml", "odt", "odp", "ods",
-    "rtf", "epub", "eml", "mbox", "ipynb", "srt", "vtt", "jsonl", "ndjson", "parquet", "doc", "xls",
-    "ppt", "msg",
+    "docx", "docm", "dotx", "dotm", "pptx", "pptm", "ppsx", "ppsm", "potx", "potm", "xlsx", "xlsm",
+    "xltx", "xltm", "html", "htm", "xhtml", "mhtml", "mht", "odt", "ott", "odp", "otp", "ods",
+    "ots", "rtf", "epub", "eml", "mbox", "ics", "vcf", "ipynb", "srt", "vtt", "jsonl", "ndjson",
+    "parquet", "doc", "xls", "ppt", "msg",
 )  # fmt: skip
+WRITTEN = frozenset({"ics", "vcf", "srt", "vtt", "jsonl", "ndjson"})
+"""Those of them that are text: their encoding is told like that of any text."""
 PICTURES = ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp")
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(TEXT, "text"),

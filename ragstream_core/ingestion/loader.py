@@ -18,7 +18,14 @@ from typing import Literal, NamedTuple
 from ragstream_core.errors import FileChanging
 from ragstream_core.index.rows import FileEntry, Signature
 from ragstream_core.ingestion.document_tree import DocumentTree
-from ragstream_core.ingestion.file_types import PARSED, SLACK, decode_name, file_type, kind_of
+from ragstream_core.ingestion.file_types import (
+    PARSED,
+    SLACK,
+    WRITTEN,
+    decode_name,
+    file_type,
+    kind_of,
+)
 from ragstream_core.ingestion.folder_files import signature_of
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.junk import made_by_program, without_junk
@@ -37,7 +44,7 @@ from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.code import GRAMMARS
-from ragstream_core.text.decoding import decode
+from ragstream_core.text.decoding import ASSUMED, DECLARED, decode
 from ragstream_core.text.headings import MARKDOWN_TYPES, PROSE_TYPES
 
 MAX_TEXT_BYTES = 20_000_000
@@ -136,11 +143,14 @@ def read_content(data: bytes, *, file_type: str, reading: Reading) -> Content:
 
 
 def _parsed(data: bytes, file_type: str, reading: Reading) -> Parsed:
-    if kind_of(file_type) in PARSED:
+    if kind_of(file_type) in PARSED and file_type not in WRITTEN:
         return parse(data, file_type=file_type, limits=reading.limits)
     text, note = decode(data, fallback=reading.fallback_encoding)
     if text is None:
         return Parsed(None, note)
+    if file_type in WRITTEN:
+        found = parse(text.encode(), file_type=file_type, limits=reading.limits)
+        return found if note == "utf-8" else Parsed(found.pages, f"{found.note}; {note}")
     is_program = file_type in GRAMMARS
     if is_program and (reason := made_by_program(text)) and not reading.junk:
         return Parsed(None, reason)
@@ -309,6 +319,8 @@ class DocumentLoader:
 
 def _same(known: FileEntry, sha256: str) -> bool:
     parsed = kind_of(known.type) in PARSED
+    if known.type in WRITTEN and (ASSUMED in known.reason or DECLARED in known.reason):
+        return False  # another encoding may be declared by now
     return parsed and known.sha256 == sha256 and is_current(known.reason, known.type)
 
 

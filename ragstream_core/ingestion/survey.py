@@ -199,7 +199,7 @@ class Surveyor:
 
 def _same_reading(old: FileEntry, entry: FileEntry) -> bool:
     """Say whether two versions hold the same bytes and were read the same way."""
-    same_way = reading_remark(old.reason) == reading_remark(entry.reason)
+    same_way = reading_remark(old.reason) == reading_remark(entry.reason) and old.type == entry.type
     return same_content(old, entry) and same_way and is_current(old.reason, old.type)
 
 

@@ -15,6 +15,8 @@ from itertools import pairwise
 
 ASSUMED = "assumed"
 """Stands in the note of a file whose encoding nobody named."""
+DECLARED = "declared fallback"
+"""Stands in the note of a file whose encoding is that of the settings."""
 
 _CONTROLS = bytes(c for c in [*range(32), 127] if c not in b"\t\n\v\f\r\x1b")
 _C0_AND_C1 = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
@@ -88,7 +90,7 @@ def _declared(data: bytes, encoding: str) -> tuple[str | None, str]:
         replaced = 0
     except UnicodeDecodeError:
         replaced = text.count("\N{REPLACEMENT CHARACTER}")
-    return text, f"{encoding} (declared fallback), {replaced} characters replaced"
+    return text, f"{encoding} ({DECLARED}), {replaced} characters replaced"
 
 
 def _utf16(data: bytes) -> tuple[str | None, str]:

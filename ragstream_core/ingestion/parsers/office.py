@@ -19,18 +19,22 @@ from ragstream_core.text.blocks import fence_behind
 
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
 _UNPACKED = 10  # times the text limit: XML is wordy
+_WORD = ("docx", "docm", "dotx", "dotm")
+_POWERPOINT = ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm")
+_EXCEL = ("xlsx", "xlsm", "xltx", "xltm")
 _READERS = {
-    **dict.fromkeys(("docx", "docm", "dotx"), "word.word_markdown"),
-    "pptx": "slides.slides_markdown",
-    "xlsx": "spreadsheet.spreadsheet_markdown",
-    **dict.fromkeys(("html", "htm"), "web_page.read_page"),
-    **dict.fromkeys(("mht", "mhtml"), "web_archive.archived_page"),
+    **dict.fromkeys(_WORD, "word.word_markdown"),
+    **dict.fromkeys(_POWERPOINT, "slides.slides_markdown"),
+    **dict.fromkeys(_EXCEL, "spreadsheet.spreadsheet_markdown"),
+    **dict.fromkeys(("html", "htm", "xhtml"), "web_page.read_page"),
+    **dict.fromkeys(("mhtml", "mht"), "web_archive.archived_page"),
     "epub": "epub.book_markdown",
-    **dict.fromkeys(("odt", "odp"), "open_document.text_markdown"),
-    "ods": "open_document.sheets_markdown",
+    **dict.fromkeys(("odt", "ott", "odp", "otp"), "open_document.text_markdown"),
+    **dict.fromkeys(("ods", "ots"), "open_document.sheets_markdown"),
     "rtf": "rtf.rtf_markdown",
     "eml": "mail.mail_markdown",
     "mbox": "mail.mailbox_markdown",
+    **dict.fromkeys(("ics", "vcf"), "cards.cards_markdown"),
     "ipynb": "notebook.notebook_markdown",
     **dict.fromkeys(("srt", "vtt"), "subtitles.subtitles_markdown"),
     **dict.fromkeys(("jsonl", "ndjson"), "json_lines.records_markdown"),
@@ -45,12 +49,12 @@ _READERS = {
 Markdown and what is to be noted."""
 
 _PACKAGES = {
-    **dict.fromkeys(("docx", "docm", "dotx", "pptx", "xlsx"), "Office"),
-    **dict.fromkeys(("odt", "odp", "ods"), "OpenDocument"),
+    **dict.fromkeys((*_WORD, *_POWERPOINT, *_EXCEL), "Office"),
+    **dict.fromkeys(("odt", "ott", "odp", "otp", "ods", "ots"), "OpenDocument"),
     "epub": "EPUB",
 }
 """What the ZIP packages among them are called."""
-_SLIDES = frozenset({"pptx", "odp", "ppt"})
+_SLIDES = frozenset({*_POWERPOINT, "odp", "otp", "ppt"})
 _NEWER = {"doc": "docx", "xls": "xlsx", "ppt": "pptx"}
 _OLD = {**dict.fromkeys(_NEWER, "Office"), "msg": "Outlook"}
 _OLD_BEGINS = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

@@ -16,6 +16,12 @@ from ragstream_core.ingestion.parsers.raised import subscript, superscript
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SLIDE = re.compile(r"ppt/(?:slides|notesSlides)/[^/]+\.xml")
+_TYPES = "[Content_Types].xml"
+_OTHER_KIND = re.compile(
+    rb"application/vnd\.(?:openxmlformats-officedocument\.presentationml\.(?:slideshow|template)"
+    rb"|ms-powerpoint\.(?:slideshow|template)\.macroEnabled)\.main\+xml"
+)
+_KIND = b"application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
 _WORTH_IT = re.compile(rb'\bbaseline="-?[1-9]|\b[hv]Merge="|\|')
 
 
@@ -39,6 +45,9 @@ def mended_slides(data: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as package:
         parts = {name: package.read(name) for name in package.namelist() if _SLIDE.fullmatch(name)}
         mended = {name: _mended(xml) for name, xml in parts.items() if _WORTH_IT.search(xml)}
+        types = package.read(_TYPES) if _TYPES in package.namelist() else b""
+        if _OTHER_KIND.search(types):  # a slide show or a template holds the same slides
+            mended[_TYPES] = _OTHER_KIND.sub(_KIND, types)
         if not mended:
             return data
         out = io.BytesIO()

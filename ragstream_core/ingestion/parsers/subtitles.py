@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.nesting import nested
 from ragstream_core.text.decoding import decode
 
 _TIME = r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}"
@@ -37,14 +38,14 @@ def subtitles_markdown(data: bytes, limit: int) -> tuple[str, str]:
         limit: The most bytes of text, which the caller counts.
 
     Raises:
-        Refusal: It is no text, or holds no subtitles.
+        Refusal: It is no text.
     """
     text, note = decode(data)
     if text is None:
         raise Refusal(note)
     cues = list(_cues(text))
     if not cues:
-        raise Refusal("holds no subtitles (no line with two times)")
+        return nested(text, 0), "no line with two times: read as text"
     return "\n\n".join(_sentences(cues)), ""
 
 

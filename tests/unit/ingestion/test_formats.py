@@ -30,6 +30,8 @@ FILES = {
     "ndjson": b'{"a":"zebra"}',
     "srt": b"1\n00:00:01,000 --> 00:00:02,000\nzebra\n",
     "vtt": b"WEBVTT\n\n00:01.000 --> 00:02.000\nzebra\n",
+    "ics": b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:zebra\nEND:VEVENT\nEND:VCALENDAR\n",
+    "vcf": b"BEGIN:VCARD\nFN:zebra\nEND:VCARD\n",
     "rtf": rb"{\rtf1 zebra\par\trowd\intbl a\cell\row}",
 }
 

@@ -58,7 +58,9 @@ class TestSentences:
 
     def test_old_encodings_and_what_holds_none(self):
         assert "café" in srt("1\n00:00:01,000 --> 00:00:02,000\ncafé\n".encode("cp1252"))
-        assert parsed(b"just words", "srt").note.startswith("holds no subtitles")
+        plain = parsed(b"Ann: just words.\n\nBob: more.\n", "srt")
+        assert plain.pages == ((0, "Ann: just words.\n\nBob: more.\n"),)
+        assert "no line with two times: read as text" in plain.note
         assert "binary" in parsed(b"\0\1\2", "vtt").note
 
     @pytest.mark.parametrize(

@@ -1,0 +1,62 @@
+"""The folder of everyday files: each is read, found and cited, or its reason says what helps."""
+
+import pytest
+
+from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.search import search
+from tests.everyday_files import REFUSED, WAITING, everyday_files, write_everyday_folder
+from tests.workspaces import ask, hashed_workspace
+
+KINDS = sorted(everyday_files())
+
+
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory):
+    root = tmp_path_factory.mktemp("everyday")
+    folder = root / "doc_raw" / "demo"
+    folder.mkdir(parents=True)
+    said = write_everyday_folder(folder)
+    space = hashed_workspace(root)
+    return space, ingest_project(space, "demo"), said
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_of_all_kinds_but_few_are_read(ingested):
+    _, stats, said = ingested
+    reasons = dict(stats.skipped_reasons)
+    assert len(said) >= 60 and set(said) >= WAITING
+    assert set(reasons) == {*REFUSED, *WAITING}
+    assert stats.files["new"] == len(said) - len(WAITING)
+
+
+def test_what_is_refused_says_why_and_what_helps(ingested):
+    reasons = dict(ingested[1].skipped_reasons)
+    assert reasons["rooms.zip"] == "type not supported: an archive; unpack it"
+    assert reasons["song.mp3"].endswith("a transcript is read, as .vtt, .srt or .txt")
+    assert reasons["logo.png"].endswith("a picture")
+    assert reasons[".env"].endswith("give it another name if it holds none")
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in WAITING])
+def test_its_sentence_is_found_whole_and_cited(ingested, name):
+    space, _, said = ingested
+    sentence = said[name]
+    best = search(space, sentence, ["demo"], k=1)[0]
+    assert best.source == name and sentence in flat(best.snippet)
+    shown = ask(space, sentence)
+    (chunk,) = (c for c in shown.base_context_chunks if c.id == best.chunk_id)
+    assert sentence in flat(chunk.snippet) and chunk.id in shown.final_selection_ids
+    cited = f'id="{sha256_hex(chunk.id)[:SHORT_ID_DIGITS]}"'
+    quoted = shown.Attachments_MD.partition(cited)[2].partition("<<END")[0]
+    assert f'source="{name}"' in quoted
+    assert sentence in flat(quoted.replace("\n| ", "\n"))
+
+
+def test_what_was_assumed_is_said_of_each_old_encoding(ingested):
+    _, stats, _ = ingested
+    told = {warning.partition(":")[0] for warning in stats.warnings if "(assumed)" in warning}
+    assert told == {"utf16-bare.txt", "cp1252.txt", "koi8.txt", "shift-jis.txt", "gb18030.txt"}
