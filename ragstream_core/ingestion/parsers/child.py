@@ -16,7 +16,9 @@ import contextlib
 import ctypes
 import gc
 import json
+import math
 import os
+import resource
 import select
 import signal
 import socket
@@ -34,6 +36,8 @@ LINE_BYTES = 65_536
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 5  # after its wall clock a child ends by its own alarm, if the server is gone
 _ESCAPED = 6  # a control character takes so many bytes in JSON
+_SHARE = 0.3  # of the time that is left, for one part
+_RESERVED_S = 10  # for what is written around parts
 _CLEAN = {c: " " for c in range(32) if chr(c) not in "\t\n"} | {0: "", 12: "\n", 13: "\n", 127: " "}
 
 
@@ -63,8 +67,19 @@ def load(kind: str) -> None:
 
 def answer(kind: str, data: bytes, *, file_type: str, limits: Limits) -> Parsed:
     """Parse, and turn every way to fail into a reason."""
-    try:
+
+    def work() -> Parsed:
         pages, note = _reader(kind)(data, file_type, limits)
+        return Parsed(tuple(pages), note)
+
+    return _tried(work, limits)
+
+
+def _tried(work: Callable[[], Parsed], limits: Limits) -> Parsed:
+    try:
+        pages, note = work()
+        if pages is None:
+            return Parsed(None, note)
         clean = tuple((number, tidy(text)) for number, text in pages)
         if sum(len(text.encode()) for _, text in clean) > limits.text_bytes:
             return Parsed(None, f"holds more than {limits.text_bytes} bytes of text")
@@ -77,6 +92,49 @@ def answer(kind: str, data: bytes, *, file_type: str, limits: Limits) -> Parsed:
         return Parsed(None, "is nested too deep")
     except Exception as error:  # engines raise anything; one file must not stop the others
         return Parsed(None, f"cannot be parsed: {type(error).__name__}")
+
+
+def apart(work: Callable[[], Parsed]) -> Parsed:
+    """Parse a part of a file in a process of its own, in a share of the time that is left.
+
+    So no part, and no number of parts, costs the words around them: neither one that takes for ever
+    nor one that crashes its engine.
+
+    Args:
+        work: Parses the part; what it raises counts as for `answer`.
+    """
+    cpu_s = math.ceil(_SHARE * _cpu_left())
+    if cpu_s < 1:
+        return Parsed(None, "what comes before it took all the time")
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(reads)
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+            with os.fdopen(writes, "wb") as stream:
+                stream.write(_written(_tried(work, Limits())))
+        finally:
+            os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads, "rb") as stream:
+        given = stream.read()
+    _, status = os.waitpid(pid, 0)
+    if given:
+        pages, note = json.loads(given).values()
+        return Parsed(pages and tuple((n, text) for n, text in pages), note)
+    code = os.waitstatus_to_exitcode(status)
+    took = f"took more than {cpu_s} s of CPU" if code == -signal.SIGXCPU else "crashed its parser"
+    return Parsed(None, took)
+
+
+def _cpu_left() -> float:
+    """Return the CPU seconds that this process and its children may still take, less a reserve."""
+    given = resource.getrlimit(resource.RLIMIT_CPU)[0]
+    if given == resource.RLIM_INFINITY:
+        return Limits().cpu_s
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return given - time.process_time() - children.ru_utime - children.ru_stime - _RESERVED_S
 
 
 def tidy(text: str) -> str:
@@ -106,11 +164,13 @@ def read_stdin(kind: str, file_type: str, limits: Limits) -> NoReturn:
     )
 
     def work(data: bytes) -> bytes:
-        parsed = answer(kind, data, file_type=file_type, limits=limits)
-        found = {"pages": parsed.pages, "note": parsed.note}
-        return json.dumps(found, ensure_ascii=False).encode()
+        return _written(answer(kind, data, file_type=file_type, limits=limits))
 
     answer_stdin(work)
+
+
+def _written(parsed: Parsed) -> bytes:
+    return json.dumps(parsed._asdict(), ensure_ascii=False).encode()
 
 
 class _ForkServer:

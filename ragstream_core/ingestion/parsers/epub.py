@@ -6,6 +6,7 @@ import io
 import posixpath
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
@@ -19,6 +20,7 @@ from ragstream_core.ingestion.parsers.web_page import decoded_page, html_markdow
 _PAGE_ENDS = (".xhtml", ".html", ".htm")
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]{0,1000}(?:\[[^\]]*\]\s*)?>", re.IGNORECASE)
+_BROKEN = (KeyError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
 _EMPTY = re.compile(r"<([a-zA-Z][\w-]*)(\s[^<>]*)?/>")
 _VOID = frozenset(
     ["br", "hr", "img", "input", "meta", "link", "col", "area", "base", "wbr", "source", "param"]
@@ -45,10 +47,11 @@ def book_markdown(data: bytes, limit: int) -> tuple[str, str]:
         made += [", ".join(authors)] if authors else []
         level, size, missing = len(title[:1]), 0, 0
         for path in book.chapters():
-            if path not in book.names:
+            page = book.read(path)
+            if page is None:
                 missing += 1
                 continue
-            text = _chapter(package.read(path), limit)
+            text = _chapter(page, limit)
             size += len(text)
             if size > limit:
                 raise Refusal(f"holds more than {limit} bytes of text")
@@ -56,7 +59,9 @@ def book_markdown(data: bytes, limit: int) -> tuple[str, str]:
             if label and text and not _ANY_HEADING.search(text):
                 text = f"{heading(label, 1)}\n\n{text}"
             made.append(nested(text, level))
-    noted = f"chapters that the file does not hold: {missing}" if missing else ""
+    noted = f"chapters that are missing or broken: {missing}" if missing else ""
+    if not size and missing:
+        raise Refusal(noted)
     return ("\n\n".join(made) if size else ""), noted
 
 
@@ -77,6 +82,13 @@ class _Book:
         self._folder, self._root = posixpath.dirname(path), self._tree(path)
         self._items = {e.get("id"): e for e in _called(self._root, "item")}
         self.labels = dict(reversed(list(self._contents())))
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file of the book; None where it is missing or broken."""
+        try:
+            return self._package.read(path)
+        except _BROKEN:
+            return None
 
     def said(self, name: str) -> list[str]:
         """Return what the book says of itself, e.g. its ``title``."""
@@ -128,9 +140,8 @@ class _Book:
 
     def _tree(self, path: str) -> Any:
         parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
-        data = self._package.read(path) if path in self.names else b""
         try:
-            return etree.fromstring(data, parser)
+            return etree.fromstring(self.read(path) or b"", parser)
         except etree.XMLSyntaxError:  # nothing in it is XML
             return None
 
@@ -148,7 +159,10 @@ def _is_chapter(item: Any) -> bool:
 
 def _chapter(data: bytes, limit: int) -> str:
     """Return the Markdown of a chapter; its ``title`` is mostly that of the book."""
-    text = _DOCTYPE.sub("", decoded_page(data))
+    text = decoded_page(data)
+    at = text.find("<!")
+    if doctype := _DOCTYPE.match(text, max(at, 0)):
+        text = text[:at] + text[doctype.end() :]
     return html_markdown(words_only(_EMPTY.sub(_closed, text)), limit)
 
 

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
-from email.utils import getaddresses, parseaddr, parsedate_to_datetime
+from email.utils import getaddresses, parsedate_to_datetime
 from typing import Any
 
 from ragstream_core.ingestion.file_types import PICTURES, denial, file_type, kind_of
 from ragstream_core.ingestion.parsers import engines
-from ragstream_core.ingestion.parsers.child import answer
-from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from ragstream_core.ingestion.parsers.child import answer, apart
+from ragstream_core.ingestion.parsers.engines import Limits, Parsed, Refusal
 from ragstream_core.ingestion.parsers.mail_quotes import told_apart
 from ragstream_core.ingestion.parsers.nesting import DEEPEST, fenced, heading, nested
 from ragstream_core.ingestion.parsers.peek import html_text
@@ -38,9 +38,14 @@ _BEGINS = re.compile(  # a line "From " of an envelope has a time, a year, and a
 )
 _ESCAPED = re.compile(rb">+From ")
 _HEAD = re.compile(rb"\s*(?:From [^\n]{0,300}\d:\d\d[^\n]{0,80}\n)?[!-9;-~]+:")
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SHOWN = ("To", "Cc")
 _NO_CONTENT = ("application/pgp-signature", "application/pkcs7-signature",
                "application/x-pkcs7-signature", "application/pgp-encrypted")  # fmt: skip
+_LONGEST_HEADER = 20_000  # bytes: thousands of recipients are no text
+_BROKEN = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What `email` raises at broken mails."""
+_LARGE_PAGE = 50_000  # letters: one that nests without end takes long
 _MORE_WORDS = 5  # times more in the HTML than in the plain text: that only says to look there
 
 
@@ -54,6 +59,8 @@ def mail_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is no mail, or holds more text than the limit.
     """
+    if data.startswith(_MARKS):
+        data = (decode(data)[0] or "").encode()
     if not _HEAD.match(data):
         raise Refusal("not a readable mail (it begins with no header)")
     return _written([data], limit)
@@ -100,6 +107,8 @@ def _written(mails: list[bytes], limit: int) -> tuple[str, str]:
             size += len(text)
             if size > limit:
                 raise Refusal(f"holds more than {limit} bytes of text")
+    if not made:
+        raise Refusal("not a readable mail (it is broken, or nested too deep)")
     noted = [f"pictures left out: {writer.pictures}"] if writer.pictures else []
     noted += [f"mails that cannot be read: {writer.broken}"] if writer.broken else []
     return "\n\n".join(made), "; ".join(noted)
@@ -111,30 +120,30 @@ class _Writer:
     def __init__(self, limit: int) -> None:
         self.pictures = self.broken = 0
         self._limit = limit
-        self._attached = list[Message]()
+        self._attached = list[Message | bytes]()
 
     def mails(self, data: bytes) -> Iterator[str]:
         """Yield the Markdown of a mail and of each mail in it, however deep."""
-        waiting = [(email.message_from_bytes(data), 1)]
+        waiting: list[tuple[Message | bytes, int]] = [(data, 1)]
         while waiting:
-            message, level = waiting.pop()
+            mail, level = waiting.pop()
             self._attached = []
             try:
-                yield self._mail(message, level)
-            except (ValueError, LookupError, TypeError, AttributeError):  # `email` raises anything
+                yield self._mail(_message(mail), level)
+            except _BROKEN:
                 self.broken += 1
             below = min(level + 1, DEEPEST - 2)
             waiting += [(attached, below) for attached in reversed(self._attached)]
 
     def _mail(self, message: Message, level: int) -> str:
-        author, address = parseaddr(_raw(message, "From"))
+        author, address = next(iter(_people(_raw(message, "From"))), ("", ""))
         author = _decoded(author) or address or "an unknown sender"
         subject = _decoded(_raw(message, "Subject")) or "Mail without a subject"
         date = _date(_raw(message, "Date"))
         title = f"{author}{f', {date}' if date else ''}: {subject}"
         lines = [f"From: {author}{f' <{address}>' if address and address != author else ''}"]
         for name in _SHOWN:
-            people = getaddresses([_raw(message, name)])
+            people = _people(_raw(message, name))
             shown = [_decoded(who) or at for who, at in people if who or at]
             lines += [f"{name}: {', '.join(shown)}"] if shown else []
         lines += [f"Date: {date}"] if date else []
@@ -162,7 +171,7 @@ class _Writer:
         kind = file_type(name) or file_type(f"x{mimetypes.guess_extension(kind) or ''}")
         kind = kind or ("txt" if is_text else "")
         if kind == "eml":
-            self._attached.append(email.message_from_bytes(data))
+            self._attached.append(data)
             return ""
         name = name or part.get_content_type()
         text, reason = self._document(data, name, kind)
@@ -176,10 +185,12 @@ class _Writer:
             return "", denied
         if kind_of(kind) in ("pdf", "office"):
             reason = engines.missing(kind)
+            if reason:
+                return "", reason
             limits = Limits(text_bytes=self._limit)
-            found = answer(kind_of(kind), data, file_type=kind, limits=limits)
-            if reason or found.pages is None:
-                return "", reason or found.note
+            found = apart(lambda: answer(kind_of(kind), data, file_type=kind, limits=limits))
+            if found.pages is None:
+                return "", found.note
             return "\n\n".join(text for _, text in found.pages), ""
         if not kind or kind in PICTURES:
             return "", "type not supported"
@@ -197,7 +208,7 @@ def _leaves(message: Message) -> Iterator[Message]:
     waiting = [message]
     while waiting:
         part = waiting.pop()
-        inner: Any = part.get_payload()
+        inner: Any = part.get_payload() if part.is_multipart() else []
         if not part.is_multipart() or part.get_content_maintype() == "message":
             yield part
         elif part.get_content_type() == "multipart/alternative":
@@ -227,7 +238,10 @@ def _body(part: Message, limit: int) -> str:
     if part.get_content_type() != "text/html":
         return _text(part)
     html = _text(part) if part.get_content_charset() else decoded_page(_payload(part))
-    return html_markdown(words_only(html), limit)
+    if len(html) < _LARGE_PAGE:
+        return html_markdown(words_only(html), limit)
+    found = apart(lambda: Parsed(((0, html_markdown(words_only(html), limit)),), ""))
+    return found.pages[0][1] if found.pages else html_text(html.encode())
 
 
 def _payload(part: Message) -> bytes:
@@ -245,10 +259,22 @@ def _text(part: Message) -> str:
 def _raw(message: Message, name: str) -> str:
     """Return a header on one line as it was sent, bytes that no header may hold decoded."""
     value = next((v for n, v in message.raw_items() if n.lower() == name.lower()), "")
-    data = str(value).encode("utf-8", "surrogateescape")
+    data = str(value).encode("utf-8", "surrogateescape")[:_LONGEST_HEADER]
     with contextlib.suppress(UnicodeError):
         return " ".join(data.decode().split())
     return " ".join(data.decode("cp1252", "replace").split())
+
+
+def _message(mail: Message | bytes) -> Message:
+    return email.message_from_bytes(mail) if isinstance(mail, bytes) else mail
+
+
+def _people(text: str) -> list[tuple[str, str]]:
+    """Return the names and addresses in a header; what is nested without end has neither."""
+    try:
+        return getaddresses([text])
+    except RecursionError:
+        return [("", text)]
 
 
 def _decoded(text: str) -> str:

@@ -80,7 +80,7 @@ class _Reader:
         self._fonts, self._font, self._default = dict[int, str](), 0, "cp1252"
         self._styles, self._style = dict[int, int](), 0
         self._bytes, self._left, self._starred = bytearray(), 0, False
-        self._blocks, self._words, self._level = list[str](), "", 0
+        self._blocks, self._words, self._level = list[str](), list[str](), 0
         self._in_table, self._rows, self._cells = False, list[dict[int, str]](), list[str]()
 
     def markdown(self) -> str:
@@ -95,7 +95,8 @@ class _Reader:
             elif found["word"]:
                 number = int(found["number"]) if found["number"] else None
                 if found["word"] == b"bin":
-                    at += max(0, number or 0)
+                    skipped = at + max(0, number or 0)
+                    at = skipped if skipped <= len(self._data) else at  # else it lies
                 else:
                     self._word(found["word"].decode(), number)
             elif found["brace"] or found["sign"]:
@@ -132,9 +133,9 @@ class _Reader:
                 self._styles[self._style] = int(named[1])
         elif state.raised:
             raise_it = superscript if state.raised == "super" else subscript
-            self._words += raise_it(text, self._words[-24:])
+            self._words.append(raise_it(text, "".join(self._words[-24:])[-24:]))
         else:
-            self._words += text
+            self._words.append(text)
 
     def _sign(self, sign: bytes, *, is_brace: bool) -> None:
         self._flush()
@@ -154,7 +155,9 @@ class _Reader:
         aside, self._left = self._state.aside, 0
         self._state = self._states.pop() if self._states else _State()
         if aside == "footnote":
-            self._words = f"{self._words.rstrip()}]"
+            while self._words and not self._words[-1].strip():
+                self._words.pop()
+            self._words[-1:] = [f"{''.join(self._words[-1:]).rstrip()}]"]
         elif aside:
             self._end_paragraph()
 
@@ -218,7 +221,7 @@ class _Reader:
     def _paragraphs(self, word: str, number: int | None) -> None:
         if word in ("par", "sect", "page"):
             if (self._in_table and word == "par") or self._state.aside == "footnote":
-                self._words += "\n"
+                self._words.append("\n")
             else:
                 self._end_paragraph()
         elif word == "pard":
@@ -230,8 +233,8 @@ class _Reader:
         elif word == "outlinelevel":
             self._level = (number or 0) + 1 if (number or 0) < DEEPEST else 0
         elif word == "cell":
-            self._cells.append(self._words.strip())
-            self._words = ""
+            self._cells.append("".join(self._words).strip())
+            self._words.clear()
         elif word == "row":
             self._end_row()
 
@@ -240,8 +243,8 @@ class _Reader:
         self._cells.clear()
 
     def _end_paragraph(self) -> None:
-        text = "\n".join(_lines(self._words))
-        self._words = ""
+        text = "\n".join(_lines("".join(self._words)))
+        self._words.clear()
         if text:
             self._end_table()
             is_title = self._level and len(text) < _LONGEST_TITLE

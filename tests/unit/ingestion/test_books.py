@@ -95,7 +95,7 @@ class TestChapters:
     def test_chapters_that_are_missing_are_named(self):
         data = book({"a": "<p>One.</p>"}, spine=["a", "gone"],
                     more=f'<item id="gone" href="gone.xhtml" media-type="{XHTML}"/>')  # fmt: skip
-        assert "chapters that the file does not hold: 1" in read_office(data, "epub", Limits())[1]
+        assert "chapters that are missing or broken: 1" in read_office(data, "epub", Limits())[1]
 
 
 class TestRefused:
