@@ -25,7 +25,8 @@ _NO_TEXT = re.compile(
 _BY_OCR = r"(?:pages? \d[\d, -]* of \d+ (?:was|were) )?read by OCR"
 _REMARK = re.compile(
     rf"{_BY_OCR}"
-    r"|[\w-]+ \(assumed\)(?:, \d+ broken characters? (?:was|were) replaced)?"
+    r"|(?:utf-8, some lines |utf-8 and )?[\w-]+ \(assumed\)"
+    r"(?:, \d+ broken characters? (?:was|were) replaced)?"
     r"|junk left out: [^;\[]*[^;\[ ]"
     r"|(?:hidden passages left out|tracked changes read as accepted|formulas without a value): \d+"
 )

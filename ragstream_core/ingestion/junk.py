@@ -210,6 +210,7 @@ def _is_hex(run: str) -> bool:
 def _is_prose(line: str) -> bool:
     """Return whether a line has words as people write them; one of few letters costs nothing."""
     words, letters = line.split(), sum(map(str.isalpha, line))
+    line = " ".join(words)
     if len(set(line)) < _FEW_LETTERS:
         return True
     if letters and sum(c > "\u2e7f" for c in line) > len(line) / 2:

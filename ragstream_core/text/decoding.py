@@ -1,8 +1,9 @@
 """From the bytes of a text file to its text, and how that was told (R-034).
 
 In this order: a byte order mark, strict UTF-8, UTF-16 without a mark, UTF-8 with a few broken
-bytes, the encoding that the person named, else the one that fits best. What was not said by the
-file or the person is *assumed*, and the note says so.
+bytes, the encoding that the person named, else the one that fits best; where only some lines are
+not UTF-8, for those alone. What was not said by the file or the person is *assumed*, and the note
+says so.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ _SAMPLE_BYTES = 32_000
 _CLEAN = 0.03  # charset-normalizer's measure of mess, 0 to 1: below this all are as good
 _ALIKE = 0.1  # of its measure of language, 0 to 1: within it an earlier candidate is taken
 _SOUND_PER_BROKEN = 10
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
+_NO_NUL = re.compile(rb"((?:[\t\n\r -~]|[\xc2-\xf4][\x80-\xbf]+){64,}(?!\0))")
+_GAP = re.compile(b"\0+")
+_TEXT_PER_GAP = 200  # bytes
 _LEAST = 3  # different bytes that an encoding is told by
 _FEW = 10  # characters: so short a text in UTF-16 without a mark is known by its ASCII alone
 _MIN_ASCII = 0.01  # of the characters of a longer one: spaces, digits, line ends
@@ -58,16 +63,22 @@ def decode(data: bytes, *, fallback: str = "") -> tuple[str | None, str]:
     Returns:
         The text and how it was decoded, or None and the reason why it is no text.
     """
+    if data.startswith(b"%PDF-"):
+        return None, "binary: a PDF"
     mark, encoding = next(((m, e) for m, e in _BOMS if data.startswith(m)), (b"", "utf-8"))
+    if b"\0" in data and encoding in ("utf-8", "utf-16-le") and (changes := _by_stretches(data)):
+        return _with_line_ends(changes), f"utf-8 and utf-16-le ({ASSUMED})"
     if not mark and b"\0" in data:
-        text, note = _utf16(data)
+        text, note = _with_nul(data)
         return (None, "binary: holds NUL") if text is None else (_with_line_ends(text), note)
     note = encoding
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:
         if mark:
-            return None, f"not {encoding}: undecodable byte at offset {error.start + len(mark)}"
+            at = error.start + len(mark)
+            text, note = _replaced(data[len(mark) :].decode(encoding, "replace"), encoding)
+            return text, note or f"not {encoding}: undecodable byte at offset {at}"
         text, note = _declared(data, fallback) if fallback else _likeliest(data)
         if text is None:
             return None, f"not utf-8: undecodable byte at offset {error.start}; {note}"
@@ -91,6 +102,48 @@ def _declared(data: bytes, encoding: str) -> tuple[str | None, str]:
     except UnicodeDecodeError:
         replaced = text.count("\N{REPLACEMENT CHARACTER}")
     return text, f"{encoding} ({DECLARED}), {replaced} characters replaced"
+
+
+def _replaced(text: str, encoding: str) -> tuple[str | None, str]:
+    """Return a text with replaced characters and its note; neither where these are many."""
+    broken = text.count(_BROKEN)
+    if len(text) - broken < _SOUND_PER_BROKEN * broken or "\0" in text:
+        return None, ""
+    were = "character was" if broken == 1 else "characters were"
+    return text, f"{encoding} ({ASSUMED}), {broken} broken {were} replaced"
+
+
+def _with_nul(data: bytes) -> tuple[str | None, str]:
+    """Read UTF-16 without a mark, or a text with a few gaps, as a crash leaves them in a log."""
+    text, note = _utf16(data)
+    if text is None and len(data) % 2 and data.count(b"\0") * 4 > len(data):
+        text, note = _utf16(data[:-1])  # cut in the middle of a character
+        return (None, "") if text is None else _replaced(text + _BROKEN, note.partition(" ")[0])
+    if text is None and len(_GAP.findall(data)) * _TEXT_PER_GAP < len(data.replace(b"\0", b"")):
+        try:
+            return _replaced(_GAP.sub(_BROKEN.encode(), data).decode(), "utf-8")
+        except UnicodeDecodeError:
+            return None, ""
+    return text, note
+
+
+def _by_stretches(data: bytes) -> str:
+    """Read a file that some programs wrote in UTF-8 and others in UTF-16; "": it is none.
+
+    So are logs that one Windows program began and another goes on with.
+    """
+    parts = _NO_NUL.split(data.removeprefix(codecs.BOM_UTF16_LE))
+    made = list[str]()
+    for n, part in enumerate(parts):
+        try:
+            made.append(part.decode("utf-8" if n % 2 else "utf-16-le"))
+        except UnicodeDecodeError:
+            return ""
+    wide = [sign for text in made[::2] for sign in text]
+    is_text = all(sign in "\t\n\r\f\ufeff" or _is_sign(sign) for sign in set(wide))
+    plain = sum(sign < "\x80" for sign in wide)
+    is_text = is_text and plain * 2 > len(wide) >= _FEW
+    return "".join(made) if len(parts) > 1 and is_text else ""
 
 
 def _utf16(data: bytes) -> tuple[str | None, str]:
@@ -124,22 +177,56 @@ def _likeliest(data: bytes) -> tuple[str | None, str]:
     Returns:
         The text and its note, or None and why there is no answer.
     """
+    if (found := _by_lines(data)) is not None:
+        return found
     text = data.decode("utf-8", "replace")
-    broken = text.count("\N{REPLACEMENT CHARACTER}")
-    sound = len(text) - len(text.encode("ascii", "ignore")) - broken
-    if sound >= _SOUND_PER_BROKEN * broken:
-        were = "character was" if broken == 1 else "characters were"
-        return text, f"utf-8 ({ASSUMED}), {broken} broken {were} replaced"
+    if _sound(text) >= _SOUND_PER_BROKEN * text.count(_BROKEN):
+        return _replaced(text, "utf-8")
     if len(set(data)) < _LEAST:
         return None, "too little to tell its encoding"
     for encoding in _by_fitness(data):
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if not _C0_AND_C1.search(text):
-            return text, f"{encoding} ({ASSUMED})"
+        if _decodes(data, encoding):
+            return data.decode(encoding), f"{encoding} ({ASSUMED})"
     return None, "no other encoding fits"
+
+
+def _sound(text: str) -> int:
+    """Return how many characters beyond ASCII a text has that are not broken."""
+    return len(text) - len(text.encode("ascii", "ignore")) - text.count(_BROKEN)
+
+
+def _by_lines(data: bytes) -> tuple[str, str] | None:
+    """Read a text of which some lines are UTF-8 and others are not, as of a log; None: it is none.
+
+    Only where those others are in an encoding of one byte a character: lines in others look like
+    UTF-8 now and then.
+    """
+    lines, foreign, sound = data.split(b"\n"), list[int](), 0
+    for n, line in enumerate(lines):
+        if line.isascii():
+            continue
+        text = line.decode("utf-8", "replace")
+        if _sound(text) < text.count(_BROKEN):
+            foreign.append(n)
+        else:
+            sound += _sound(text)
+    others = b"\n".join(lines[n] for n in foreign)
+    if not foreign or sound < _LEAST or len(set(others)) < _LEAST:
+        return None
+    encoding = next((e for e in _by_fitness(others) if _decodes(others, e)), "")
+    if not encoding.startswith(("cp125", "koi8", "iso8859")):
+        return None
+    made = [line.decode("utf-8", "replace") for line in lines]
+    for n in foreign:
+        made[n] = lines[n].decode(encoding)
+    return "\n".join(made), f"utf-8, some lines {encoding} ({ASSUMED})"
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        return not _C0_AND_C1.search(data.decode(encoding))
+    except UnicodeDecodeError:
+        return False
 
 
 def _by_fitness(data: bytes) -> Iterator[str]:

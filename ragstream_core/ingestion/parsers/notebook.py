@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.child import apart
+from ragstream_core.ingestion.parsers.engines import Parsed, Refusal
 from ragstream_core.ingestion.parsers.nesting import fenced, heading, nested
 
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LANGUAGE = re.compile(r"[\w+#-]{1,20}")
+_LARGE_TABLE = 200_000  # letters: a longer one may take too long, and its plain form is there
 _OBJECT = re.compile(r"<[^<>]{1,200}>")
 _OLD_KEYS = {"html": "text/html", "text": "text/plain", "png": "image/png", "svg": "image/svg+xml",
              "jpeg": "image/jpeg", "latex": "text/latex"}  # fmt: skip
@@ -87,7 +89,10 @@ class _Reader:
             from ragstream_core.ingestion.parsers.web_page import html_markdown, words_only
         except ImportError:  # the extra is not installed: the plain form says the same
             return ""
-        return html_markdown(words_only(html), self._limit)
+        if len(html) < _LARGE_TABLE:
+            return html_markdown(words_only(html), self._limit)
+        found = apart(lambda: Parsed(((0, html_markdown(words_only(html), self._limit)),), ""))
+        return found.pages[0][1] if found.pages else ""
 
 
 def _as_shown(text: str) -> str:

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ragstream_core.ingestion.junk import without_junk
 from ragstream_core.ingestion.parsers.engines import Limits, Refusal
 from ragstream_core.text.blocks import fence_behind
 
@@ -89,6 +90,7 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
     )
     text, noted = read(data, limits.text_bytes)
     text = _without_runs(line.rstrip() for line in re.split(r"\r?\n", text))
+    text, left_out = without_junk(text, long_lines=False)
     parts = _SLIDE.split(text) if file_type in _SLIDES else [text]
     pages = [(0, parts[0])]
     pages += [(int(n), body) for n, body in zip(parts[1::2], parts[2::2], strict=True)]
@@ -96,7 +98,7 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
     if not found:
         raise Refusal("holds no text")
     note = f"{len(found)} slides" if file_type in _SLIDES else "converted to Markdown"
-    return found, f"{note}; {noted}" if noted else note
+    return found, "; ".join(filter(None, [note, noted, left_out]))
 
 
 def _without_runs(lines: Iterable[str]) -> str:
