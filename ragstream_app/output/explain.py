@@ -11,6 +11,7 @@ import typer
 from ragstream_app.output.tables import MAX_SHOWN, NAME_WIDTH, print_places, print_usage
 from ragstream_app.output.words import KEY_DIGITS, REPLACEMENT, printable
 from ragstream_app.session import note
+from ragstream_core.ingestion.stats import reading_phrase
 from ragstream_core.prompts.compare import Changes
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile, TracedTurn
@@ -62,6 +63,8 @@ def print_explanation(found: Explanation, *, detailed: bool) -> None:
     print_explained(key, found.candidates, locked=found.locked, detailed=detailed)
     if not detailed:
         _print_injected(found.files)
+    for path, remark in found.remarks.items():
+        typer.echo(f"read {printable(path)} {printable(reading_phrase(remark))}")
     _print_locations(found, detailed=detailed)
     print_usage(found.usage)
 
@@ -272,6 +275,8 @@ def _print_file(found: TracedFile, state: str) -> None:
         heading = f", {printable(chunk.heading)}" if chunk.heading else ""
         span = f"characters {chunk.span[0]}–{chunk.span[1]}"
         typer.echo(f"  chunk       {chunk.chunk_idx}: {span}{page}{heading}")
+    if chunk and chunk.remark:
+        typer.echo(f"  read        {printable(reading_phrase(chunk.remark))}")
     path = f"{printable(found.project)}/{printable(found.path)}"
     state += f"; the same bytes are now {printable(found.moved_to)}" if found.moved_to else ""
     if found.kind == "diff":

@@ -11,7 +11,13 @@ from typing import TypeVar
 from ragstream_core.errors import GenerationGone, RunCommand
 from ragstream_core.index import catalog_read
 from ragstream_core.index.lock import label, update_hint
-from ragstream_core.index.rows import FileEntry, Generation, heading_of, read_by_ocr
+from ragstream_core.index.rows import (
+    FileEntry,
+    Generation,
+    heading_of,
+    read_by_ocr,
+    reading_remark,
+)
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading, recover
 from ragstream_core.records.identity import Json
 
@@ -156,6 +162,7 @@ class Origin:
         created: When, ISO 8601 UTC; empty if that generation is no longer kept.
         provenance: What made it, e.g. ``run_id``.
         read_by: ``OCR`` if that read its page, else "".
+        remark: What was assumed or left out when its file was read, or "".
     """
 
     path: str
@@ -168,6 +175,7 @@ class Origin:
     created: str = ""
     provenance: Mapping[str, Json] = field(default_factory=dict)
     read_by: str = ""
+    remark: str = ""
 
 
 def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
@@ -186,10 +194,10 @@ def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
         path, sha256, idx, start, end, page, place, since = row
         made = catalog_read.generation(db, since)
         told = (made.created, dict(made.provenance)) if made else ("", {})
-        reason = db.execute(_REASON, {"path": path, "n": n}).fetchone() or ("",)
-        read_by = "OCR" if read_by_ocr(reason[0], page) else ""
+        reason = (db.execute(_REASON, {"path": path, "n": n}).fetchone() or ("",))[0]
+        read_by, remark = "OCR" if read_by_ocr(reason, page) else "", reading_remark(reason)
         place = heading_of(place)
-        return Origin(path, sha256, idx, (start, end), page, place, since, *told, read_by=read_by)
+        return Origin(path, sha256, idx, (start, end), page, place, since, *told, read_by, remark)
 
     return read(index_dir, query)
 

@@ -25,11 +25,16 @@ def remarks(files: Sequence[tuple[str, str]]) -> list[str]:
     """
     found = []
     for path, remark in files[:_SHOWN]:
-        if ASSUMED in remark:
-            remark = f"read as {remark}; `discovery.fallback_encoding` names another encoding"
-        found.append(f"{path}: {remark}")
+        found.append(f"{path}: {'read ' * (ASSUMED in remark)}{reading_phrase(remark)}")
     rest = len(files) - _SHOWN
     return [*found, f"{rest:,} more files likewise: see file_manifest.json"] if rest > 0 else found
+
+
+def reading_phrase(remark: str) -> str:
+    """Return how a file was read, and what names another encoding where one was assumed."""
+    if ASSUMED not in remark:
+        return remark
+    return f"as {remark}; `discovery.fallback_encoding` names another encoding"
 
 
 @dataclass(frozen=True, slots=True)

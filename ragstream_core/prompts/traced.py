@@ -105,6 +105,8 @@ class TracedChunk(TracedFile):
         span: Character offsets in the decoded text; None if the generation is no longer kept.
         page: 1-based page, 0 for text files; None likewise.
         heading: Heading path, or ""; None likewise.
+        remark: What was assumed or left out when its file was read, such as ``cp1252 (assumed)``,
+            or ""; None likewise.
         generation: That the prompt read it from.
         read_by: ``OCR`` if that read its page, else "".
     """
@@ -114,6 +116,7 @@ class TracedChunk(TracedFile):
     span: tuple[int, int] | None = None
     page: int | None = None
     heading: str | None = None
+    remark: str | None = None
     generation: TracedGeneration
     read_by: str = ""
 

@@ -6,11 +6,13 @@ Its line is the prompts that it goes on from, stage by stage, and what was set o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import RunCommand, UnknownPrompt, UsageError
+from ragstream_core.errors import RagstreamError, RunCommand, UnknownPrompt, UsageError
 from ragstream_core.platform.data_frame import data_frame
+from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.explain import (
     HeaderDecision,
@@ -25,7 +27,7 @@ from ragstream_core.prompts.explain import (
 )
 from ragstream_core.prompts.recorded import Asking, times_asked
 from ragstream_core.prompts.store import PromptRecord, PromptStore
-from ragstream_core.records.identity import Json, sha256_hex, shown_name
+from ragstream_core.records.identity import Json, parse_chunk_id, sha256_hex, shown_name
 from ragstream_core.records.json_form import json_of
 from ragstream_core.text.markup import fold_html, table_html, visible
 from ragstream_core.wiring import saved_prompts
@@ -106,6 +108,7 @@ class Explanation:
         locations: Id of a candidate or file → where it lies on this machine, of those that are
             read in place.
         answers: Whether the passages answer each query piece, by which signs.
+        remarks: File of a passage in the prompt → what was assumed or left out when it was read.
     """
 
     record: PromptRecord
@@ -117,6 +120,7 @@ class Explanation:
     headers: Sequence[HeaderDecision] = ()
     locations: Mapping[str, str] = field(default_factory=dict)
     answers: Sequence[Decision] = ()
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def locked(self) -> bool:
@@ -172,6 +176,7 @@ class Explanation:
                 }
                 for row in self.answers
             ],
+            "remarks": dict(self.remarks),
             "files": [{**row._asdict(), **self._location(row.id)} for row in self.files],
             "llm": self.usage.to_json(),
             "candidates": [
@@ -231,7 +236,28 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         headers_of(ledger),
         _locations(workspace, record, found, files),
         answers_of(ledger),
+        _remarks(workspace, record, [way.chunk_id for way in found if way.kept or chunk]),
     )
+
+
+def _remarks(
+    workspace: Workspace, record: PromptRecord, chunk_ids: Sequence[str]
+) -> dict[str, str]:
+    """Return what was assumed or left out of files, by their paths; of others nothing."""
+    from ragstream_core.index.generations import origin
+
+    pins = saved_prompts.pins_of(record)
+    first = {
+        parse_chunk_id(i)[0]: i for i in chunk_ids if pins and not i.startswith(HISTORY_PREFIX)
+    }
+    found = dict[str, str]()
+    for path, chunk_id in first.items():
+        for pin in pins:
+            with suppress(RagstreamError):
+                made = origin(workspace.index_dir(pin.project), chunk_id, pin.generation)
+                if made is not None and made.remark:
+                    found[path] = made.remark
+    return found
 
 
 def _locations(

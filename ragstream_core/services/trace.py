@@ -160,6 +160,7 @@ def _with_origin(workspace: Workspace, pin: Pin, chunk: TracedChunk) -> TracedCh
         span=found.span,
         page=found.page,
         heading=found.heading,
+        remark=found.remark,
         generation=generation,
         read_by=found.read_by,
     )

@@ -107,7 +107,7 @@ def _declared(data: bytes, encoding: str) -> tuple[str | None, str]:
 def _replaced(text: str, encoding: str) -> tuple[str | None, str]:
     """Return a text with replaced characters and its note; neither where these are many."""
     broken = text.count(_BROKEN)
-    if len(text) - broken < _SOUND_PER_BROKEN * broken or "\0" in text:
+    if len(text) - broken < _SOUND_PER_BROKEN * broken or not all(map(_is_text, set(text))):
         return None, ""
     were = "character was" if broken == 1 else "characters were"
     return text, f"{encoding} ({ASSUMED}), {broken} broken {were} replaced"
@@ -116,9 +116,11 @@ def _replaced(text: str, encoding: str) -> tuple[str | None, str]:
 def _with_nul(data: bytes) -> tuple[str | None, str]:
     """Read UTF-16 without a mark, or a text with a few gaps, as a crash leaves them in a log."""
     text, note = _utf16(data)
-    if text is None and len(data) % 2 and data.count(b"\0") * 4 > len(data):
-        text, note = _utf16(data[:-1])  # cut in the middle of a character
-        return (None, "") if text is None else _replaced(text + _BROKEN, note.partition(" ")[0])
+    for cut in range(1, 4):  # bytes of a character that the end of the file cuts
+        if text is None and (len(data) - cut) % 2 == 0 and data.count(b"\0") * 4 > len(data):
+            text, note = _utf16(data[:-cut])
+            if text is not None:
+                return _replaced(text + _BROKEN, note.partition(" ")[0])
     if text is None and len(_GAP.findall(data)) * _TEXT_PER_GAP < len(data.replace(b"\0", b"")):
         try:
             return _replaced(_GAP.sub(_BROKEN.encode(), data).decode(), "utf-8")
@@ -140,7 +142,7 @@ def _by_stretches(data: bytes) -> str:
         except UnicodeDecodeError:
             return ""
     wide = [sign for text in made[::2] for sign in text]
-    is_text = all(sign in "\t\n\r\f\ufeff" or _is_sign(sign) for sign in set(wide))
+    is_text = all(map(_is_text, set(wide)))
     plain = sum(sign < "\x80" for sign in wide)
     is_text = is_text and plain * 2 > len(wide) >= _FEW
     return "".join(made) if len(parts) > 1 and is_text else ""
@@ -156,7 +158,7 @@ def _utf16(data: bytes) -> tuple[str | None, str]:
             continue
         different = set(text)
         scripts = {ord(c) >> 8 for c in different if not _CJK.match(c)}
-        if len(scripts) <= _SCRIPTS and all(c in "\t\n\r\f" or _is_sign(c) for c in different):
+        if len(scripts) <= _SCRIPTS and all(map(_is_text, different)):
             ascii_signs = sum(map(text.count, map(chr, range(128))))
             spaced = len(text) >= _FEW and any(map(str.isspace, different))
             if ascii_signs > len(text) * (_MIN_ASCII if spaced else 0.5):
@@ -167,8 +169,8 @@ def _utf16(data: bytes) -> tuple[str | None, str]:
     return text, f"{encoding} ({ASSUMED})"
 
 
-def _is_sign(character: str) -> bool:
-    return unicodedata.category(character) not in _NO_TEXT
+def _is_text(character: str) -> bool:
+    return character in "\t\n\r\f\x1b" or unicodedata.category(character) not in _NO_TEXT
 
 
 def _likeliest(data: bytes) -> tuple[str | None, str]:

@@ -11,6 +11,7 @@ from ragstream_app.output.markup import literal, passage_html
 from ragstream_app.output.words import moment
 from ragstream_app.page.panels.shared import run_link, shown_errors, workspace
 from ragstream_app.session import describe
+from ragstream_core.ingestion.stats import reading_phrase
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile
 from ragstream_core.records.identity import parse_chunk_id
 from ragstream_core.services.passages import has_pages, page_picture
@@ -148,6 +149,8 @@ def facts_of(found: Trace) -> list[str]:
         page = f" · page {found.page}" if found.page else ""
         heading = f" · {found.heading}" if found.heading else ""
         lines.append(f"characters {found.span[0]:,}–{found.span[1]:,}{page}{heading}")
+    if found.remark:
+        lines.append(reading_phrase(found.remark))
     made = found.generation
     when = f"indexed {moment(made.created)}" if made.created else "indexed"
     kept = "" if made.kept else ", no longer kept"

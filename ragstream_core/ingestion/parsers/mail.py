@@ -5,6 +5,7 @@ The packages of `email` are given bytes and the policy that raises for nothing t
 
 from __future__ import annotations
 
+import base64
 import codecs
 import contextlib
 import email
@@ -45,6 +46,7 @@ _NO_CONTENT = ("application/pgp-signature", "application/pkcs7-signature",
 _LONGEST_HEADER = 20_000  # bytes: thousands of recipients are no text
 _BROKEN = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What `email` raises at broken mails."""
+_PACKED = re.compile(rb"\s*(?:[A-Za-z0-9+/]{4}\s*){6,}={0,2}")
 _LARGE_PAGE = 50_000  # letters: one that nests without end takes long
 _MORE_WORDS = 5  # times more in the HTML than in the plain text: that only says to look there
 
@@ -246,7 +248,16 @@ def _body(part: Message, limit: int) -> str:
 
 def _payload(part: Message) -> bytes:
     data = part.get_payload(decode=True)
-    return data if isinstance(data, bytes) else str(part).encode("utf-8", "replace")
+    if not isinstance(data, bytes):
+        return str(part).encode("utf-8", "replace")
+    coding = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
+    given = str(part.get_payload()).encode("ascii", "surrogateescape")
+    packed = _PACKED.match(data) if coding == "base64" and given == data else None
+    if packed is None:
+        return data
+    # `email` gives up where something stands behind it, as the footer of a list
+    bare = b"".join(packed[0].split())
+    return base64.b64decode(bare[: len(bare) // 4 * 4]) + b"\n" + data[packed.end() :]
 
 
 def _text(part: Message) -> str:

@@ -2,11 +2,14 @@
 
 import pytest
 
+from ragstream_app.page.panels.passage import facts_of
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
+from ragstream_core.services.explain import explanation
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.search import search
+from ragstream_core.services.trace import trace
 from tests.everyday_files import REFUSED, WAITING, everyday_files, write_everyday_folder
-from tests.workspaces import ask, hashed_workspace
+from tests.workspaces import ask, ask_and_keep, hashed_workspace
 
 KINDS = sorted(everyday_files())
 
@@ -60,3 +63,16 @@ def test_what_was_assumed_is_said_of_each_old_encoding(ingested):
     _, stats, _ = ingested
     told = {warning.partition(":")[0] for warning in stats.warnings if "(assumed)" in warning}
     assert told == {"utf16-bare.txt", "cp1252.txt", "koi8.txt", "shift-jis.txt", "gb18030.txt"}
+
+
+@pytest.mark.parametrize("name", ["cp1252.txt", "koi8.txt", "notes.md"])
+def test_explain_and_trace_say_what_was_assumed(ingested, name):
+    space, _, said = ingested
+    key = ask_and_keep(space, said[name])
+    encoding = {"cp1252.txt": "cp1252 (assumed)", "koi8.txt": "koi8_r (assumed)"}.get(name, "")
+    assert explanation(space, key).remarks.get(name, "") == encoding
+    chunk = search(space, said[name], ["demo"], k=1)[0].chunk_id
+    found = trace(space, chunk, key)
+    assert found.remark == encoding
+    assert any(encoding in line for line in facts_of(found)) or not encoding
+    assert not any("assumed" in line for line in facts_of(found)) or encoding
