@@ -110,6 +110,9 @@ _MADE = re.compile(
 )
 _HEAD = 1_000  # characters of a program that may say so
 _LONG_LINE = 4_000
+_MINIFIED_LINE = 1_000
+BUNDLED = frozenset({"js", "mjs", "cjs", "jsx", "ts", "css"})
+"""Types that programs write for browsers."""
 _LONG_RUN = 200
 _FEW_LETTERS = 8  # different ones: packed bytes have more
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_LONG_RUN},}}={{0,2}}")
@@ -146,6 +149,14 @@ def junk_file(name: str) -> str:
 def made_by_program(text: str) -> str:
     """Return why a program is left out that says of itself that nobody wrote it, or ""."""
     return PREFIX + "made by a program, as its head says" if _MADE.search(text[:_HEAD]) else ""
+
+
+def minified(text: str) -> str:
+    """Return why a script or a style sheet is left out that is written for browsers, or ""."""
+    if len(text) < _LONG_LINE:
+        return ""
+    packed = sum(len(line) for line in text.split("\n") if len(line) > _MINIFIED_LINE)
+    return PREFIX + "minified, as its lines show" if packed * 2 > len(text) else ""
 
 
 def without_junk(text: str, *, long_lines: bool) -> tuple[str, str]:

@@ -27,8 +27,8 @@ from ragstream_core.ingestion.file_types import (
     kind_of,
 )
 from ragstream_core.ingestion.folder_files import signature_of
+from ragstream_core.ingestion.junk import BUNDLED, made_by_program, minified, without_junk
 from ragstream_core.ingestion.junk import PREFIX as JUNK
-from ragstream_core.ingestion.junk import made_by_program, without_junk
 from ragstream_core.ingestion.notes import VAULT, as_shown
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import (
@@ -152,7 +152,9 @@ def _parsed(data: bytes, file_type: str, reading: Reading) -> Parsed:
         found = parse(text.encode(), file_type=file_type, limits=reading.limits)
         return found if note == "utf-8" else Parsed(found.pages, f"{found.note}; {note}")
     is_program = file_type in GRAMMARS
-    if is_program and (reason := made_by_program(text)) and not reading.junk:
+    reason = made_by_program(text) if is_program else ""
+    reason = reason or (minified(text) if file_type in BUNDLED else "")
+    if reason and not reading.junk:
         return Parsed(None, reason)
     if file_type in MARKDOWN_TYPES:
         text = as_shown(text, in_vault=reading.in_vault)

@@ -64,7 +64,7 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-4", "office": "office-5", "code": "code-1", "picture": "ocr-1"}
+RULES = {"pdf": "pdf-4", "office": "office-5", "code": "code-2", "picture": "ocr-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code", "picture": "ocr"}

@@ -145,6 +145,21 @@ def test_heads_of_generated_programs(head):
     assert not made_by_program("def generated():\n    return 'edit me'\n")
 
 
+def test_a_bundle_is_known_by_its_lines_and_can_be_had_back(bench):
+    """Bundlers name their files by a hash, so that no name says it."""
+    packed = "".join(f"function a{n}(b){{return b+{n}}}" for n in range(900))
+    bench.write("index.D9Z0_fxz.js", f"/* licence */\n{packed}\n//# sourceMappingURL=x\n")
+    bench.write("site.css", "".join(f".c{n}{{color:red}}" for n in range(900)))
+    bench.write("rows.js", "const rows = [\n" + "  [1, 2, 3, 'zebra'],\n" * 900 + "];\n")
+    bench.write("one.py", f"data = '{packed}'\n")
+    reasons = dict(bench.run().skipped_reasons)
+    assert reasons == dict.fromkeys(
+        ["index.D9Z0_fxz.js", "site.css"], "junk: minified, as its lines show"
+    )
+    bench.write(".ragignore", "!site.css\n!index.*.js\n")
+    assert not bench.run(verify=True).skipped_reasons
+
+
 def base64_of(size, seed=1):
     return base64.b64encode(random.Random(seed).randbytes(size)).decode()
 
