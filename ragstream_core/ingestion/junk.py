@@ -164,7 +164,8 @@ def without_junk(text: str, *, long_lines: bool) -> tuple[str, str]:
 
     Args:
         text: Of a file.
-        long_lines: Leave out very long lines that are no sentences as well.
+        long_lines: Leave out very long lines that are no sentences as well, not only those of
+            signs alone.
 
     Returns:
         The text, and what was left out as one phrase, or "".
@@ -182,10 +183,10 @@ def without_junk(text: str, *, long_lines: bool) -> tuple[str, str]:
         return _gap(found[0])
 
     text = _RUN.sub(left_out, _BLOCK.sub(left_out, text))
-    if long_lines and len(text) > _LONG_LINE:
+    if len(text) > _LONG_LINE:
         lines = text.split("\n")
         for at, line in enumerate(lines):
-            if len(line) > _LONG_LINE and not _is_prose(line):
+            if len(line) > _LONG_LINE and not (_is_prose(line) if long_lines else _says(line)):
                 counts["line"] += 1
                 lines[at] = "…"
         text = "\n".join(lines)
@@ -218,10 +219,17 @@ def _is_hex(run: str) -> bool:
     return not set(run.lower()) - set("0123456789abcdef \t\r\n>")
 
 
+def _says(line: str) -> bool:
+    """Return whether a line has a letter or a digit; signs alone cost a token each."""
+    return any(map(str.isalnum, line))
+
+
 def _is_prose(line: str) -> bool:
     """Return whether a line has words as people write them; one of few letters costs nothing."""
     words, letters = line.split(), sum(map(str.isalpha, line))
     line = " ".join(words)
+    if not _says(line):
+        return False
     if len(set(line)) < _FEW_LETTERS:
         return True
     if letters and sum(c > "\u2e7f" for c in line) > len(line) / 2:

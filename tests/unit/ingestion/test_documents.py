@@ -329,7 +329,7 @@ class TestEngines:
         assert engines.is_current("utf-8", "md")
         note = engines.tagged("utf-8; odd [brackets]", "py")
         assert engines.is_current(note, "py")
-        assert not engines.is_current(note.replace("code-1", "code-0"), "py")
+        assert not engines.is_current(note.replace("code-2", "code-1"), "py")
         assert not engines.is_current("utf-8", "py")
 
     def test_the_manager_passes_every_reading_setting_on(self):

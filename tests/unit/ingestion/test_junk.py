@@ -179,13 +179,27 @@ def test_runs_of_base64_are_left_out_and_all_words_stay(size, seed, wrapped):
 PROSE = [
     "The pump opens the valve at nine bar while the crew checks the sheet. " * 600,
     "北京的冷却泵每年检查一次，阀门在九个大气压时打开。" * 900,
-    "a" * 20_000, "=" * 9_000, "1" * 5_000, "word\n" * 9_000, "/usr/share/Docs/2024/x1" * 99,
+    "a" * 20_000, "1" * 5_000, "word\n" * 9_000, "/usr/share/Docs/2024/x1" * 99,
     "| Pump | weighs | eleven kilos | and is blue |" * 200,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", PROSE)
 def test_long_lines_of_words_stay(text):
+    assert without_junk(text, long_lines=True) == (text, "")
+
+
+@pytest.mark.parametrize(
+    "line", ["=" * 9_000, "|" * 40_000, "-+" * 20_000, " " * 3_000 + "_ " * 900]
+)
+@pytest.mark.parametrize("long_lines", [True, False])
+def test_long_lines_of_signs_are_left_out_of_every_text(line, long_lines):
+    text, told = without_junk(f"A line.\n{line}\nThe end.", long_lines=long_lines)
+    assert text == "A line.\n…\nThe end." and told == "junk left out: 1 line of no words"
+
+
+def test_blanks_around_words_do_not_make_them_junk():
+    text = "A fixed width of 9,000 letters: The valve opens at nine bar." + " " * 9_000
     assert without_junk(text, long_lines=True) == (text, "")
 
 
