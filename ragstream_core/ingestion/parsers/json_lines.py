@@ -13,6 +13,7 @@ from ragstream_core.text.decoding import decode
 
 _BEGINS_BLOCK = re.compile(r"^ {0,3}(?=#{1,6}(?:[ \t]|$)|`{3}|~{3}|(?:=+|-+)[ \t]*$)", re.MULTILINE)
 _SHORT = 200
+_MOST_NUMBERS = 64  # in a list: an embedding, or a signal, says nothing to a reader
 _NAMED = 20  # broken lines
 
 
@@ -37,7 +38,7 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
+            value = json.loads(line, parse_float=_Number, parse_int=_Number, parse_constant=str)
             made.append(_record(value))
         except (ValueError, RecursionError):
             broken.append(number)
@@ -45,6 +46,16 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
     shown = ", ".join(map(str, broken[:_NAMED])) + (" …" if len(broken) > _NAMED else "")
     notes = [left_out, f"lines that are no JSON: {shown}" if broken else ""]
     return "\n\n".join(made), "; ".join(filter(None, notes))
+
+
+class _Number(str):
+    """A number as the file writes it."""
+
+    __slots__ = ()
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    return all(isinstance(value, _Number) for value in values)
 
 
 def _record(value: Any) -> str:
@@ -63,6 +74,8 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
         for n, inner in enumerate(value):
             yield from _values(inner, f"{name}[{n}]")
+    elif isinstance(value, list) and len(value) > _MOST_NUMBERS and _are_numbers(value):
+        yield name, f"{', '.join(value[:3])}, … ({len(value)} numbers)"
     elif isinstance(value, list):
         yield name, ", ".join(text for inner in value for _, text in _values(inner, ""))
     elif isinstance(value, bool):

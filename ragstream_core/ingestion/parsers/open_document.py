@@ -31,7 +31,7 @@ _BLOCKS = {
     "table:table-row": "tr", "drawing:text-box": "div", "text:section": "div",
 }  # fmt: skip
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][\d.,'\s]*)(?:[.,]\d+)?")
-_MOST_REPEATED, _MOST_BLANKS = 1_000, 80
+_MOST_REPEATED = 1_000
 
 
 def text_markdown(data: bytes, limit: int) -> tuple[str, str]:
@@ -103,7 +103,11 @@ def _parts(data: bytes) -> tuple[Any, Any]:
         if b"encryption-data" in listing:
             raise Refusal("encrypted")
         parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
-        content = etree.fromstring(package.read("content.xml"), parser)
+        try:
+            content = etree.fromstring(package.read("content.xml"), parser)
+        except etree.XMLSyntaxError:
+            broken = "its XML is broken or nested too deep"
+            raise Refusal(f"not a readable OpenDocument file ({broken})") from None
         styles = package.read("styles.xml") if "styles.xml" in names else b""
     try:
         return content, etree.fromstring(styles, parser)
@@ -185,7 +189,7 @@ class _Writer:
             notes = "".join(self._inside(element, ""))
             yield f"<h3>Notes:</h3>{notes}" if re.sub("<[^>]*>", "", notes).strip() else ""
         elif name == "text:s":
-            yield " " * min(_MOST_BLANKS, _whole(element.get(_tag("text", "c"))))
+            yield " "
         elif name in ("text:tab", "text:line-break"):
             yield " " if name == "text:tab" else "<br>"
         elif name in ("svg-compatible:title", "svg-compatible:desc"):  # of a picture

@@ -8,8 +8,11 @@ import pytest
 from ragstream_app.cli.commands.chat import DEFAULT_TASK
 from ragstream_core.settings.task_profiles import CHAT_TASK
 
+READERS = ("bs4", "lxml", "markitdown", "mammoth", "openpyxl", "pptx", "markdownify", "pdfplumber",
+           "pypdfium2", "mailbox")  # fmt: skip
+"""What reads files that are no plain text; an ingest has them in another process, or not at all."""
 HEAVY = ("dagster", "chromadb", "numpy", "torch", "onnxruntime", "pyarrow", "streamlit", "pandas",
-         "huggingface_hub.file_download")  # fmt: skip
+         "huggingface_hub.file_download", *READERS)  # fmt: skip
 RUN = f"""
 import json, sys
 from ragstream_app.cli.main import main
@@ -62,6 +65,13 @@ def test_a_kept_prompt_and_its_ways_import_only_what_they_need(settled, imported
     assert set(imported(*asked)) <= {"numpy", "pyarrow"}
     (key,) = (path.parent.name for path in (settled / "prompts").glob("*/record.json"))
     assert set(imported("explain", key)) <= {"numpy", "pyarrow"}
+
+
+def test_an_ingest_loads_no_reader_that_its_files_do_not_need(data, imported):
+    assert not set(imported("ingest")) & set(READERS)
+    (data / "doc_raw" / "manual" / "film.srt").write_text("1\n00:00:01,0 --> 00:00:02,0\nYes.\n")
+    (data / "doc_raw" / "manual" / "page.html").write_text("<p>It is read in another process.")
+    assert not set(imported("ingest")) & set(READERS)
 
 
 def test_the_probe_itself_can_fail(data, imported):

@@ -86,3 +86,10 @@ class TestParquet:
     def test_a_torn_file_is_refused(self, cut):
         data = self.made(pa.table({"part": ["a"] * 1000}))[:cut]
         assert parsed(data, "parquet").note.startswith("not a readable Parquet file")
+
+
+def test_of_an_embedding_three_numbers_stand_there():
+    line = b'{"text": "zebra", "vector": [0.10, ' + b"-0.5, " * 384 + b'1], "few": [1, 2.50]}'
+    assert text_of(line, "jsonl") == (
+        "text: zebra · vector: 0.10, -0.5, -0.5, … (386 numbers) · few: 1, 2.50"
+    )
