@@ -226,10 +226,8 @@ _FOREIGN = {
     "shift-jis.txt": "ポンプ {} は古い建物の部屋 {} にあります。鍵は机の上です。",
     "gb18030.txt": "水泵 {} 放在旧大厅的 {} 号房间，钥匙在桌子上。",
 }
-PICTURE = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-REFUSED = {"logo.png": PICTURE, "song.mp3": b"ID3\3", "program.exe": b"MZ\0", ".env": b"KEY=1"}
+PICTURE = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
+REFUSED = {"logo.gif": PICTURE, "song.mp3": b"ID3\3", "program.exe": b"MZ\0", ".env": b"KEY=1"}
 """Files that hold no text, or what nobody should read."""
 WAITING = frozenset({"rooms.zip"})
 """Kinds whose reader is not there yet."""

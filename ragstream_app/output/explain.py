@@ -11,7 +11,7 @@ import typer
 from ragstream_app.output.tables import MAX_SHOWN, NAME_WIDTH, print_places, print_usage
 from ragstream_app.output.words import KEY_DIGITS, REPLACEMENT, printable
 from ragstream_app.session import note
-from ragstream_core.ingestion.stats import reading_phrase
+from ragstream_core.ingestion.stats import reading_phrase, remarks
 from ragstream_core.prompts.compare import Changes
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile, TracedTurn
@@ -63,8 +63,8 @@ def print_explanation(found: Explanation, *, detailed: bool) -> None:
     print_explained(key, found.candidates, locked=found.locked, detailed=detailed)
     if not detailed:
         _print_injected(found.files)
-    for path, remark in found.remarks.items():
-        typer.echo(f"read {printable(path)} {printable(reading_phrase(remark))}")
+    for line in remarks(tuple(found.remarks.items())):
+        typer.echo(printable(line))
     _print_locations(found, detailed=detailed)
     print_usage(found.usage)
 

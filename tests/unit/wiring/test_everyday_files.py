@@ -40,7 +40,7 @@ def test_what_is_refused_says_why_and_what_helps(ingested):
     reasons = dict(ingested[1].skipped_reasons)
     assert reasons["rooms.zip"] == "type not supported: an archive; unpack it"
     assert reasons["song.mp3"].endswith("a transcript is read, as .vtt, .srt or .txt")
-    assert reasons["logo.png"].endswith("a picture")
+    assert "a picture; save it as .png" in reasons["logo.gif"]
     assert reasons[".env"].endswith("give it another name if it holds none")
 
 
