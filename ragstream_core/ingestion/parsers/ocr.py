@@ -31,6 +31,7 @@ PAGE_CPU_S = 60
 
 _SIDE, _LOOKED_AT = 2_000, 960  # pixels of the longer side: to read lines, and to find them
 _LEAST = 0.6  # a line that the model is less sure of is none
+_LARGEST = 0.1  # of the longer side of a page: a letter that stands alone is no higher
 _SURE = 0.85  # a page that it is less sure of may be upside down
 _ESCAPED = 6
 
@@ -133,7 +134,8 @@ def _engine() -> Callable[[Picture], str]:
         for angle in _turns(best):
             other = lines_of(picture, angle)
             best = other if _sureness(other) > _sureness(best) else best
-        return laid_out([line for line in best if line.score >= _LEAST])
+        largest = max(picture.size) * _LARGEST
+        return laid_out([line for line in best if line.is_print(largest)])
 
     return read
 
@@ -150,6 +152,16 @@ class OcrLine(NamedTuple):
     corners: Sequence[Sequence[float]]
     text: str
     score: float
+
+    def is_print(self, largest: float) -> bool:
+        """Say whether it may be taken for print: a black box is no single large letter.
+
+        Args:
+            largest: So high is the largest letter that may stand alone, in pixels.
+        """
+        ys = [y for _, y in self.corners]
+        alone = len(self.text.strip()) < 3 and max(ys) - min(ys) > largest
+        return self.score >= _LEAST and not alone
 
     @property
     def is_upright(self) -> bool:

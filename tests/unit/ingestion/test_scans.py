@@ -90,11 +90,17 @@ class TestRead:
         assert parsed.pages == ((1, "\n".join(LINES)), (2, "Second page of it."))
 
     def test_what_has_no_text_is_refused_with_the_reason(self):
+        from PIL import Image
+
         blank = bytes_of(picture())
+        white, box = Image.new("RGB", (1190, 1684), "white"), Image.new("RGB", (1000, 500), "black")
+        white.paste(box, (100, 400))
+        black = bytes_of(white)
         for data, reason in [
             (b"no picture", "not a readable picture"),
             (blank[:200], "cannot be read: "),
             (blank, "a picture in which OCR found no text"),
+            (black, "a picture in which OCR found no text"),
         ]:
             parsed = parse(data, file_type="png", limits=LIMITS)
             assert parsed.pages is None and parsed.note.startswith(reason)
