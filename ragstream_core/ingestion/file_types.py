@@ -47,9 +47,9 @@ OFFICE = (
     "docx", "docm", "dotx", "dotm", "pptx", "pptm", "ppsx", "ppsm", "potx", "potm", "xlsx", "xlsm",
     "xltx", "xltm", "html", "htm", "xhtml", "mhtml", "mht", "odt", "ott", "odp", "otp", "ods",
     "ots", "rtf", "epub", "eml", "mbox", "ics", "vcf", "ipynb", "srt", "vtt", "jsonl", "ndjson",
-    "parquet", "doc", "xls", "ppt", "msg",
+    "parquet", "doc", "xls", "ppt", "msg", "csv", "tsv",
 )  # fmt: skip
-WRITTEN = frozenset({"ics", "vcf", "srt", "vtt", "jsonl", "ndjson"})
+WRITTEN = frozenset({"csv", "tsv", "ics", "vcf", "srt", "vtt", "jsonl", "ndjson"})
 """Those of them that are text: their encoding is told like that of any text."""
 PICTURES = ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp")
 _KINDS: dict[str, Kind] = {

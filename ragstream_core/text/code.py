@@ -43,7 +43,7 @@ toml r jl pl pm dart groovy gradle ex exs erl hs clj cljs
 elm fs fsx vb pas m mm nim zig sol asm vhd awk sed zsh fish ps1 psm1 bat cmd vim el lisp scm
 css scss sass less vue svelte astro proto graphql gql prisma cmake mk dockerfile makefile
 jenkinsfile ini cfg conf properties env editorconfig service xml xsd xsl xslt wsdl plist diff
-patch log csv tsv jsonl ndjson bib other
+patch log bib other
 """
 BY_LINES = frozenset(_LINE_TYPES.split())
 """Types of programs and other files that are cut by their lines alone."""

@@ -64,7 +64,7 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-4", "office": "office-5", "code": "code-2", "picture": "ocr-1"}
+RULES = {"pdf": "pdf-4", "office": "office-6", "code": "code-2", "picture": "ocr-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code", "picture": "ocr"}
@@ -77,9 +77,7 @@ NO_TEXT_LAYER = "no text layer on any of its"
 """How the refusal of a PDF begins all of whose pages are pictures, or empty."""
 _SCAN = re.compile(rf"{NO_TEXT_LAYER}|ha(?:s|ve) no text|read by OCR")
 """What a note of a PDF says that OCR read, or could read."""
-_NEEDS_NOTHING = frozenset(
-    {"ics", "ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf", "slack", "vcf"}
-)
+_NEEDS_NOTHING = frozenset("csv tsv ics ipynb jsonl ndjson srt vtt parquet rtf slack vcf".split())
 """Office types that are read with what is always installed."""
 _MORE = {"doc": ("olefile",), "ppt": ("olefile",), "xls": ("xlrd",), "msg": ("olefile",)}
 """What the types of old programs need besides, from the extra `more`."""

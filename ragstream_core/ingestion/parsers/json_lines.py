@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from ragstream_core.ingestion.junk import without_junk
 from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.tables import plain
 from ragstream_core.text.decoding import decode
 
-_BEGINS_BLOCK = re.compile(r"^ {0,3}(?=#{1,6}(?:[ \t]|$)|`{3}|~{3}|(?:=+|-+)[ \t]*$)", re.MULTILINE)
 _SHORT = 200
 _MOST_NUMBERS = 64  # in a list: an embedding, or a signal, says nothing to a reader
 _NAMED = 20  # broken lines
@@ -42,7 +41,7 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
             made.append(_record(value))
         except (ValueError, RecursionError):
             broken.append(number)
-            made.append(_plain(line.strip()))
+            made.append(plain(line.strip()))
     shown = ", ".join(map(str, broken[:_NAMED])) + (" …" if len(broken) > _NAMED else "")
     notes = [left_out, f"lines that are no JSON: {shown}" if broken else ""]
     return "\n\n".join(made), "; ".join(filter(None, notes))
@@ -62,7 +61,7 @@ def _record(value: Any) -> str:
     short, long = list[str](), list[str]()
     for name, text in _values(value, ""):
         said = f"{name}: {text}" if name else text
-        (short if len(text) <= _SHORT and "\n" not in text else long).append(_plain(said))
+        (short if len(text) <= _SHORT and "\n" not in text else long).append(plain(said))
     return "\n\n".join([*([" · ".join(short)] if short else []), *long])
 
 
@@ -82,8 +81,3 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, str]]:
         yield name, str(value).lower()
     elif value is not None and str(value).strip():
         yield name, str(value).strip()
-
-
-def _plain(text: str) -> str:
-    """Return text in which nothing begins a heading or a fence of Markdown."""
-    return _BEGINS_BLOCK.sub(r"\\", text)

@@ -32,6 +32,7 @@ _READERS = {
     "epub": "epub.book_markdown",
     **dict.fromkeys(("odt", "ott", "odp", "otp"), "open_document.text_markdown"),
     **dict.fromkeys(("ods", "ots"), "open_document.sheets_markdown"),
+    **dict.fromkeys(("csv", "tsv"), "delimited.delimited_markdown"),
     "rtf": "rtf.rtf_markdown",
     "eml": "mail.mail_markdown",
     "mbox": "mail.mailbox_markdown",

@@ -13,7 +13,8 @@ from bs4 import BeautifulSoup
 from lxml import etree
 
 from ragstream_core.ingestion.parsers.engines import Refusal
-from ragstream_core.ingestion.parsers.tables import Grid, Merged, markdown_table
+from ragstream_core.ingestion.parsers.islands import sheet_tables
+from ragstream_core.ingestion.parsers.tables import Grid, Merged
 from ragstream_core.ingestion.parsers.web_page import html_markdown
 from ragstream_core.ingestion.parsers.word import PAGE, PAGE_OF_PAGES
 
@@ -82,10 +83,10 @@ def sheets_markdown(data: bytes, limit: int) -> tuple[str, str]:
             continue
         grid, left = _grid(sheet, limit - size)
         uncomputed += left
-        table = markdown_table(grid, limit - size)
-        if table:
-            made.append(f"## {sheet.get(_tag('table', 'name'), 'Sheet')}\n\n{table}")
-            size += len(table)
+        tables = sheet_tables(grid, limit - size)
+        if tables.text:
+            made.append(f"## {sheet.get(_tag('table', 'name'), 'Sheet')}\n\n{tables.text}")
+            size += len(tables.text)
     return "\n\n".join(made), f"formulas without a value: {uncomputed}" if uncomputed else ""
 
 

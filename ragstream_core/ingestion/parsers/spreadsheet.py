@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import io
+import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +14,10 @@ from lxml import etree
 from openpyxl import load_workbook
 from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.cell.rich_text import CellRichText, TextBlock
-from openpyxl.utils import range_boundaries
+from openpyxl.packaging.relationship import get_dependents, get_rels_path
+from openpyxl.utils import get_column_letter, range_boundaries
+from openpyxl.utils.cell import coordinate_to_tuple
+from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 from openpyxl.worksheet._reader import (
     CELL_TAG,
     FORMULA_TAG,
@@ -23,12 +29,19 @@ from openpyxl.worksheet._reader import (
 
 from ragstream_core.ingestion.parsers.cell_values import shown
 from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.islands import sheet_tables
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
-from ragstream_core.ingestion.parsers.tables import Grid, Merged, markdown_table
+from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
+
+_MOST_BLANK = 2  # rows that stand for any number of them
+_COLUMN_TAG = CELL_TAG.removesuffix("c") + "col"
+_THREADED = re.compile(r"\[Threaded comment\].*?Comment:\s*", re.DOTALL)
 
 
 def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return a heading and a table for each sheet that holds something, and what is to be noted.
+    """Return a heading and the tables of each sheet that holds something, and what is to be noted.
+
+    What is hidden is read as well: a filter hides rows, and a sheet that is hidden says so.
 
     Args:
         data: The whole ``xlsx`` file.
@@ -37,28 +50,46 @@ def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It holds more text than the limit.
     """
+    ReadOnlyWorksheet._get_size = lambda sheet: None  # reads the whole sheet to tell its size
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, rich_text=True)
-    made, size, uncomputed = [], 0, 0
+    made, size, counts = list[str](), 0, Counter[str]()
     for sheet in book.worksheets:
         reader = _SheetReader(sheet, limit - size)
-        table = markdown_table(reader.grid(), limit - size)
-        uncomputed += reader.uncomputed
-        if table:
-            made.append(f"## {sheet.title}\n\n{table}")
-            size += len(table)
-    return "\n\n".join(made), f"formulas without a value: {uncomputed}" if uncomputed else ""
+        tables = sheet_tables(reader.grid(), limit - size)
+        counts.update(reader.counts)
+        if tables.text:
+            is_hidden = sheet.sheet_state != "visible"
+            counts["sheets"] += is_hidden
+            made.append(f"## {sheet.title}{' (hidden)' * is_hidden}\n\n{tables.text}")
+            size += len(made[-1])
+    return "\n\n".join(made), noted(counts)
+
+
+def noted(counts: Counter[str]) -> str:
+    """Return what is to be said of a workbook.
+
+    Args:
+        counts: How many ``formulas`` are not computed, and how many ``sheets``, ``columns`` and
+            ``rows`` are hidden.
+    """
+    hidden = ", ".join(f"{kind}: {n}" for kind, n in sorted(counts.items())
+                       if n and kind != "formulas")  # fmt: skip
+    uncomputed = counts["formulas"]
+    told = [f"formulas without a value: {uncomputed}" if uncomputed else ""]
+    told += [f"hidden, and read all the same: {hidden}" if hidden else ""]
+    return "; ".join(filter(None, told))
 
 
 class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no types
-    """Reads the rows of a sheet; all that is not a cell or a merged range is passed over.
+    """Reads the rows of a sheet; all that is not a cell, a note or a merged range is passed over.
 
     Attributes:
-        uncomputed: How many formulas have no value, because no program computed the file.
+        counts: As of `noted`.
     """
 
     def __init__(self, sheet: Any, limit: int) -> None:
         self._sheet, self._limit, book = sheet, limit, sheet.parent
-        self.uncomputed = 0
+        self.counts = Counter[str]()
         self._format_of = functools.cache(self._number_format)
         super().__init__(
             None,
@@ -71,57 +102,91 @@ class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no ty
         )
 
     def grid(self) -> Grid:
-        """Return all its cells.
+        """Return all its cells, each with its note.
 
         Raises:
             Refusal: They hold more text than the limit.
         """
-        grid, places, size = Grid(), dict[int, int](), 0
+        grid, places, size, notes = Grid(), dict[int, int](), 0, self._notes()
         for element in self._elements():
             if element.tag == ROW_TAG:
-                number, cells = self.parse_row(element)
-                row = {cell["column"]: text for cell in cells if (text := self._text(cell))}
+                row = self._row(element)
+                for column, note in notes.pop(self.row_counter, {}).items():
+                    row[column] = f"{row.get(column, '')} [note: {note}]".strip()
                 size += sum(map(len, row.values()))
                 if size > self._limit:
                     raise Refusal(f"holds more than {self._limit} bytes of text")
                 if row:
-                    places[number] = len(grid.rows)
+                    gap = self.row_counter - next(reversed(places), self.row_counter - 1) - 1
+                    grid.rows += ({} for _ in range(min(gap, _MOST_BLANK)))
+                    places[self.row_counter] = len(grid.rows)
                     grid.rows.append(row)
-            else:
+            elif element.tag == MERGE_TAG:
                 grid.merged += self._merged(element, places)
+            elif element.get("hidden") in ("1", "true"):
+                self.counts["columns"] += int(element.get("max")) - int(element.get("min")) + 1
+        for number, row in notes.items():
+            left = (f"{get_column_letter(c)}{number}: [note: {text}]" for c, text in row.items())
+            grid.rows += ({}, *({1: text} for text in left))
         return grid
 
     def _elements(self) -> Iterator[Any]:
         with self._sheet._get_source() as source:
             wanted = etree.iterparse(
-                source, tag=(ROW_TAG, MERGE_TAG), resolve_entities=False, no_network=True
-            )
+                source, tag=(ROW_TAG, MERGE_TAG, _COLUMN_TAG), resolve_entities=False,
+                no_network=True,
+            )  # fmt: skip
             for _, element in wanted:
                 yield element
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
 
+    def _notes(self) -> dict[int, dict[int, str]]:
+        """Return the texts of the notes on its cells, by row and column."""
+        archive, found = self._sheet.parent._archive, dict[int, dict[int, str]]()
+        listing = get_rels_path(self._sheet._worksheet_path)
+        related = get_dependents(archive, listing) if listing in archive.NameToInfo else ()
+        for part in related:
+            if not part.Type.endswith("/comments") or part.target not in archive.NameToInfo:
+                continue
+            parser = etree.XMLParser(resolve_entities=False, no_network=True)
+            for comment in etree.fromstring(archive.read(part.target), parser).iter("{*}comment"):
+                text = "".join(piece.text or "" for piece in comment.iter("{*}t"))
+                row, column = coordinate_to_tuple(comment.get("ref"))
+                found.setdefault(row, {})[column] = " ".join(_THREADED.sub("", text).split())
+        return found
+
     def _merged(self, element: Any, places: dict[int, int]) -> Iterator[Merged]:
-        """Yield merged ranges; rows without any text are not counted."""
+        """Yield merged ranges; they end with the last row that holds some text."""
+        numbers = list(places)
         for child in element:
             left, top, right, bottom = range_boundaries(child.get("ref"))
             if top in places:
-                rows = sum(row in places for row in range(top, min(bottom, max(places)) + 1))
+                last = numbers[bisect_right(numbers, bottom) - 1]
+                rows = places[last] - places[top] + 1
                 yield Merged(places[top], left, rows, right - left + 1)
 
-    def parse_row(self, row: Any) -> Any:
-        for other in [child for child in row if child.tag != CELL_TAG]:
-            row.remove(other)
-        return super().parse_row(row)
+    def _row(self, element: Any) -> Row:
+        """Return the texts of a row; sets its number."""
+        self.row_counter = int(float(element.get("r") or self.row_counter + 1))
+        self.col_counter = 0
+        self.counts["rows"] += element.get("hidden") in ("1", "true")
+        row: Row = {}
+        for child in element:
+            if child.tag == CELL_TAG:
+                cell = self.parse_cell(child)
+                if text := self._text(cell):
+                    row[cell["column"]] = text
+        return row
 
     def parse_cell(self, element: Any) -> Any:
         cell = super().parse_cell(element)
-        formula = element.find(FORMULA_TAG)
-        if formula is not None and cell["value"] is None:
+        value, formula = cell["value"], element.find(FORMULA_TAG)
+        if formula is not None and value is None:
             computed = element.get("t") == "str" and element.find(VALUE_TAG) is not None
             if not computed:
-                self.uncomputed += 1
+                self.counts["formulas"] += 1
                 written = f"={formula.text}" if formula.text else "a formula"  # shared: no text
                 cell["value"] = f"{written} (not computed)"
         return cell
@@ -131,7 +196,7 @@ class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no ty
         if isinstance(value, CellRichText):
             value = _rich(value)
         if isinstance(value, str):
-            return value.replace("_x000D_", " ").strip()
+            return value.replace("_x000D_", " ") if "_x000D_" in value else value
         return shown(value, self._format_of(cell["style_id"]))
 
     def _number_format(self, style: int) -> str:

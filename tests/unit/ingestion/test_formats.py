@@ -28,6 +28,8 @@ FILES = {
     b'[{"data":{"text/html":"<table><tr><td>a</table>","text/plain":"a"}}]}]}',
     "jsonl": b'{"a":"zebra"}',
     "ndjson": b'{"a":"zebra"}',
+    "csv": b"part,name\n1,zebra\n",
+    "tsv": b"part\tname\n1\tzebra\n",
     "srt": b"1\n00:00:01,000 --> 00:00:02,000\nzebra\n",
     "vtt": b"WEBVTT\n\n00:01.000 --> 00:02.000\nzebra\n",
     "ics": b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:zebra\nEND:VEVENT\nEND:VCALENDAR\n",

@@ -158,7 +158,7 @@ class TestPlaces:
         rows = [["Report of May"], [], ["As of 2026-05-31"], [], ["Name", None, "Sum"], ["a", 1, 2]]
         text = text_of(xlsx(*rows, change=merge), "xlsx")
         assert text == (
-            "## Data\n\nReport of May\n\nAs of 2026-05-31\n\n"
+            "## Data\n\n**Report of May · As of 2026-05-31**\n\n"
             "| Name |  | Sum |\n| --- | --- | --- |\n| a | 1 | 2 |"
         )
 
@@ -197,6 +197,7 @@ class TestHostile:
         def diagonal(sheet):
             for n in range(1, 400):
                 sheet.cell(n, n, "x")
+                sheet.cell(n, n + 1, "x")
 
         with pytest.raises(Refusal, match="more than 100000 bytes of text"):
             read_office(xlsx(change=diagonal), "xlsx", Limits(text_bytes=100_000))

@@ -131,7 +131,7 @@ class TestTables:
 
     def test_titles_and_captions_stand_above(self):
         html = "<table><caption>Cap</caption><tr><td colspan=2>Title<tr><td>a<td>b</table>"
-        assert page(html) == "**Cap**\n\nTitle\n\n| a | b |\n| --- | --- |"
+        assert page(html) == "**Cap**\n\n**Title**\n\n| a | b |\n| --- | --- |"
 
     def test_bars_stay_in_their_cell(self):
         assert rows_of(page("<table><tr><td>a|b<td><code>x|y</code></table>")) == [
