@@ -39,6 +39,7 @@ from ragstream_core.agents.context.evidence_end import (
     strengths_of,
 )
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
+from ragstream_core.agents.context.named_rows import row_cells
 from ragstream_core.agents.context.newer import Newer, newer_beside
 from ragstream_core.agents.context.open_issues import (
     Answers,
@@ -250,6 +251,7 @@ class Condenser:
         return Answers(
             reader.asked, chunks, reader.files, reader.weight, self.support_cosine, self.terms,
             self.nearness, reader.evidence, self.searched,
+            [quote for quote in reader.quotes if row_cells(quote.verbatim)],
         )  # fmt: skip
 
     def _ends(self, prompt: SuperPrompt, kept: list[Chunk]) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ragstream_core.agents.context.named_rows import meant, rows_in
 from ragstream_core.prompts.render import render_prompt_md
 from ragstream_core.prompts.trail import advance, latest_view, pass_number, pieces_of, put_decisions
 from ragstream_core.prompts.trail import put_notes as notes
@@ -93,6 +94,7 @@ class RerankerStage:
         ranked = self._ranked(prompt, head, closer, weight)
         order = list(dict.fromkeys(itertools.chain(*reversed(ranked), view)))
         order = _others_first(prompt, order[: len(head)]) + order[len(head) :]
+        order = _named_first(prompt, order) if head else order
         rows = self._decisions(prompt, order, ranked, closer, why)
         result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
         put_decisions(result, STAGE, rows)
@@ -188,6 +190,19 @@ def _others_first(prompt: SuperPrompt, order: list[str]) -> list[str]:
         return order
     texts = {chunk.id: frozenset(terms(chunk.snippet)) for chunk in prompt.base_context_chunks}
     return sorted(order, key=lambda i: any(words and words <= texts[i] for words in left_out))
+
+
+def _named_first(prompt: SuperPrompt, order: list[str]) -> list[str]:
+    """Put the passages with a row of a table that a piece names before the others."""
+    texts = {chunk.id: rows_in(chunk.snippet) for chunk in prompt.base_context_chunks}
+    rows = [(i, cells) for i in order for cells in texts[i]]
+    first = {
+        i
+        for piece in pieces_of(prompt)
+        for (i, _), named in zip(rows, meant(piece, [cells for _, cells in rows]), strict=True)
+        if named
+    }
+    return sorted(order, key=lambda i: i not in first)
 
 
 def _retrieval_score(prompt: SuperPrompt, chunk_id: str) -> float:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from ragstream_core.agents.context.constraints import is_constraint
 from ragstream_core.agents.context.coverage import Piece, Weights, coverage
+from ragstream_core.agents.context.named_rows import meant, row_cells
 from ragstream_core.agents.context.quotable import Quote
 from ragstream_core.text.memo import remembered
 
@@ -100,16 +101,18 @@ def _named(
 ) -> list[list[float]]:
     """Return scores by which what names what is asked for wins over what names something else.
 
-    If a row or a pair holds an identifier of a piece, others of its kind that hold none say
-    something of another thing, however alike their words are.
+    If a row or a pair holds an identifier of a piece, or a row is meant by it (`named_rows`), others
+    of its kind say something of another thing, however alike their words are.
     """
     rows = [list(row) for row in raw]
+    cells = [row_cells(q.verbatim) if _kind(q) == "row" else () for q in quotes]
     for p, piece in enumerate(pieces):
         wanted = identifiers(piece.text)
-        if not wanted:
+        named = meant(piece.text, cells)
+        if not wanted and not any(named):
             continue
-        holds = [bool(row[p]) and not wanted.isdisjoint(identifiers(q.verbatim))
-                 for q, row in zip(quotes, raw, strict=True)]  # fmt: skip
+        holds = [bool(row[p]) and (is_meant or not wanted.isdisjoint(identifiers(q.verbatim)))
+                 for q, row, is_meant in zip(quotes, raw, named, strict=True)]  # fmt: skip
         kinds = {_kind(q) for q, held in zip(quotes, holds, strict=True) if held} - {"said"}
         for quote, row, held in zip(quotes, rows, holds, strict=True):
             if held:

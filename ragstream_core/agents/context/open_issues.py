@@ -25,6 +25,7 @@ from ragstream_core.agents.context.answer_signs import (
 )
 from ragstream_core.agents.context.contradictions import disagree, newer_of, values_of
 from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
+from ragstream_core.agents.context.named_rows import meant, row_cells
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.context.supersession import SUPERSEDED, Replaced
 from ragstream_core.records import Chunk
@@ -237,6 +238,7 @@ class Answers:
         nearness: By token vectors; None: by words.
         kept: All kept passages: what is not shown is compared with what is.
         searched: How many passages they are the best of.
+        rows: The rows of tables in the kept passages.
     """
 
     pieces: Sequence[Piece]
@@ -248,6 +250,7 @@ class Answers:
     nearness: Nearness | None = None
     kept: Sequence[Evidence] = ()
     searched: int = USUAL
+    rows: Sequence[Quote] = ()
     _known: dict[tuple[object, ...], Estimate | None] = field(default_factory=dict, repr=False)
 
     def of(
@@ -289,8 +292,24 @@ class Answers:
             passage = nearest[held.signs.passage].chunk_id
             cited = Cited(passage, self.chunks[passage].source)
             answer = PieceAnswer(piece.id, piece.text, held.word, held.chance, cited)
-            found.append(Judged(answer, held, held.reason))
+            judged = Judged(answer, held, held.reason)
+            row = self._meant(piece, known, cuts) if judged.is_open else None
+            found.append(judged if row is None else _lifted(judged, row))
         return found
+
+    def _meant(
+        self, piece: Piece, known: Collection[str], cuts: Mapping[str, int]
+    ) -> Quote | None:
+        """Return a row of a table that a piece names, if it is shown."""
+        named = meant(piece.text, [row_cells(row.verbatim) for row in self.rows])
+        return next(
+            (
+                row for row, is_meant in zip(self.rows, named, strict=True)
+                if is_meant and row.chunk_id in known
+                and row.span[1] <= cuts.get(row.chunk_id, row.span[1])
+            ),
+            None,
+        )  # fmt: skip
 
     def of_passages(self, evidence: Sequence[Evidence], cuts: Mapping[str, int]) -> list[Judged]:
         """As `of`, by the passages alone: no injected file and no model is heard."""

@@ -97,7 +97,7 @@ def head_of(above: str) -> str:
     return last if "|" in last or "\t" in last else ""
 
 
-def _cells(row: str) -> list[str]:
+def cells_of(row: str) -> list[str]:
     """Return the cells of a row, in readable form; those of a row of bars end in bars."""
     bare = row.strip()
     if "\t" in bare and "|" not in bare:
@@ -115,7 +115,7 @@ def labelled(head: str, row: str) -> str:
         head: The row of names; a column may have none.
         row: As many cells; empty ones are left out.
     """
-    names, cells = _cells(head), _cells(row)
+    names, cells = cells_of(head), cells_of(row)
     if len(names) != len(cells) or not any(names):
         return ""
     pairs = zip(names, cells, strict=True)

@@ -200,7 +200,8 @@ def _repeat(rows: Sequence[Row], merged: Iterable[Merged], first: int) -> None:
             bisect_left(used, cell.column) : bisect_left(used, cell.column + cell.columns)
         ]
         for row in rows[cell.row : cell.row + cell.rows]:
-            row.update((column, text) for column in covered if column not in row)
+            if row:
+                row.update((column, text) for column in covered if column not in row)
 
 
 def _bars(row: Row, columns: Sequence[int]) -> str:

@@ -1,0 +1,73 @@
+"""Rows of tables that a question names: those that hold what it says as whole cells.
+
+"When was ST-0457 installed?" means the row of ST-0457, however alike the others are. Of rows that
+hold more of what is said and rows that hold less the former are meant; what many rows hold, such as
+a town, names none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ragstream_core.agents.context.shown import SEPARATED, cells_of, readable
+from ragstream_core.text.memo import remembered
+from ragstream_core.text.terms import folded, is_stop_word
+
+MOST_ALIKE = 3
+"""Rows that hold the same of what is said; of more none is meant."""
+_LEAST = 3  # letters of a cell; fewer only with a digit
+_TELLING = re.compile(r"\d.*[^\W\d]|[^\W\d].*\d|\d{5}|\d[-./:]\d|^0\d")
+"""What is spelt like an id, a code, a long number or a date."""
+
+
+@remembered
+def rows_in(text: str) -> list[tuple[str, ...]]:
+    """Return the cells of each line of a text that is a row of a table."""
+    return [cells for line in text.split("\n") if len(cells := row_cells(line)) > 1]
+
+
+def row_cells(line: str) -> tuple[str, ...]:
+    """Return the values of a row as they are compared; none: it is no row."""
+    bare = line.strip()
+    if SEPARATED in bare and bare[:1] != "|":
+        parts = (readable(part).partition(": ") for part in bare.split(SEPARATED))
+        cells = [value or name for name, _, value in parts]
+    elif bare[:1] in ("|", "<") or "\t" in bare or " | " in bare:
+        cells = cells_of(bare)
+    else:
+        return ()
+    return tuple(folded(cell).casefold() for cell in cells)
+
+
+def meant(asked: str, rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Return of each row whether a question names it.
+
+    Args:
+        asked: The question.
+        rows: The values of each, as of `row_cells`.
+    """
+    said = folded(" ".join(asked.split())).casefold()
+    words = frozenset(re.findall(r"\w+", said))
+    named = [frozenset(c for c in row if _is_said(c, said, words)) for row in rows]
+    alike = Counter(cells for cells in named if _is_telling(cells))
+    kept = {
+        cells for cells, count in alike.items()
+        if count <= MOST_ALIKE and not any(cells < other for other in alike)
+    }  # fmt: skip
+    return [cells in kept for cells in named]
+
+
+def _is_telling(cells: frozenset[str]) -> bool:
+    return len(cells) > 1 or any(_TELLING.search(cell) or " " in cell for cell in cells)
+
+
+def _is_said(cell: str, said: str, words: frozenset[str]) -> bool:
+    """Return whether a cell stands in a question, as whole words."""
+    first = re.match(r"\W*(\w+)", cell)
+    if first is None or first[1] not in words or is_stop_word(cell):
+        return False
+    if len(cell) < _LEAST and not any(map(str.isdigit, cell)):
+        return False
+    return re.search(rf"(?<!\w){re.escape(cell)}(?!\w)", said) is not None
