@@ -28,7 +28,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a2_prompt_shaper": 7,
     "a1_file_injector": 3,
     "retrieval": 13,
-    "reranker": 7,
+    "reranker": 8,
     "a3_nli_gate": 7,
     "a4_condenser": 25,
     "a2_audit": 6,

@@ -19,6 +19,10 @@ from ragstream_core.text.headings import normal_type
 
 MAX_LINE = 160
 MAX_LINES = 8
+MAX_HEAD = 400
+"""Characters of the head of a table."""
+NAME_LENGTHS = (60, 40, 24, 16, 12, 8, 5)
+"""What the names in a head are cut to."""
 _SECTIONED = frozenset({"toml", "ini", "cfg", "conf", "properties"})
 _JSON = frozenset({"json", "jsonc"})
 _SECTION = re.compile(r"\s*\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?$")
@@ -29,11 +33,33 @@ _TABLE_RULE = re.compile(  # possessive: empty cells can be read in one way only
 _TABLE_TITLE = re.compile(
     r"\s*(?:\*\*|__|(?:table|tabelle|tableau|tabla|tabella)\b)", re.IGNORECASE
 )
+_BAR = re.compile(r"(?<!\\)\|")
 _SENTENCE = re.compile(r"(?<=[.!?。])\s+")
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _JSON_KEY = re.compile(r'"((?:\\.|[^"\\]){1,100})":(?: "?([^"{\[,]{1,100}))?')
 _TRIPLE = re.compile(r"\"\"\"|'''")
 _UNINDENTED = re.compile(r"#|//|/\*|\*|--")
+
+
+def _is_head(line: str) -> bool:
+    return line.count("|") > 1
+
+
+def _narrowed(head: str, most: int) -> str:
+    """Return the head of a table in fewer characters if it can be: as many names, each shorter."""
+    if not _is_head(head) or len(head) <= most:
+        return head
+    names = [name.strip() for name in _BAR.split(head.strip().strip("|"))]
+    for longest in NAME_LENGTHS:
+        narrow = f"| {' | '.join(_middle_cut(name, longest) for name in names)} |"
+        if len(narrow) <= most:
+            return narrow
+    return head
+
+
+def _middle_cut(name: str, most: int) -> str:
+    """Return a name in at most so many characters: begin and end tell it from the others."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[1 - (most + 1) // 2 :]}"
 
 
 class _Row(NamedTuple):
@@ -82,7 +108,8 @@ class Contexts:
         Args:
             offset: Of a character that is not white space.
             measure: Size of a context in the chunk's unit.
-            most: Largest size; the outer lines are left out first, then the end of a long one.
+            most: Largest size; the outer lines are left out first, then the end of a long one. Of
+                the head of a table the names are cut, so that every column keeps one.
         """
         lines = self.lines_at(offset)[-MAX_LINES:]
         if not lines:
@@ -90,14 +117,18 @@ class Contexts:
         begin = self._text.rfind("\n", 0, offset) + 1
         before = self._text[begin:offset]
         indent = "" if self._inline or before.strip() else before
-        while lines:
-            context = ("" if self._inline else "\n").join(map(_shortened, lines)) + "\n" + indent
+        said = [_shortened(line) for line in lines]
+        while said:
+            context = ("" if self._inline else "\n").join(said) + "\n" + indent
             if measure(context) <= most:
                 return context
-            if len(lines) > 1:
-                lines = lines[1:]
+            shorter = _narrowed(said[-1], len(said[-1]) * 2 // 3)
+            if shorter != said[-1] and (len(said) == 1 or len(said[-1]) > MAX_LINE):
+                said[-1] = shorter
+            elif len(said) > 1:
+                said = said[1:]
             else:
-                lines = (lines[0][: len(lines[0]) * 2 // 3].rstrip(),) if len(lines[0]) > 12 else ()
+                said = [said[0][: len(said[0]) * 2 // 3].rstrip()] if len(said[0]) > 12 else []
         return ""
 
 
@@ -111,6 +142,8 @@ def shown(context: str) -> str:
 
 
 def _shortened(line: str) -> str:
+    if _is_head(line):
+        return _narrowed(line, MAX_HEAD)
     return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1].rstrip()}…"
 
 

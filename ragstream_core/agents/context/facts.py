@@ -18,6 +18,7 @@ from ragstream_core.agents.context.constraints import is_constraint
 from ragstream_core.agents.context.coverage import Piece, Weights, coverage
 from ragstream_core.agents.context.named_rows import meant, row_cells
 from ragstream_core.agents.context.quotable import Quote
+from ragstream_core.agents.context.shown import is_record
 from ragstream_core.text.memo import remembered
 
 FLOOR = 0.2
@@ -123,7 +124,7 @@ def _named(
 
 
 def _kind(quote: Quote) -> str:
-    return "row" if quote.quoted else "said" if quote.is_said else "data"
+    return "row" if quote.quoted or is_record(quote.text) else "said" if quote.is_said else "data"
 
 
 def similarity(left: Quote, right: Quote) -> float:

@@ -30,6 +30,7 @@ from ragstream_core.agents.context.shown import (
     head_of,
     heading_of,
     is_quotable,
+    is_record,
     is_row,
     labelled,
     looks_like_code,
@@ -294,6 +295,7 @@ def _sentences(page: _Page) -> list[_Parts]:
             before |= page.terms_of(said)
         elif block.kind == "row":
             span = (block.start, block.end)
+            head = "" if is_record(text[slice(*span)]) else head
             if is_row(text[slice(*span)]):
                 quotes.append(
                     page.row(span, head, context=context | before, heading=heading, kind="row")
@@ -317,8 +319,14 @@ def _sentences(page: _Page) -> list[_Parts]:
 
 
 def _with_rows(text: str, found: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks with each row of an HTML table by itself, however many stand in a line."""
+    """Yield blocks with each row of an HTML table by itself, however many stand in a line.
+
+    A line of named values is a row as well.
+    """
     for block in found:
+        if block.kind == "prose" and is_record(text[block.start : block.end]):
+            yield Block("row", block.start, block.end)
+            continue
         is_html = block.kind in ("row", "markup")
         rows = list(_HTML_ROW.finditer(text, block.start, block.end)) if is_html else []
         if not rows or rows[0].start() > block.start:

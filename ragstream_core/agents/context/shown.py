@@ -39,6 +39,7 @@ _BOILERPLATE = re.compile(
 _BAR = re.compile(r"(?<!\\)\|")
 SEPARATED = " · "
 """Between the cells of a row that is shown with the names of its columns."""
+_RECORD = re.compile(r"[^:·|\n]{1,80}: [^·\n]*· [^:·|\n]{1,80}: ")
 _TELLING = re.compile(
     r"(?!(?:see|siehe|vgl|voir|véase|cf)\b)[\s\S]*(?:\d|\S\s[*_`\"“(]*(?-i:[A-Z])|`|\w_\w)",
     re.IGNORECASE,
@@ -82,8 +83,13 @@ def is_row(text: str) -> bool:
     if has_names(text):
         return False
     text = _NEXT_CELL.sub(" | ", text)
-    cells = [c for c in re.split(r"[|\t]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
+    cells = [c for c in re.split(r"[|\t·]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
     return len(cells) > 1 and word_count(text) <= MAX_WORDS and not _DRAWN.search(text)
+
+
+def is_record(text: str) -> bool:
+    """Return whether a line is a row whose values have their names: ``part: VK-1 · torque: 45``."""
+    return _RECORD.match(text) is not None and "\n" not in text
 
 
 def has_names(row: str) -> bool:

@@ -190,7 +190,7 @@ def _tables(grid: Grid) -> list[_Table]:
 def _table(part: _Part, titles: Sequence[str]) -> _Table:
     first = header_row(part.grid)
     above = [text for row in part.grid.rows[:first] for text in row.values()]
-    rows = with_one_head(part.grid, first)
+    rows = with_one_head(part.grid, first, blank=False)
     columns = {c for row in rows for c in row}
     is_form = len(columns) == 2 and all(row[min(row)].endswith(":") for row in rows)
     has_head = not is_form and len(rows) > 1 and names_columns(rows[0], rows[1:]) is not False

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragstream_core.ingestion.junk import without_junk
 from ragstream_core.ingestion.parsers.engines import Refusal
-from ragstream_core.ingestion.parsers.tables import plain
+from ragstream_core.ingestion.parsers.tables import named_values, plain
 from ragstream_core.text.decoding import decode
 
 _SHORT = 200
@@ -62,7 +62,7 @@ def _record(value: Any) -> str:
     for name, text in _values(value, ""):
         said = f"{name}: {text}" if name else text
         (short if len(text) <= _SHORT and "\n" not in text else long).append(plain(said))
-    return "\n\n".join([*([" · ".join(short)] if short else []), *long])
+    return "\n\n".join([*(named_values(short) if short else []), *long])
 
 
 def _values(value: Any, name: str) -> Iterator[tuple[str, str]]:

@@ -96,7 +96,7 @@ def header_row(grid: Grid) -> int:
     return header
 
 
-def with_one_head(grid: Grid, first: int) -> list[Row]:
+def with_one_head(grid: Grid, first: int, *, blank: bool = True) -> list[Row]:
     """Return the rows from the header on, merged cells repeated and rows of names joined.
 
     A name over several columns stands before each of the names below it: ``2025 Q1``.
@@ -104,6 +104,7 @@ def with_one_head(grid: Grid, first: int) -> list[Row]:
     Args:
         grid: The cells, tidy.
         first: The number of the header row.
+        blank: Whether a row without any cell of its own is one nevertheless, if it is covered.
     """
     rows = grid.rows
     over = [
@@ -111,7 +112,7 @@ def with_one_head(grid: Grid, first: int) -> list[Row]:
         if m.row == first and m.rows == 1 < m.columns and m.column in rows[first]
     ]  # fmt: skip
     wide = {c for m in over for c in range(m.column, m.column + min(m.columns, 1_000))}
-    _repeat(rows, grid.merged, first)
+    _repeat(rows, grid.merged, first, blank=blank)
     head = dict(rows[first]) if rows else {}
     below = rows[first + 1] if over and first + 2 < len(rows) else {}
     names_columns = any(c in wide for c in below) and not any(map(has_digits, below.values()))
@@ -178,18 +179,29 @@ def _lines_of(rows: Sequence[Row], columns: Sequence[int]) -> Iterator[str]:
     """Yield each row as lines of named values; each begins with what the row is about."""
     names = rows[0]
     for row in rows[1:]:
-        said = [f"{names[c]}: {row[c]}" if c in names else row[c] for c in columns if c in row]
-        key = said[0] if said and len(said[0]) <= _LINE // 3 else ""
-        line = ""
-        for value in said:
-            if line and len(line) + len(value) > _LINE:
-                yield plain(line)
-                line = key
-            line = f"{line} · {value}" if line else value
-        yield plain(line)
+        said = [
+            f"{names[c]}: {row[c]}" if c in names else row[c] for c in columns if c in row
+        ]
+        yield from named_values(said)
 
 
-def _repeat(rows: Sequence[Row], merged: Iterable[Merged], first: int) -> None:
+def named_values(said: Sequence[str]) -> Iterator[str]:
+    """Yield lines of values with their names; each begins with the first, which mostly names all.
+
+    Args:
+        said: Each ``name: value``.
+    """
+    key = said[0] if said and len(said[0]) <= _LINE // 3 else ""
+    line = ""
+    for value in said:
+        if line and len(line) + len(value) > _LINE:
+            yield plain(line)
+            line = key
+        line = f"{line} · {value}" if line else value
+    yield plain(line)
+
+
+def _repeat(rows: Sequence[Row], merged: Sequence[Merged], first: int, *, blank: bool) -> None:
     """Write the text of each merged cell into all rows and columns it covers that hold text."""
     used = sorted({c for row in rows[first:] for c in row}) if merged else []
     for cell in merged:
@@ -200,7 +212,7 @@ def _repeat(rows: Sequence[Row], merged: Iterable[Merged], first: int) -> None:
             bisect_left(used, cell.column) : bisect_left(used, cell.column + cell.columns)
         ]
         for row in rows[cell.row : cell.row + cell.rows]:
-            if row:
+            if row or blank:
                 row.update((column, text) for column in covered if column not in row)
 
 
