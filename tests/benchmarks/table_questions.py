@@ -20,17 +20,83 @@ from pathlib import Path
 
 import openpyxl
 
-FIRST = "Anna Ben Carla Dmitri Elena Farid Greta Hugo Ines Jonas Kira Lars Mona Nils Olga Pavel".split()
-LAST = (
-    "Abel Brandt Castro Dietz Engel Farkas Gruber Hansen Ivanov Jensen Keller Lindt Moreau Novak "
-    "Okafor Petrov Quast Rossi Sander Tanaka Ueda Vogel Weiss Xu Yilmaz Zanetti"
-).split()
-TOWNS = (
-    "Ashford Brookhaven Calder Dunmore Eastleigh Farnham Greystone Hartwell Ilford Jarrow Kendal "
-    "Ludlow Marston Norwood Oakham Penrith"
-).split()
-THINGS = "elbow valve flange gasket coupling nipple reducer bushing clamp union".split()
-STUFFS = "brass steel copper nylon rubber bronze zinc ceramic".split()
+FIRST = [
+    "Anna",
+    "Ben",
+    "Carla",
+    "Dmitri",
+    "Elena",
+    "Farid",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Jonas",
+    "Kira",
+    "Lars",
+    "Mona",
+    "Nils",
+    "Olga",
+    "Pavel",
+]
+LAST = [
+    "Abel",
+    "Brandt",
+    "Castro",
+    "Dietz",
+    "Engel",
+    "Farkas",
+    "Gruber",
+    "Hansen",
+    "Ivanov",
+    "Jensen",
+    "Keller",
+    "Lindt",
+    "Moreau",
+    "Novak",
+    "Okafor",
+    "Petrov",
+    "Quast",
+    "Rossi",
+    "Sander",
+    "Tanaka",
+    "Ueda",
+    "Vogel",
+    "Weiss",
+    "Xu",
+    "Yilmaz",
+    "Zanetti",
+]
+TOWNS = [
+    "Ashford",
+    "Brookhaven",
+    "Calder",
+    "Dunmore",
+    "Eastleigh",
+    "Farnham",
+    "Greystone",
+    "Hartwell",
+    "Ilford",
+    "Jarrow",
+    "Kendal",
+    "Ludlow",
+    "Marston",
+    "Norwood",
+    "Oakham",
+    "Penrith",
+]
+THINGS = [
+    "elbow",
+    "valve",
+    "flange",
+    "gasket",
+    "coupling",
+    "nipple",
+    "reducer",
+    "bushing",
+    "clamp",
+    "union",
+]
+STUFFS = ["brass", "steel", "copper", "nylon", "rubber", "bronze", "zinc", "ceramic"]
 DAY = dt.date(2021, 1, 4)
 Cell = str | int | float | dt.date | bool
 
@@ -96,7 +162,7 @@ KINDS = (
     Kind(
         "access-log.csv", 10_000, ("Time", "Host", "Level", "Request", "Message", "Took (ms)"),
         lambda r, n: [
-            f"{DAY + dt.timedelta(minutes=n // 60)} {n // 60 % 24:02}:{n % 60:02}:{r.randrange(60):02}",
+            f"{DAY} {n // 60 % 24:02}:{n % 60:02}:{r.randrange(60):02}",
             f"web-{r.randrange(1, 9)}", r.choice(["INFO", "INFO", "INFO", "WARN", "ERROR"]),
             f"req-{r.getrandbits(32):08x}",
             r.choice(["connection reset", "served from cache", "timed out", "retry", "ok"]),
@@ -179,7 +245,8 @@ KINDS = (
             f"{['primrose', 'gentian', 'saxifrage', 'campion', 'sorrel'][n // 5 % 5]} "
             f"{['alba', 'minor', 'rubra', 'nana'][n // 25]}",
             r.choice(["Primulaceae", "Gentianaceae", "Rosaceae"]), r.randrange(3, 260),
-            r.choice(["March", "April", "May", "June"]), r.choice(["chalk", "peat", "sand", "loam"]),
+            r.choice(["March", "April", "May", "June"]),
+            r.choice(["chalk", "peat", "sand", "loam"]),
         ],
         (
             Asked(("Species",), "Height (cm)", "How tall does {0} grow?"),
@@ -189,8 +256,8 @@ KINDS = (
     Kind(
         "rooms.xlsx", 30, ("Room", "Seats", "Projector", "Contact", "Rate"),
         lambda r, n: [
-            f"{TOWNS[n % 16]} {'Hall' if n < 16 else 'Suite'}", r.randrange(8, 400), r.random() > 0.5,
-            _person(r), f"{r.randrange(40, 900)} EUR",
+            f"{TOWNS[n % 16]} {'Hall' if n < 16 else 'Suite'}", r.randrange(8, 400),
+            r.random() > 0.5, _person(r), f"{r.randrange(40, 900)} EUR",
         ],
         (
             Asked(("Room",), "Seats", "How many seats does {0} have?"),
@@ -228,7 +295,10 @@ def questions(kind: Kind, rows: Sequence[list[Cell]], count: int) -> list[dict[s
         asked, row = kind.asked[tries % len(kind.asked)], rng.choice(rows)
         keys = [str(row[kind.columns.index(key)]) for key in asked.keys]
         alike = sum(
-            all(str(other[kind.columns.index(k)]) == v for k, v in zip(asked.keys, keys, strict=True))
+            all(
+                str(other[kind.columns.index(k)]) == v
+                for k, v in zip(asked.keys, keys, strict=True)
+            )
             for other in rows
         )
         words, value = asked.words.format(*keys), shown(row[kind.columns.index(asked.column)])
@@ -258,7 +328,9 @@ def write(kind: Kind, rows: Sequence[list[Cell]], folder: Path) -> None:
     elif ending == "md":
         lines = [f"| {' | '.join(row)} |" for row in cells]
         lines.insert(1, "|" + " --- |" * len(kind.columns))
-        path.write_text(f"# {kind.file[:-3].title()}\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+        path.write_text(
+            f"# {kind.file[:-3].title()}\n\n" + "\n".join(lines) + "\n", encoding="utf-8"
+        )
     else:
         semicolons = any("ö" in cell for cell in cells[1])
         mark = "\t" if ending == "tsv" else ";" if semicolons else ","
@@ -291,7 +363,9 @@ def _open_document(rows: Sequence[Sequence[str]]) -> bytes:
     )
     body = "".join(
         "<table:table-row>"
-        + "".join(f"<table:table-cell><text:p>{escape(cell)}</text:p></table:table-cell>" for cell in row)
+        + "".join(
+            f"<table:table-cell><text:p>{escape(cell)}</text:p></table:table-cell>" for cell in row
+        )
         + "</table:table-row>"
         for row in rows
     )

@@ -102,8 +102,8 @@ def _named(
 ) -> list[list[float]]:
     """Return scores by which what names what is asked for wins over what names something else.
 
-    If a row or a pair holds an identifier of a piece, or a row is meant by it (`named_rows`), others
-    of its kind say something of another thing, however alike their words are.
+    If a row or a pair holds an identifier of a piece, or a row is meant by it (`named_rows`), the
+    others of its kind say something of another thing, however alike their words are.
     """
     rows = [list(row) for row in raw]
     cells = [row_cells(q.verbatim) if _kind(q) == "row" else () for q in quotes]

@@ -297,9 +297,7 @@ class Answers:
             found.append(judged if row is None else _lifted(judged, row))
         return found
 
-    def _meant(
-        self, piece: Piece, known: Collection[str], cuts: Mapping[str, int]
-    ) -> Quote | None:
+    def _meant(self, piece: Piece, known: Collection[str], cuts: Mapping[str, int]) -> Quote | None:
         """Return a row of a table that a piece names, if it is shown."""
         named = meant(piece.text, [row_cells(row.verbatim) for row in self.rows])
         return next(

@@ -84,8 +84,10 @@ def _told_apart(lines: Sequence[str]) -> tuple[str, int]:
 
 
 def _reader(lines: Iterator[str], mark: str, *, quotes: bool = True) -> Iterator[list[str]]:
-    how = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    return csv.reader(lines, delimiter=mark, quoting=how, skipinitialspace=mark != "\t")
+    spaced = mark != "\t"
+    if quotes:
+        return csv.reader(lines, delimiter=mark, skipinitialspace=spaced)
+    return csv.reader(lines, delimiter=mark, skipinitialspace=spaced, quoting=csv.QUOTE_NONE)
 
 
 class _Records:

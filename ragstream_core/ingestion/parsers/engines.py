@@ -54,7 +54,7 @@ class Limits:
     cpu_s: int = 60
     wall_s: int = 180
     pages: int = 2_000
-    text_bytes: int = 20_000_000
+    text_bytes: int = 50_000_000
 
 
 DEFAULT_LIMITS = Limits()

@@ -19,7 +19,6 @@ from ragstream_core.ingestion.parsers.tables import (
     Row,
     has_digits,
     header_row,
-    plain,
     tidy,
     with_one_head,
     written,
@@ -128,6 +127,21 @@ def sheet_tables(grid: Grid, limit: int) -> Tables:
     return Tables("\n\n".join(made), without_names)
 
 
+def noted(counts: Counter[str]) -> str:
+    """Return what is to be said of a workbook.
+
+    Args:
+        counts: How many ``formulas`` are not computed, and how many ``sheets``, ``columns`` and
+            ``rows`` are hidden.
+    """
+    hidden = ", ".join(f"{kind}: {n}" for kind, n in sorted(counts.items())
+                       if n and kind != "formulas")  # fmt: skip
+    uncomputed = counts["formulas"]
+    told = [f"formulas without a value: {uncomputed}" if uncomputed else ""]
+    told += [f"hidden, and read all the same: {hidden}" if hidden else ""]
+    return "; ".join(filter(None, told))
+
+
 def names_columns(first: Row, below: Sequence[Row]) -> bool | None:
     """Return whether a row names the columns of the rows below; None: nothing tells.
 
@@ -138,8 +152,8 @@ def names_columns(first: Row, below: Sequence[Row]) -> bool | None:
     figures = [text for text in first.values() if text.isdigit()]
     counts_up = len(figures) > 1 and (
         all(map(_YEARS.fullmatch, figures))
-        or all(int(b) - int(a) == 1 for a, b in pairwise(figures) if len(a) < 5 > len(b))
-        and all(len(text) < 5 for text in figures)
+        or (all(int(b) - int(a) == 1 for a, b in pairwise(figures) if len(a) < 5 > len(b))
+        and all(len(text) < 5 for text in figures))
     )  # fmt: skip
     votes = Counter[bool]()
     for column, text in first.items():
@@ -190,7 +204,7 @@ def _tables(grid: Grid) -> list[_Table]:
 def _table(part: _Part, titles: Sequence[str]) -> _Table:
     first = header_row(part.grid)
     above = [text for row in part.grid.rows[:first] for text in row.values()]
-    rows = with_one_head(part.grid, first, blank=False)
+    rows = with_one_head(part.grid, first)
     columns = {c for row in rows for c in row}
     is_form = len(columns) == 2 and all(row[min(row)].endswith(":") for row in rows)
     has_head = not is_form and len(rows) > 1 and names_columns(rows[0], rows[1:]) is not False
@@ -245,6 +259,6 @@ def _sides(grid: Grid) -> Iterator[Grid]:
     if len(apart) == 1:
         yield grid
         return
-    for side in map(set, apart):
-        rows = [{c: text for c, text in row.items() if c in side} for row in grid.rows]
-        yield Grid(rows, [m for m in grid.merged if m.column in side])
+    for columns in map(set, apart):
+        rows = [{c: text for c, text in row.items() if c in columns} for row in grid.rows]
+        yield Grid(rows, [m for m in grid.merged if m.column in columns])

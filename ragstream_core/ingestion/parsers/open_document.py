@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -13,8 +15,8 @@ from bs4 import BeautifulSoup
 from lxml import etree
 
 from ragstream_core.ingestion.parsers.engines import Refusal
-from ragstream_core.ingestion.parsers.islands import sheet_tables
-from ragstream_core.ingestion.parsers.tables import Grid, Merged
+from ragstream_core.ingestion.parsers.islands import noted, sheet_tables
+from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
 from ragstream_core.ingestion.parsers.web_page import html_markdown
 from ragstream_core.ingestion.parsers.word import PAGE, PAGE_OF_PAGES
 
@@ -32,7 +34,7 @@ _BLOCKS = {
     "table:table-row": "tr", "drawing:text-box": "div", "text:section": "div",
 }  # fmt: skip
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][\d.,'\s]*)(?:[.,]\d+)?")
-_MOST_REPEATED = 1_000
+_MOST_REPEATED, _MOST_BLANKS, _MOST_BLANK_ROWS = 1_000, 80, 2
 
 
 def text_markdown(data: bytes, limit: int) -> tuple[str, str]:
@@ -76,18 +78,14 @@ def sheets_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is encrypted or broken, or holds more text than the limit.
     """
-    content, _ = _parts(data)
-    made, size, uncomputed = list[str](), 0, 0
-    for sheet in content.iter(_tag("table", "table")):
-        if next(sheet.iterancestors(_tag("table", "table")), None) is not None:
-            continue
-        grid, left = _grid(sheet, limit - size)
-        uncomputed += left
+    made, size, counts = list[str](), 0, Counter[str]()
+    for name, grid, found in _sheets(data, limit):
         tables = sheet_tables(grid, limit - size)
+        counts.update(found)
         if tables.text:
-            made.append(f"## {sheet.get(_tag('table', 'name'), 'Sheet')}\n\n{tables.text}")
-            size += len(tables.text)
-    return "\n\n".join(made), f"formulas without a value: {uncomputed}" if uncomputed else ""
+            made.append(f"## {name}{' (hidden)' * found['sheets']}\n\n{tables.text}")
+            size += len(made[-1])
+    return "\n\n".join(made), noted(counts)
 
 
 def _tag(namespace: str, name: str) -> str:
@@ -96,6 +94,18 @@ def _tag(namespace: str, name: str) -> str:
 
 def _parts(data: bytes) -> tuple[Any, Any]:
     """Return the trees of the content and of the styles; the latter may be None."""
+    with _package(data) as package:
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+        content = etree.fromstring(package.read("content.xml"), parser)
+        styles = package.read("styles.xml") if "styles.xml" in package.namelist() else b""
+    try:
+        return content, etree.fromstring(styles, parser)
+    except etree.XMLSyntaxError:
+        return content, None
+
+
+@contextlib.contextmanager
+def _package(data: bytes) -> Iterator[zipfile.ZipFile]:
     with zipfile.ZipFile(io.BytesIO(data)) as package:
         names = set(package.namelist())
         if "content.xml" not in names:
@@ -103,17 +113,11 @@ def _parts(data: bytes) -> tuple[Any, Any]:
         listing = package.read("META-INF/manifest.xml") if "META-INF/manifest.xml" in names else b""
         if b"encryption-data" in listing:
             raise Refusal("encrypted")
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
         try:
-            content = etree.fromstring(package.read("content.xml"), parser)
+            yield package
         except etree.XMLSyntaxError:
             broken = "its XML is broken or nested too deep"
             raise Refusal(f"not a readable OpenDocument file ({broken})") from None
-        styles = package.read("styles.xml") if "styles.xml" in names else b""
-    try:
-        return content, etree.fromstring(styles, parser)
-    except etree.XMLSyntaxError:
-        return content, None
 
 
 def _margin_lines(styles: Any, kind: str) -> list[str]:
@@ -249,30 +253,79 @@ class _Writer:
         return f" [{escape(mark)}]"
 
 
-def _grid(sheet: Any, limit: int) -> tuple[Grid, int]:
-    """Return the cells of a sheet, and how many formulas of it have no value."""
-    grid, size, uncomputed = Grid(), 0, 0
-    for row in sheet.iter(_tag("table", "table-row")):
-        cells, column = dict[int, str](), 0
-        for cell in row:
-            if cell.tag not in (_tag("table", "table-cell"), _tag("table", "covered-table-cell")):
+def _sheets(data: bytes, limit: int) -> Iterator[tuple[str, Grid, Counter[str]]]:
+    """Yield name and cells of each sheet, and what is to be noted of it; row by row, as it is read.
+
+    Args:
+        data: The whole file.
+        limit: The most bytes of text.
+    """
+    wanted = [_tag("table", name) for name in ("table", "table-row", "table-column")]
+    wanted.append(_tag("style", "table-properties"))
+    is_table, hidden = wanted[0], set[str]()
+    grid, counts, size = Grid(), Counter[str](), 0
+    with _package(data) as package, package.open("content.xml") as content:
+        for event, element in etree.iterparse(
+            content, events=("start", "end"), tag=wanted, resolve_entities=False, no_network=True,
+            huge_tree=True,
+        ):  # fmt: skip
+            if next(element.iterancestors(_tag("table", "table-cell")), None) is not None:
+                continue  # a table in a cell
+            if event == "start":
+                if element.tag == is_table:
+                    grid, counts = Grid(), Counter[str]()
                 continue
-            text, is_computed = _shown(cell)
-            uncomputed += not is_computed
-            repeated = _whole(cell.get(_tag("table", "number-columns-repeated")))
-            if text:
-                cells |= dict.fromkeys(range(column, column + min(repeated, _MOST_REPEATED)), text)
-            height = _whole(cell.get(_tag("table", "number-rows-spanned")))
-            width = _whole(cell.get(_tag("table", "number-columns-spanned")))
-            if height > 1 or width > 1:
-                grid.merged.append(Merged(len(grid.rows), column, height, width))
-            column += repeated
-        times = min(_whole(row.get(_tag("table", "number-rows-repeated"))), _MOST_REPEATED)
-        size += sum(map(len, cells.values())) * times
-        if size > limit:
-            raise Refusal(f"holds more than {limit} bytes of text")
-        grid.rows += [dict(cells) for _ in range(times if cells else 1)]
-    return grid, uncomputed
+            if element.tag == wanted[1]:
+                size += _read_row(element, grid, counts)
+                if size > limit:
+                    raise Refusal(f"holds more than {limit} bytes of text")
+                _forget(element)
+            elif element.tag == wanted[2]:
+                repeated = _whole(element.get(_tag("table", "number-columns-repeated")))
+                counts["columns"] += repeated * _is_hidden(element)
+            elif element.tag == is_table:
+                counts["sheets"] += element.get(_tag("table", "style-name")) in hidden
+                yield element.get(_tag("table", "name"), "Sheet"), grid, counts
+                _forget(element)
+            elif element.get(_tag("table", "display")) == "false":
+                hidden.add(element.getparent().get(_tag("style", "name")))
+
+
+def _forget(element: Any) -> None:
+    """Drop what an element holds, and what stands before it."""
+    element.clear()
+    while element.getprevious() is not None:
+        del element.getparent()[0]
+
+
+def _is_hidden(element: Any) -> bool:
+    return str(element.get(_tag("table", "visibility"), "visible")) != "visible"
+
+
+def _read_row(row: Any, grid: Grid, counts: Counter[str]) -> int:
+    """Read the cells of a row, each with its note; return how much text they hold."""
+    cells, column = Row(), 0
+    for cell in row:
+        if cell.tag not in (_tag("table", "table-cell"), _tag("table", "covered-table-cell")):
+            continue
+        text, is_computed = _shown(cell)
+        counts["formulas"] += not is_computed
+        for note in cell.findall(_tag("office", "annotation")):
+            said = " ".join(" ".join(p.itertext()) for p in note.iter(_tag("text", "p")))
+            text = f"{text} [note: {said}]".strip()
+        repeated = _whole(cell.get(_tag("table", "number-columns-repeated")))
+        if text:
+            cells |= dict.fromkeys(range(column, column + min(repeated, _MOST_REPEATED)), text)
+        height = _whole(cell.get(_tag("table", "number-rows-spanned")))
+        width = _whole(cell.get(_tag("table", "number-columns-spanned")))
+        if height > 1 or width > 1:
+            grid.merged.append(Merged(len(grid.rows), column, height, width))
+        column += repeated
+    times = _whole(row.get(_tag("table", "number-rows-repeated")))
+    times = min(times, _MOST_REPEATED) if cells else min(times, _MOST_BLANK_ROWS)
+    counts["rows"] += times * _is_hidden(row) * bool(cells)
+    grid.rows += [dict(cells) for _ in range(times)]
+    return sum(map(len, cells.values())) * times
 
 
 def _shown(cell: Any) -> tuple[str, bool]:

@@ -29,7 +29,7 @@ from openpyxl.worksheet._reader import (
 
 from ragstream_core.ingestion.parsers.cell_values import shown
 from ragstream_core.ingestion.parsers.engines import Refusal
-from ragstream_core.ingestion.parsers.islands import sheet_tables
+from ragstream_core.ingestion.parsers.islands import noted, sheet_tables
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
 
@@ -65,21 +65,6 @@ def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
     return "\n\n".join(made), noted(counts)
 
 
-def noted(counts: Counter[str]) -> str:
-    """Return what is to be said of a workbook.
-
-    Args:
-        counts: How many ``formulas`` are not computed, and how many ``sheets``, ``columns`` and
-            ``rows`` are hidden.
-    """
-    hidden = ", ".join(f"{kind}: {n}" for kind, n in sorted(counts.items())
-                       if n and kind != "formulas")  # fmt: skip
-    uncomputed = counts["formulas"]
-    told = [f"formulas without a value: {uncomputed}" if uncomputed else ""]
-    told += [f"hidden, and read all the same: {hidden}" if hidden else ""]
-    return "; ".join(filter(None, told))
-
-
 class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no types
     """Reads the rows of a sheet; all that is not a cell, a note or a merged range is passed over.
 
@@ -90,6 +75,7 @@ class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no ty
     def __init__(self, sheet: Any, limit: int) -> None:
         self._sheet, self._limit, book = sheet, limit, sheet.parent
         self.counts = Counter[str]()
+        self.row_counter = 0
         self._format_of = functools.cache(self._number_format)
         super().__init__(
             None,

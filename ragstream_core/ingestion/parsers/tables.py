@@ -66,7 +66,8 @@ def markdown_table(grid: Grid, limit: int) -> str:
     tidy(grid.rows)
     first = header_row(grid)
     titles = [next(iter(row.values())) for row in grid.rows[:first] if row]
-    rows = with_one_head(grid, first)
+    _repeat(grid.rows, grid.merged, first, blank=True)
+    rows = [row for row in grid.rows[first:] if row]
     return written(rows, titles, has_head=True, limit=limit)
 
 
@@ -96,7 +97,7 @@ def header_row(grid: Grid) -> int:
     return header
 
 
-def with_one_head(grid: Grid, first: int, *, blank: bool = True) -> list[Row]:
+def with_one_head(grid: Grid, first: int) -> list[Row]:
     """Return the rows from the header on, merged cells repeated and rows of names joined.
 
     A name over several columns stands before each of the names below it: ``2025 Q1``.
@@ -104,7 +105,6 @@ def with_one_head(grid: Grid, first: int, *, blank: bool = True) -> list[Row]:
     Args:
         grid: The cells, tidy.
         first: The number of the header row.
-        blank: Whether a row without any cell of its own is one nevertheless, if it is covered.
     """
     rows = grid.rows
     over = [
@@ -112,7 +112,7 @@ def with_one_head(grid: Grid, first: int, *, blank: bool = True) -> list[Row]:
         if m.row == first and m.rows == 1 < m.columns and m.column in rows[first]
     ]  # fmt: skip
     wide = {c for m in over for c in range(m.column, m.column + min(m.columns, 1_000))}
-    _repeat(rows, grid.merged, first, blank=blank)
+    _repeat(rows, grid.merged, first, blank=False)
     head = dict(rows[first]) if rows else {}
     below = rows[first + 1] if over and first + 2 < len(rows) else {}
     names_columns = any(c in wide for c in below) and not any(map(has_digits, below.values()))
@@ -179,9 +179,7 @@ def _lines_of(rows: Sequence[Row], columns: Sequence[int]) -> Iterator[str]:
     """Yield each row as lines of named values; each begins with what the row is about."""
     names = rows[0]
     for row in rows[1:]:
-        said = [
-            f"{names[c]}: {row[c]}" if c in names else row[c] for c in columns if c in row
-        ]
+        said = [f"{names[c]}: {row[c]}" if c in names else row[c] for c in columns if c in row]
         yield from named_values(said)
 
 
@@ -202,7 +200,14 @@ def named_values(said: Sequence[str]) -> Iterator[str]:
 
 
 def _repeat(rows: Sequence[Row], merged: Sequence[Merged], first: int, *, blank: bool) -> None:
-    """Write the text of each merged cell into all rows and columns it covers that hold text."""
+    """Write the text of each merged cell into all rows and columns it covers that hold text.
+
+    Args:
+        rows: All rows.
+        merged: The merged cells.
+        first: The header row.
+        blank: Also into rows without any cell of their own.
+    """
     used = sorted({c for row in rows[first:] for c in row}) if merged else []
     for cell in merged:
         text = rows[cell.row].get(cell.column, "") if first <= cell.row < len(rows) else ""

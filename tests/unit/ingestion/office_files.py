@@ -143,7 +143,7 @@ def xlsx(*rows, change=None):
 
 
 def rows_of(text):
-    """Return the cells of the rows of the Markdown tables of a text, without rules and blank rows."""
+    """Return the cells of the rows of the Markdown tables of a text, without rules and blanks."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line[1:-1].split(" |")] for line in lines]
     return [row for row in cells if set("".join(row)) - {"-"}]
