@@ -91,19 +91,18 @@ class _Table:
         """Return whether rows behind blank ones belong to this table."""
         first, rest = part.grid.rows[0], part.grid.rows[1:]
         if self.has_head and first == self.rows[0]:
-            return True
-        if not part.columns <= self.columns:
-            return False
+            return False  # its names, printed again
         beside = names_columns(first, self.rows[self.has_head :])
-        own = names_columns(first, rest)
         if beside is not None:
             return not beside
-        return own is not True and part.gap == 1 and (own is False or not titled)
+        fits = part.gap == 1 and part.columns <= self.columns
+        own = names_columns(first, rest)
+        return fits and own is not True and (own is False or not titled)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Add rows; names that are printed again are none."""
-        repeats = self.has_head and rows[0] == self.rows[0]
-        self.rows += rows[1:] if repeats else rows
+        """Add rows."""
+        self.rows += rows
+        self.columns.update(c for row in rows for c in row)
 
 
 def sheet_tables(grid: Grid, limit: int) -> Tables:

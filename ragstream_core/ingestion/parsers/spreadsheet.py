@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from string import digits
 from typing import Any
 
 from lxml import etree
@@ -15,7 +16,7 @@ from openpyxl import load_workbook
 from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.packaging.relationship import get_dependents, get_rels_path
-from openpyxl.utils import get_column_letter, range_boundaries
+from openpyxl.utils import column_index_from_string, get_column_letter, range_boundaries
 from openpyxl.utils.cell import coordinate_to_tuple
 from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 from openpyxl.worksheet._reader import (
@@ -160,11 +161,27 @@ class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no ty
         self.counts["rows"] += element.get("hidden") in ("1", "true")
         row: Row = {}
         for child in element:
-            if child.tag == CELL_TAG:
+            place = child.get("r", "")
+            if child.tag != CELL_TAG or (place and not len(child)):
+                continue  # a blank that has a look is most of some sheets
+            value = self._shared(child) if place else None
+            if isinstance(value, str):
+                column = self.col_counter = column_index_from_string(place.rstrip(digits))
+            else:
                 cell = self.parse_cell(child)
-                if text := self._text(cell):
-                    row[cell["column"]] = text
+                value, column = self._text(cell), cell["column"]
+            if value:
+                row[column] = value.replace("_x000D_", " ") if "_x000D_" in value else value
         return row
+
+    def _shared(self, cell: Any) -> Any:
+        """Return what a cell takes from the texts that all sheets share; most take it from there.
+
+        None if it does not.
+        """
+        if cell.get("t") != "s" or len(cell) != 1 or cell[0].tag != VALUE_TAG:
+            return None
+        return self.shared_strings[int(cell[0].text)]
 
     def parse_cell(self, element: Any) -> Any:
         cell = super().parse_cell(element)
@@ -182,7 +199,7 @@ class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no ty
         if isinstance(value, CellRichText):
             value = _rich(value)
         if isinstance(value, str):
-            return value.replace("_x000D_", " ") if "_x000D_" in value else value
+            return value
         return shown(value, self._format_of(cell["style_id"]))
 
     def _number_format(self, style: int) -> str:
