@@ -17,6 +17,7 @@ from pathlib import Path
 from ragstream_core.evaluation.prompt_quality import PromptMeasure
 from ragstream_core.services.eval_prompts import measure_prompts
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.workspace import Workspace
 from tests.benchmarks.bench_prompt_quality import workspace_at
 from tests.benchmarks.measure import table
 from tests.benchmarks.table_questions import KINDS, written
@@ -25,12 +26,11 @@ PROJECT = "tables"
 
 
 def measured(
-    data: Path, *, most: int, each: int, only: Sequence[str] = (), settings: Sequence[str] = ()
+    space: Workspace, *, most: int, each: int, only: Sequence[str] = ()
 ) -> list[tuple[str, str, PromptMeasure]]:
     """Make the tables, ingest them, build the prompts; return (file, keys, measure) of each."""
-    space = workspace_at(data, settings)
-    gold = data / "tables.jsonl"
-    written(data / "doc_raw" / PROJECT, gold, most=most, each=each, only=only)
+    gold = space.data_dir / "tables.jsonl"
+    written(space.data_dir / "doc_raw" / PROJECT, gold, most=most, each=each, only=only)
     ingest_project(space, PROJECT)
     rows = [json.loads(line) for line in gold.read_text(encoding="utf-8").splitlines()]
     report = measure_prompts(space, PROJECT, gold=gold)
@@ -67,10 +67,8 @@ if __name__ == "__main__":
     parser.add_argument("--failures", action="store_true", help="name what was not found")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        results = measured(
-            given.data or Path(temporary), most=given.most, each=given.each, only=given.only,
-            settings=given.settings,
-        )  # fmt: skip
+        space = workspace_at(given.data or Path(temporary), given.settings)
+        results = measured(space, most=given.most, each=given.each, only=given.only)
     print(section(results, given.most))
     for file, keys, one in results if given.failures else ():
         if not one.answer_in_facts:

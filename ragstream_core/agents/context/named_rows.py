@@ -17,6 +17,7 @@ from ragstream_core.text.terms import folded, is_stop_word
 
 MOST_ALIKE = 3
 """Rows that hold the same of what is said; of more none is meant."""
+_WORD = re.compile(r"\w+")
 _LEAST = 3  # letters of a cell; fewer only with a digit
 _TELLING = re.compile(r"\d.*[^\W\d]|[^\W\d].*\d|\d{5}|\d[-./:]\d|^0\d")
 """What is spelt like an id, a code, a long number or a date."""
@@ -49,25 +50,38 @@ def meant(asked: str, rows: Sequence[Sequence[str]]) -> list[bool]:
         rows: The values of each, as of `row_cells`.
     """
     said = folded(" ".join(asked.split())).casefold()
-    words = frozenset(re.findall(r"\w+", said))
-    named = [frozenset(c for c in row if _is_said(c, said, words)) for row in rows]
-    alike = Counter(cells for cells in named if _is_telling(cells))
+    words = frozenset(_WORD.findall(said))
+    held = [_places(row, said, words) for row in rows]
+    alike = Counter(places for places in held if places)
     kept = {
-        cells for cells, count in alike.items()
-        if count <= MOST_ALIKE and not any(cells < other for other in alike)
-    }  # fmt: skip
-    return [cells in kept for cells in named]
+        places
+        for places, count in alike.items()
+        if count <= MOST_ALIKE and not any(places < other for other in alike)
+    }
+    return [places in kept for places in held]
 
 
-def _is_telling(cells: frozenset[str]) -> bool:
-    return len(cells) > 1 or any(_TELLING.search(cell) or " " in cell for cell in cells)
+def _places(row: Sequence[str], said: str, words: frozenset[str]) -> frozenset[int]:
+    """Return which characters of a question stand in a row as whole cells; none: it names no row.
+
+    Two cells do, or one that is an id, a date or has several words.
+    """
+    places, cells = set[int](), 0
+    is_telling = False
+    for cell in row:
+        if (at := _place(cell, said, words)) >= 0:
+            places.update(range(at, at + len(cell)))
+            cells += 1
+            is_telling = is_telling or " " in cell or _TELLING.search(cell) is not None
+    return frozenset(places) if is_telling or cells > 1 else frozenset()
 
 
-def _is_said(cell: str, said: str, words: frozenset[str]) -> bool:
-    """Return whether a cell stands in a question, as whole words."""
-    first = re.match(r"\W*(\w+)", cell)
-    if first is None or first[1] not in words or is_stop_word(cell):
-        return False
+def _place(cell: str, said: str, words: frozenset[str]) -> int:
+    """Return where a cell stands in a question, as whole words; -1: it does not."""
+    first = _WORD.search(cell)
+    if first is None or first[0] not in words or is_stop_word(cell):
+        return -1
     if len(cell) < _LEAST and not any(map(str.isdigit, cell)):
-        return False
-    return re.search(rf"(?<!\w){re.escape(cell)}(?!\w)", said) is not None
+        return -1
+    found = re.search(rf"(?<!\w){re.escape(cell)}(?!\w)", said)
+    return found.start() if found else -1
