@@ -78,6 +78,7 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     "bench_whole_prompt",
     "bench_recording",
     "bench_mcp",
+    "bench_tables",
     bench_encoder.report,
     bench_fan_out.report,
 )

@@ -42,8 +42,8 @@ class TestMeant:
     )  # fmt: skip
     def test_by_what_stands_in_whole_cells(self, question, row):
         others = ["| Ada Byron | 2.01 |", "| brass elbow | 10 mm | 8 |",
-                  "| brass elbow | 5 mm | 7 |", "| Line 11 | Ashford North | 9 |", "| Line 1 | Ashford | 8 |", "| 123 | x |",
-                  "| VK-10 | 7 |"]  # fmt: skip
+                  "| brass elbow | 5 mm | 7 |", "| Line 11 | Ashford North | 9 |",
+                  "| Line 1 | Ashford | 8 |", "| 123 | x |", "| VK-10 | 7 |"]  # fmt: skip
         assert named(question, [*others, row]) == [row]
 
     def test_a_town_of_many_rows_names_none_and_two_ids_name_two(self):
