@@ -28,6 +28,7 @@ _SAMPLE = 40  # rows that are looked at
 _FEW = 3  # different values of a column, such as TRUE and FALSE: none is its name
 _LIST = 3  # so many texts below each other are a table of one column, if they are short
 _SHORT = 60
+_SENTENCE_ENDS = (".", "!", "?", ":")
 _YEARS = re.compile(r"(?:19|20)\d\d")
 _MOST_PARTS = 1_000  # of a sheet; what follows is one
 
@@ -68,6 +69,7 @@ class _Part(NamedTuple):
         if len(said) > len(rows) or len(self.columns) > 1:
             return len(said) == len(rows)
         is_list = len(rows) >= _LIST and max(map(len, said)) <= _SHORT
+        is_list = is_list and not any(text.endswith(_SENTENCE_ENDS) for text in said)
         return not is_list and (len(rows) == 1 or any(map(str.isalpha, "".join(said[1:]))))
 
 
@@ -95,9 +97,30 @@ class _Table:
         beside = names_columns(first, self.rows[self.has_head :])
         if beside is not None:
             return not beside
-        fits = part.gap == 1 and part.columns <= self.columns
-        own = names_columns(first, rest)
-        return fits and own is not True and (own is False or not titled)
+        if part.gap > 1 or not part.columns <= self.columns:
+            return False
+        return not rest or names_columns(first, rest) is False or (
+            not titled and self._looks_like(first)
+        )  # fmt: skip
+
+    def _looks_like(self, row: Row) -> bool:
+        """Return whether some text of a row is written as most of its column is: "Ann Poe"."""
+        shapes = {
+            column: Counter(
+                _shape(other[column]) for other in self.rows[1:_SAMPLE] if column in other
+            )
+            for column in row
+        }
+        return any(
+            _shape(text) != "a" and shapes[column][_shape(text)] * 2 > shapes[column].total()
+            for column, text in row.items()
+        )
+
+    def may_hold(self, part: _Part) -> bool:
+        """Return whether nothing tells if rows begin with names or are more rows of this table."""
+        first, rest = part.grid.rows[0], part.grid.rows[1:]
+        again = self.has_head and first == self.rows[0]
+        return part.columns == self.columns and not again and names_columns(first, rest) is None
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add rows."""
@@ -195,7 +218,10 @@ def _tables(grid: Grid) -> list[_Table]:
             table.add(part.grid.rows)
             titles = []
         else:
-            found.append(_table(part, titles))
+            table = _table(part, titles)
+            if part.gap == 1 and not titles and any(t.may_hold(part) for t in found):
+                table.has_head = False
+            found.append(table)
             titles = []
     return [*found, _Table(titles, [], False, set())] if titles else found
 

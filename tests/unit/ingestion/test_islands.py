@@ -72,6 +72,21 @@ class TestSeveral:
         (found,) = tables(made(*rows))
         assert found == [*texts(PRICES), ["South", ""], ["VK-3", "5"], ["Total", "26"]]
 
+    def test_words_that_may_be_names_or_a_row_are_named_by_nothing(self):
+        words = [["Name", "Team"], ["Kim", "Sales"], [], ["City", "Land"], ["Kiel", "Holstein"]]
+        above, below = tables(made(*words))
+        assert above == words[:2] and below == words[3:]
+        assert made(*words).endswith("|  |  |\n| --- | --- |\n| City | Land |\n| Kiel | Holstein |")
+
+    def test_words_that_look_like_the_column_above_go_on_with_it(self):
+        people = [["Name", "Team"], ["Kim Meier", "Sales"], ["Poe Lang", "Law"]]
+        assert tables(made(*people, [], ["Ann Roth", "Press"], ["Bo Wu", "Labs"])) == [
+            [*people, ["Ann Roth", "Press"], ["Bo Wu", "Labs"]]
+        ]
+
+    def test_sentences_below_each_other_are_no_table(self):
+        assert not tables(made(["Read me"], ["All prices are net."], ["Ask Kim."], ["Version 3"]))
+
     def test_names_that_are_printed_again_begin_a_table(self):
         assert tables(made(*PRICES, [], *PRICES)) == [texts(PRICES)] * 2
 
