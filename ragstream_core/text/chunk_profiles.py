@@ -7,7 +7,7 @@ from typing import Literal
 
 from ragstream_core.errors import UnknownSetting, UsageError
 
-RULES_VERSION = 5
+RULES_VERSION = 6
 """Version of our own packing rules; raised with every change that moves a boundary."""
 
 MIN_SIZE, MAX_SIZE = 16, 100_000

@@ -9,7 +9,8 @@ import xlrd
 
 from ragstream_core.ingestion.parsers.cell_values import shown
 from ragstream_core.ingestion.parsers.engines import Refusal
-from ragstream_core.ingestion.parsers.tables import Grid, Merged, markdown_table
+from ragstream_core.ingestion.parsers.islands import sheet_tables
+from ragstream_core.ingestion.parsers.tables import Grid, Merged
 
 
 def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
@@ -29,7 +30,7 @@ def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
         raise Refusal(reason or "not a readable Excel file (broken)") from None
     made, size, hidden = list[str](), 0, 0
     for sheet in book.sheets():
-        table = markdown_table(_grid(book, sheet), limit - size)
+        table = sheet_tables(_grid(book, sheet), limit - size).text
         if table:
             hidden += sheet.visibility > 0
             made.append(f"## {sheet.name}{' (hidden)' * (sheet.visibility > 0)}\n\n{table}")

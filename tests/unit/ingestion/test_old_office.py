@@ -59,7 +59,7 @@ def test_a_word_file_has_headings_tables_lists_and_what_stands_beside_them():
 
 def test_a_sheet_shows_values_as_people_see_them():
     assert text_of(XLS, "xls") == (
-        "## Stations\n\nStations of the north\n\n"
+        "## Stations\n\n**Stations of the north**\n\n"
         "| Station | Installed | Load | Share | Active | Start |\n"
         "| --- | --- | --- | --- | --- | --- |\n"
         "| ST-0457 | 2021-04-02 | 800 [note: measured cold] | 15.5% | TRUE | 08:30 |\n"
