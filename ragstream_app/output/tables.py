@@ -23,6 +23,7 @@ from ragstream_core.platform import extras
 from ragstream_core.records.chunk import unread_sentence
 from ragstream_core.records.identity import shown_name
 from ragstream_core.text.code import GRAMMARS
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor_servers import Check

@@ -30,7 +30,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 13,
     "reranker": 8,
     "a3_nli_gate": 7,
-    "a4_condenser": 25,
+    "a4_condenser": 26,
     "a2_audit": 6,
     "a5_format_enforcer": 6,
     "prompt_builder": 4,

@@ -77,7 +77,9 @@ NO_TEXT_LAYER = "no text layer on any of its"
 """How the refusal of a PDF begins all of whose pages are pictures, or empty."""
 _SCAN = re.compile(rf"{NO_TEXT_LAYER}|ha(?:s|ve) no text|read by OCR")
 """What a note of a PDF says that OCR read, or could read."""
-_NEEDS_NOTHING = frozenset("csv tsv ics ipynb jsonl ndjson srt vtt parquet rtf slack vcf".split())
+_NEEDS_NOTHING = frozenset(
+    ("csv", "tsv", "ics", "vcf", "ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf")
+) | {"slack"}
 """Office types that are read with what is always installed."""
 _MORE = {"doc": ("olefile",), "ppt": ("olefile",), "xls": ("xlrd",), "msg": ("olefile",)}
 """What the types of old programs need besides, from the extra `more`."""

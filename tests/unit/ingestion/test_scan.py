@@ -153,7 +153,8 @@ def test_a_project_without_a_folder_is_unknown(tmp_path):
 
 def test_file_type():
     expected = {
-        "a/b.MD": "md", "x.tar": "", "a.PNG": "png", "a.GIF": "", "noext": "other", "a.b/c": "other",
+        "a/b.MD": "md", "x.tar": "", "a.PNG": "png", "a.GIF": "",
+        "noext": "other", "a.b/c": "other",
         "a.b/README": "text", "README.old": "text", "Dockerfile": "dockerfile",
         "Dockerfile.dev": "dockerfile", "Makefile": "makefile", ".editorconfig": "editorconfig",
         ".md": "other", "x.adoc": "adoc", ".env.example": "env", "notes.2024-01-05": "text",
