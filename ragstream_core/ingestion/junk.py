@@ -220,8 +220,8 @@ def _is_hex(run: str) -> bool:
 
 
 def _says(line: str) -> bool:
-    """Return whether a line has a letter or a digit, or rules a table; signs cost a token each."""
-    return any(map(str.isalnum, line)) or line.startswith("| ---")
+    """Return whether a line has a letter or a digit, rules a table or is of data."""
+    return any(map(str.isalnum, line)) or line.startswith(("| ---", "[", "{"))
 
 
 def _is_prose(line: str) -> bool:
