@@ -100,8 +100,9 @@ def codes(text: str) -> list[str]:
     it. Their parts are `split_words`.
     """
     signed = (p for p in text.split() if "-" in p or "." in p or not p.isascii())
-    written = (folded(part).translate(_HYPHENS) for part in signed if _DIGIT.search(part))
-    joined = (match.group() for part in written for code in _CODES for match in code.finditer(part))
+    written = (folded(part).translate(_HYPHENS) for part in signed)
+    numbered = (part for part in written if _DIGIT.search(part))
+    joined = (m.group() for part in numbered for code in _CODES for m in code.finditer(part))
     return [code.replace("-", "").lower() for code in joined if _DIGIT.search(code)]
 
 
