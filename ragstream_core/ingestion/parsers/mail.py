@@ -251,8 +251,9 @@ def _payload(part: Message) -> bytes:
     if not isinstance(data, bytes):
         return str(part).encode("utf-8", "replace")
     coding = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
-    given = str(part.get_payload()).encode("ascii", "surrogateescape")
-    packed = _PACKED.match(data) if coding == "base64" and given == data else None
+    if coding != "base64" or str(part.get_payload()).encode("utf-8", "surrogateescape") != data:
+        return data
+    packed = _PACKED.match(data)
     if packed is None:
         return data
     # `email` gives up where something stands behind it, as the footer of a list
