@@ -229,8 +229,6 @@ _FOREIGN = {
 PICTURE = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 REFUSED = {"logo.gif": PICTURE, "song.mp3": b"ID3\3", "program.exe": b"MZ\0", ".env": b"KEY=1"}
 """Files that hold no text, or what nobody should read."""
-WAITING = frozenset({"rooms.zip"})
-"""Kinds whose reader is not there yet."""
 
 
 def write_everyday_folder(folder: Path) -> dict[str, str]:
