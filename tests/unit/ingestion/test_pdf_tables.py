@@ -207,7 +207,7 @@ class TestOnePage:
                 made.drawString(x, y, text)
 
         assert texts(page) == [
-            "Loads of the line\n\n"
+            "**Loads of the line**\n\n"
             + markdown(
                 ("Day", "Machine", "Load"),
                 ("Monday", "press", "12"), ("Monday", "belt", "7"), ("Tuesday", "saw", "3"),
@@ -265,8 +265,8 @@ class TestSeveralPages:
                     made.drawString(x + 3, 706 - STEP * n, cell)
 
         assert texts(first, ruled(ROWS[1:])) == [
-            f"{title[0]}\n\n{markdown(HEAD, ROWS[0])}",
-            f"{title[0]}\n\n{markdown(HEAD, *ROWS[1:])}",
+            f"**{title[0]}**\n\n{markdown(HEAD, ROWS[0])}",
+            f"**{title[0]}**\n\n{markdown(HEAD, *ROWS[1:])}",
         ]
 
     @pytest.mark.parametrize(

@@ -116,8 +116,8 @@ def test_unsupported_types_have_a_reason(tmp_path):
     assert not found.files
     assert dict(found.refused) == {
         "a.gif": "type not supported: a picture; save it as .png, which the extra 'ocr' reads",
-        "b.zip": "type not supported: an archive; unpack it",
-        "c.DOC": "type not supported: an old Office file; save it as .docx, .xlsx or .pptx",
+        "b.7z": "type not supported: an archive; unpack it",
+        "c.PST": "type not supported: mail of Outlook; save or export it as .eml or .mbox",
     }
 
 

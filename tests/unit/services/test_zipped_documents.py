@@ -80,4 +80,4 @@ def test_other_archives_are_refused_with_what_is_read(space):
 
 def test_one_at_an_address_is_fetched(space):
     assert not _unfit("shared/export.zip")
-    assert _unfit("shared/export.7z") == "type not supported"
+    assert _unfit("shared/export.7z").startswith("type not supported")
