@@ -15,7 +15,8 @@ _HIDDEN = re.compile(
     r"|`[^`\n]+`)"
     r"|%%(?P<comment>.*?)%%"
     r"|(?<![=\w])==(?=[^\s=])(?P<marked>[^=\n]+)(?<=\S)==(?![=\w])"
-    r"|(?<=\S)(?P<blank>[ \t]+)\^[A-Za-z0-9-]+[ \t]*$",
+    r"|(?<=\S)(?P<blank>[ \t]+)\^[A-Za-z0-9-]+[ \t]*$"
+    r"|(?P<embed>!?)\[\[(?P<page>[^][|\n]*?)(?:\\?\|(?P<said>[^][\n]*))?\]\]",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -26,7 +27,7 @@ def as_shown(text: str, *, in_vault: bool) -> str:
     Args:
         text: Of a note.
         in_vault: It lies in a vault of Obsidian: comments between ``%%``, the ids of blocks and the
-            marks of highlights go.
+            marks of highlights go; links and embedded notes are their words or the page's name.
     """
     if "%20" in text:  # Notion writes the id of a page into each link to it
         text = _NOTION_LINK.sub("", text)
@@ -34,4 +35,7 @@ def as_shown(text: str, *, in_vault: bool) -> str:
 
 
 def _shown(found: re.Match[str]) -> str:
+    if (page := found["page"]) is not None:
+        said = "" if found["embed"] else found["said"]  # behind a picture stands its width
+        return said or " > ".join(p for p in page.split("#") if p and p[0] != "^") or found[0]
     return found["code"] or found["marked"] or "\n" * found[0].count("\n")

@@ -59,7 +59,7 @@ def test_comments_and_marks_of_a_vault_are_left_out_and_lines_stay(vault):
     for shown in (
         "It holds 40 litres of oil.\n",
         "nine months.  It costs",
-        "![[Drawing K-20.png]]",
+        "Drawing K-20.png",
     ):
         assert shown in text
     assert "100 %% 7 ^x %% 5 == 3\n```\n`%%kept%%`\n" in text
@@ -115,7 +115,24 @@ def test_links_of_notion_name_the_page_without_its_id():
     )
 
 
-@given(st.text(alphabet="a %`~=^-\n>", max_size=120))
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("see [[Pump]].", "see Pump."),
+        ("see [[Pump|the pump]] now", "see the pump now"),
+        ("| [[Pump\\|the pump]] | 9 |", "| the pump | 9 |"),
+        ("[[Pump#Oil|oil]] and [[Pump#Oil#Kind]]", "oil and Pump > Oil > Kind"),
+        ("[[Pump#^a1b2]] and [[#Oil]]", "Pump and Oil"),
+        ("![[Pump#Oil]] ![[plan.png|200]]", "Pump > Oil plan.png"),
+        ("`[[code]]` and a[[1]] and [[]]", "`[[code]]` and a1 and [[]]"),
+    ],
+)
+def test_links_in_a_vault_are_their_words(written, shown):
+    assert as_shown(written, in_vault=True) == shown
+    assert as_shown(written, in_vault=False) == written
+
+
+@given(st.text(alphabet="a %`~=^-\n>[]|#!\\", max_size=120))
 def test_every_line_keeps_its_number(text):
     assert as_shown(text, in_vault=True).count("\n") == text.count("\n")
 
