@@ -60,6 +60,16 @@ def space(root, at=100, **more):
     return open_workspace(root, explicit={"vector_store.collection": "false", **explicit})
 
 
+def put(path, data):
+    """Put other bytes in the place of a file; what has it mapped keeps the old ones.
+
+    A mapped file that is cut short in its place ends the process that reads it (SIGBUS).
+    """
+    new = path.with_name("new")
+    new.write_bytes(data)
+    new.replace(path)
+
+
 def the_file(root):
     (path,) = (root / "index" / "demo" / LISTS).glob("lists-*")
     return path
@@ -185,7 +195,7 @@ def test_damage_is_named_questions_go_on_and_index_check_repairs(root):
     path = the_file(root)
     data = bytearray(path.read_bytes())
     data[100] ^= 1
-    path.write_bytes(data)
+    put(path, data)
     prompt = ask(large)
     assert text_of(prompt) == wanted
     (warning,) = warnings_of(prompt)
@@ -208,7 +218,7 @@ def test_a_wrong_code_with_a_right_seal_is_found_by_index_check(root):
     rows = ivf_index.entries_of(open_view(root / "index" / "demo"))
     turned = Entries(rows.ids, rows.matrix[::-1], rows.rows)
     said = {k: file.meta[k] for k in ("digest", "generation", "embed_fp", "epoch")}
-    path.write_bytes(b"".join(blocks(said, file.training, added=turned)))
+    put(path, b"".join(blocks(said, file.training, added=turned)))
     assert verify.verify_project(large, "demo").healed == [verify.LISTS]
     assert verify.verify_project(large, "demo").healed == []
 
@@ -353,7 +363,7 @@ def test_every_row_finds_itself_after_gc_has_moved_the_vectors(root):
 def test_lists_of_moved_vectors_are_named_and_made_again_with_the_same_training(root):
     large, _, data = compacted(root)
     made = the_file(root).read_bytes()
-    the_file(root).write_bytes(data)
+    put(the_file(root), data)
     training = ivf_index.IvfFile(write_to(root, data)).training.digest
     prompt = ask(large)
     (warning,) = warnings_of(prompt)
