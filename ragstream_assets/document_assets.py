@@ -32,11 +32,11 @@ from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.injection_scan import Tally
+from ragstream_core.proposers.chroma.publisher import CollectionReport
+from ragstream_core.proposers.chroma_collections import Left, compare, keep_up
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.verify import lists_figures, suspicious_passages
-from ragstream_core.vector_stores.chroma.publisher import CollectionReport
-from ragstream_core.wiring.chroma_collections import Left, compare, keep_up
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "documents"

@@ -25,9 +25,9 @@ from ragstream_assets.history_metadata import (
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.proposers import chroma_collections
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
-from ragstream_core.wiring import chroma_collections
 
 GROUP = "history"
 EMBED_JOB = "embed_history"

@@ -2,7 +2,7 @@
 
 Importing Chroma takes a child of its own a second of CPU, which is most of what a test of a
 collection takes. What is forked is a process like any other: it has a pid, can be killed, and ends
-with its connection. `tests/unit/vector_stores/test_chroma_process.py` starts them as the product
+with its connection. `tests/unit/proposers/test_chroma_process.py` starts them as the product
 does.
 """
 
@@ -65,7 +65,7 @@ class Forked:
 
 
 INSTEAD = SimpleNamespace(Popen=Forked, TimeoutExpired=subprocess.TimeoutExpired)
-"""Stands for `subprocess` in `ragstream_core.vector_stores.chroma.process`."""
+"""Stands for `subprocess` in `ragstream_core.proposers.chroma.process`."""
 
 
 def _server() -> socket.socket:
@@ -83,7 +83,7 @@ def serve() -> NoReturn:
     """Fork a child for each message on standard input, until the other side is gone."""
     import chromadb  # noqa: F401 - what the children need not import
 
-    from ragstream_core.vector_stores.chroma import child
+    from ragstream_core.proposers.chroma import child
 
     for name in (signal.SIGINT, signal.SIGCHLD):
         signal.signal(name, signal.SIG_IGN)

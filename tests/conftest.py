@@ -22,9 +22,9 @@ from ragstream_core.ingestion.forecast import inspect
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
 from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.proposers.chroma import process
 from ragstream_core.text.chunk_profiles import chunk_profile
 from ragstream_core.text.chunker import Chunker
-from ragstream_core.vector_stores.chroma import process
 from tests import chroma_children
 from tests.lengths import FULL
 from tests.model_server import serving

@@ -17,8 +17,9 @@ from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.pulled import publishing_copy
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import sync_dir
+from ragstream_core.proposers import graph_removal
 from ragstream_core.text.fingerprints import TextFingerprints
-from ragstream_core.wiring import erasure, graph_removal, project_files, projects
+from ragstream_core.wiring import erasure, project_files, projects
 from ragstream_core.wiring.debug_log import vars_files
 from ragstream_core.wiring.ingestion import inspection
 from ragstream_core.wiring.shared_vectors import forget_shared

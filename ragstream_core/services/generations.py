@@ -166,7 +166,7 @@ def gc(
     """
     from ragstream_core.index import upgrade
     from ragstream_core.index.catalog import open_catalog
-    from ragstream_core.wiring import inverted_lists, pgvector_graphs
+    from ragstream_core.proposers import inverted_lists, pgvector_graphs
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():

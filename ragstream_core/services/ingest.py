@@ -8,13 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.index.pulled import require_own
-from ragstream_core.wiring import (
-    chroma_collections,
-    ingestion,
-    inverted_lists,
-    models,
-    pgvector_graphs,
-)
+from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
+from ragstream_core.wiring import ingestion, models
 from ragstream_core.wiring.shared_vectors import sharing
 
 if TYPE_CHECKING:

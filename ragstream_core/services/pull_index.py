@@ -34,12 +34,13 @@ from ragstream_core.platform.files import (
     remove_path,
 )
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
+from ragstream_core.proposers import inverted_lists, pgvector_graphs
+from ragstream_core.proposers.ivf_names import keep_training
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
 from ragstream_core.remote.publication import PublishedFile
-from ragstream_core.vector_stores.ivf_names import keep_training
-from ragstream_core.wiring import inverted_lists, pgvector_graphs, projects
+from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress

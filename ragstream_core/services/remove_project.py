@@ -21,8 +21,9 @@ from ragstream_core.platform.files import (
 )
 from ragstream_core.platform.locks import serialized
 from ragstream_core.prompts.store import pinned
+from ragstream_core.proposers import graph_removal
 from ragstream_core.records.identity import Json
-from ragstream_core.wiring import graph_removal, project_files, projects
+from ragstream_core.wiring import project_files, projects
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace

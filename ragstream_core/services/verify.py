@@ -16,19 +16,19 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.injection_scan import Tally, tally
-from ragstream_core.vector_stores.ivf_names import NONE
-from ragstream_core.wiring import chroma_collections, inverted_lists, pgvector_graphs
+from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
+from ragstream_core.proposers.ivf_names import NONE
 from ragstream_core.wiring.journal import holds_journal, journal
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
     from ragstream_core.index.verify import Part
+    from ragstream_core.proposers.chroma.publisher import CollectionReport
+    from ragstream_core.proposers.chroma_collections import CollectionState
+    from ragstream_core.proposers.inverted_lists import ListsOutcome, ListsState
+    from ragstream_core.proposers.pgvector_graphs import GraphOutcome, GraphState
     from ragstream_core.records.identity import Json
-    from ragstream_core.vector_stores.chroma.publisher import CollectionReport
-    from ragstream_core.wiring.chroma_collections import CollectionState
     from ragstream_core.wiring.history_embedding import HistoryStatus
-    from ragstream_core.wiring.inverted_lists import ListsOutcome, ListsState
-    from ragstream_core.wiring.pgvector_graphs import GraphOutcome, GraphState
     from ragstream_core.wiring.workspace import Workspace
 
 

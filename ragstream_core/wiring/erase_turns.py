@@ -32,9 +32,9 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.index import erase, generations, history_rows, history_turns
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.locks import retry_while_locked
+from ragstream_core.proposers.chroma_collections import sync_after_commit
 from ragstream_core.text.fingerprints import TextFingerprints
 from ragstream_core.wiring import erasure, memory_files, projects, remembered_facts_files
-from ragstream_core.wiring.chroma_collections import sync_after_commit
 from ragstream_core.wiring.debug_log import vars_files
 from ragstream_core.wiring.history_publishing import publish
 from ragstream_core.wiring.journal import history_dir, history_index_dir, journal, snapshot_path

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.ports import Embedder, PhaseProgress
+    from ragstream_core.proposers.chroma_collections import CollectionState
+    from ragstream_core.proposers.inverted_lists import ListsState
+    from ragstream_core.proposers.pgvector_graphs import GraphState
     from ragstream_core.records.identity import Json
     from ragstream_core.text.chunk_profiles import ChunkProfile
-    from ragstream_core.wiring.chroma_collections import CollectionState
-    from ragstream_core.wiring.inverted_lists import ListsState
-    from ragstream_core.wiring.pgvector_graphs import GraphState
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -107,7 +107,7 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     documents.require_present(found.found, project)
     if found.pending is not None:
         return None
-    from ragstream_core.wiring import chroma_collections, inverted_lists, pgvector_graphs
+    from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
 
     if found.newest is not None and (
         chroma_collections.due(workspace, project, found.newest)
@@ -210,7 +210,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
     """
-    from ragstream_core.wiring import chroma_collections, inverted_lists, pgvector_graphs
+    from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
 
     found, documents = inspection(workspace, project)
     newest, pending = found.newest, found.pending

@@ -26,14 +26,10 @@ from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
 from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, FOLLOW_UP, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
+from ragstream_core.proposers import candidate_stores
 from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.settings import ChainSettings
-from ragstream_core.wiring import (
-    candidate_stores,
-    file_sources,
-    models,
-    remembered_facts_files,
-)
+from ragstream_core.wiring import file_sources, models, remembered_facts_files
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.file_sources import (
     RecordedAnswers,

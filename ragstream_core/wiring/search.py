@@ -17,8 +17,9 @@ from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
 from ragstream_core.models.embedders.weights import is_default
 from ragstream_core.models.rerankers.reembed import ReembedReranker
+from ragstream_core.proposers import candidate_stores
 from ragstream_core.text.languages import other_than_english
-from ragstream_core.wiring import candidate_stores, models
+from ragstream_core.wiring import models
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,11 @@ from ragstream_assets.document_assets import EQUAL, KEY
 from ragstream_assets.recorder import recorder
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.platform import extras
+from ragstream_core.proposers.chroma import collection, publisher, seal
+from ragstream_core.proposers.chroma_collections import compare, keep_up
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.vector_stores.chroma import collection, publisher, seal
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.chroma_collections import compare, keep_up
 from ragstream_core.wiring.journal import append_turn
 from tests.assets.executing import checked, execute, values_of
 

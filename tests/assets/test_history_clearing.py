@@ -8,10 +8,10 @@ from ragstream_core.errors import InputUnavailable
 from ragstream_core.index.verify import Part
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.proposers import chroma_collections
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.wiring import chroma_collections
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import holders

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from ragstream_core.proposers import ivf
+from ragstream_core.proposers.ivf_file import Entries, IvfFile, blocks
 from ragstream_core.retrieval.scoring import exact_cosines, propose, top
-from ragstream_core.vector_stores import ivf
-from ragstream_core.vector_stores.ivf_file import Entries, IvfFile, blocks
 from tests.benchmarks.measure import table
 
 DIMENSION, SPACE, BLOCK = 384, 64, 50_000

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragstream_core.platform.postgres import database_at
-from ragstream_core.vector_stores import pg_graph
+from ragstream_core.proposers import pg_graph
 from tests.benchmarks.bench_inverted_lists import DEPTH, DIMENSION, QUESTIONS, exact, mixture
 from tests.benchmarks.measure import table
 from tests.databases import PostgresServer

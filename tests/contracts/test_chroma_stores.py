@@ -9,15 +9,15 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import DuplicateId, UsageError
 from ragstream_core.index.history_turns import TurnRow
-from ragstream_core.records import Chunk
-from ragstream_core.vector_stores.chroma.history_store_chroma import (
+from ragstream_core.proposers.chroma.history_store_chroma import (
     REQUIRED,
     HistoryStoreChroma,
     turn_metadata,
 )
-from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN, same_row
-from ragstream_core.vector_stores.chroma.store import ChromaVectorStoreBase
-from ragstream_core.vector_stores.chroma.vector_store_chroma import VectorStoreChroma
+from ragstream_core.proposers.chroma.names import HISTORY_MAIN, same_row
+from ragstream_core.proposers.chroma.store import ChromaVectorStoreBase
+from ragstream_core.proposers.chroma.vector_store_chroma import VectorStoreChroma
+from ragstream_core.records import Chunk
 
 SECOND = 1_000_000_000
 TAGS = [("GOLD", "physics"), (), ("BLUE",), ("GOLD",)]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.errors import DuplicateId, ModelMismatch
-from ragstream_core.vector_stores.registry import StoreOptions, create_vector_store
+from ragstream_core.proposers.registry import StoreOptions, create_vector_store
 
 DIMENSION = 16
 STORES = ("chroma", "exact", "faiss", "faiss_ivf", "pgvector")

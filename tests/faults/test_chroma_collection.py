@@ -21,12 +21,12 @@ from ragstream_core.errors import (
 )
 from ragstream_core.index.lock import project_lock
 from ragstream_core.ingestion import scan
-from ragstream_core.vector_stores.chroma import child, publisher, seal
-from ragstream_core.vector_stores.chroma.collection import Collection
-from ragstream_core.vector_stores.chroma.names import collection_name, kept
-from ragstream_core.vector_stores.chroma.reader import CollectionReader
-from ragstream_core.vector_stores.chroma.seal import copy_of, sweep
-from ragstream_core.vector_stores.chroma.vector_store_chroma import VectorStoreChroma
+from ragstream_core.proposers.chroma import child, publisher, seal
+from ragstream_core.proposers.chroma.collection import Collection
+from ragstream_core.proposers.chroma.names import collection_name, kept
+from ragstream_core.proposers.chroma.reader import CollectionReader
+from ragstream_core.proposers.chroma.seal import copy_of, sweep
+from ragstream_core.proposers.chroma.vector_store_chroma import VectorStoreChroma
 
 
 @pytest.fixture(autouse=True)

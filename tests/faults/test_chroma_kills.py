@@ -11,9 +11,9 @@ import time
 import pytest
 
 from ragstream_core.ingestion import scan
-from ragstream_core.vector_stores.chroma import seal
-from ragstream_core.vector_stores.chroma.collection import Collection
-from ragstream_core.vector_stores.chroma.seal import copy_of
+from ragstream_core.proposers.chroma import seal
+from ragstream_core.proposers.chroma.collection import Collection
+from ragstream_core.proposers.chroma.seal import copy_of
 from tests.lengths import FULL, by_length
 
 KILLS = 60 if FULL else 4
@@ -26,7 +26,7 @@ ALL = (
 SYNC = """
 import os, sys
 from pathlib import Path
-from ragstream_core.vector_stores.chroma import collection, publisher, seal
+from ragstream_core.proposers.chroma import collection, publisher, seal
 when, name = sys.argv[4].split()
 owner = {"write_receipt": seal, "point_to": seal, "sweep": collection}.get(name, publisher)
 real = getattr(owner, name, None)

@@ -12,7 +12,7 @@ import pytest
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion import scan
-from ragstream_core.vector_stores.chroma import seal
+from ragstream_core.proposers.chroma import seal
 from tests.faults.harness import CRASH, DONE, Child, need_strace
 from tests.faults.test_chroma_kills import (
     collection_in,

@@ -10,17 +10,17 @@ import pytest
 from ragstream_core.conversations.journal.records import HISTORY, TagEdit, Turn
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import open_view
-from ragstream_core.services import history_update
-from ragstream_core.vector_stores.chroma import history_store_chroma, publisher, seal
-from ragstream_core.vector_stores.chroma.collection import Collection
-from ragstream_core.vector_stores.chroma.history_store_chroma import REQUIRED
-from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN
-from ragstream_core.wiring.chroma_collections import (
+from ragstream_core.proposers.chroma import history_store_chroma, publisher, seal
+from ragstream_core.proposers.chroma.collection import Collection
+from ragstream_core.proposers.chroma.history_store_chroma import REQUIRED
+from ragstream_core.proposers.chroma.names import HISTORY_MAIN
+from ragstream_core.proposers.chroma_collections import (
     collection_of,
     compare,
     keep_up,
     sync_after_commit,
 )
+from ragstream_core.services import history_update
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, history_dir, history_index_dir
 from ragstream_core.wiring.workspace import open_workspace

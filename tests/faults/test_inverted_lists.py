@@ -8,9 +8,9 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.platform import array_file
-from ragstream_core.vector_stores import ivf, ivf_index
-from ragstream_core.vector_stores.ivf_index import IvfIndex
-from ragstream_core.vector_stores.ivf_names import LISTS, lists_path
+from ragstream_core.proposers import ivf, ivf_index
+from ragstream_core.proposers.ivf_index import IvfIndex
+from ragstream_core.proposers.ivf_names import LISTS, lists_path
 from tests.faults.harness import Child, Killer, hindered, need_strace
 from tests.lengths import by_length, spread
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import InvalidName, UnknownProject
-from ragstream_core.vector_stores.chroma.names import collection_name
+from ragstream_core.proposers.chroma.names import collection_name
 from ragstream_core.wiring import projects
 
 

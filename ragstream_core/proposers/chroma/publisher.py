@@ -1,0 +1,307 @@
+"""Makes a sealed Chroma collection: one child builds, another verifies, then CURRENT names it.
+
+Too few rows that find themselves lead to one build with a denser graph and to nothing worse. After
+a kill, readers have the old collection and the next call starts again. An attempt that failed is
+noted in ``failed.json``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import IntegrityError, RagstreamError, StoreFailed
+from ragstream_core.index.derived import MANIFEST_NAME
+from ragstream_core.index.lock import check_hint, label
+from ragstream_core.platform import extras
+from ragstream_core.platform.files import publish_dir, replace_bytes, replace_text
+from ragstream_core.proposers.chroma import seal
+from ragstream_core.proposers.chroma.names import collection_name
+from ragstream_core.proposers.chroma.process import Built, ChromaProcess, Job, Verified
+from ragstream_core.proposers.chroma.seal import STAGING, Receipt, copy_checked, copy_of
+from ragstream_core.proposers.chroma.vector_store_chroma import DENSE, STANDARD
+from ragstream_core.records.identity import sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.index.rows import Generation
+    from ragstream_core.proposers.chroma.collection import Collection
+
+
+NOTE = "failed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt that failed.
+
+    Attributes:
+        key: Digest of the generation and the settings that it was made with.
+        generation: Number of the generation.
+        message: What went wrong.
+        hint: What tries again.
+        at: When, in ISO 8601.
+    """
+
+    key: str
+    generation: int
+    message: str
+    hint: str
+    at: str
+
+    @property
+    def error(self) -> StoreFailed:
+        """The error to raise in place of another attempt."""
+        said = f"{self.message}; not tried again for generation {self.generation}"
+        return StoreFailed(said, hint=self.hint)
+
+
+def note(chroma_dir: Path, key: str, generation: int, *, error: RagstreamError) -> None:
+    """Write the note of an attempt that just failed.
+
+    Args:
+        chroma_dir: The collection's folder; it is there.
+        key: Digest of the generation and the settings.
+        generation: Number of the generation.
+        error: What went wrong; its hint says what tries again.
+
+    Raises:
+        OSError: Disk full: then the next ingest tries again.
+    """
+    now = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
+    found = FailedAttempt(key, generation, error.message, error.hint, now)
+    replace_text(chroma_dir / NOTE, json.dumps(asdict(found), indent=1))
+
+
+def noted(chroma_dir: Path) -> FailedAttempt | None:
+    """Return the note, None if there is none that can be read."""
+    try:
+        return FailedAttempt(**json.loads((chroma_dir / NOTE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def forget(chroma_dir: Path) -> None:
+    """Remove the note, if any.
+
+    Raises:
+        OSError: Permission denied.
+    """
+    (chroma_dir / NOTE).unlink(missing_ok=True)
+
+
+JOB_S = 300.0
+ROW_S = 0.05
+"""A child may take five minutes and a twentieth of a second a row."""
+ENOUGH = 0.99
+"""With a smaller `self_recall` the graph is built once more, denser, and then sealed anyway."""
+SPARSE = "too few rows found themselves: built anew with a denser graph"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionReport:
+    """What became of a collection.
+
+    Attributes:
+        receipt: What it is now.
+        folder: Where it lies; plain chromadb opens it.
+        made: ``unchanged``, ``updated`` or ``rebuilt``.
+        reason: Why it was rebuilt; empty otherwise.
+        added: Rows added.
+        deleted: Rows deleted.
+        verified: Vectors that were compared with the catalog's.
+        seconds: How long it took.
+    """
+
+    receipt: Receipt
+    folder: Path
+    made: str
+    reason: str = ""
+    added: int = 0
+    deleted: int = 0
+    verified: int = 0
+    seconds: float = 0.0
+
+
+def why(collection: Collection, newest: Generation) -> tuple[bool, str]:
+    """Return whether the current collection is of no use, and why there is anything to do."""
+    now = seal.current_receipt(collection.chroma_dir)
+    if now is None:
+        return True, "there is none"
+    if now.embed_fp != newest.embed_fp:
+        return True, f"made by model {now.embed_fp[:12]}, the index by {newest.embed_fp[:12]}"
+    if _minor(now.chromadb) != _minor(chromadb_version()):
+        return True, f"written by chromadb {now.chromadb}, this is {chromadb_version()}"
+    if now.dead > now.rows:
+        return True, f"{now.dead} dead rows for {now.rows} live ones"
+    if now.digest != newest.digest or now.generation != newest.n:
+        return False, f"it is that of generation {now.generation}, the newest is {newest.n}"
+    if now.manifest != sha256_hex(_manifest(collection)):
+        return False, "the manifest is another one"
+    return False, ""
+
+
+def _minor(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+def chromadb_version() -> str:
+    """Return the version of chromadb that is installed; imports nothing of it."""
+    from importlib import metadata
+
+    extras.require("the vector store chroma", "chroma")
+
+    return metadata.version("chromadb")
+
+
+def _manifest(collection: Collection) -> bytes:
+    try:
+        return (collection.index_dir / MANIFEST_NAME).read_bytes()
+    except OSError:
+        return b""
+
+
+class CollectionPublisher:
+    """One call of `Collection.sync`, under its lock."""
+
+    def __init__(self, collection: Collection, newest: Generation) -> None:
+        self.of = collection
+        self.newest = newest
+        self.old = seal.current(collection.chroma_dir)
+        self.receipt = now = seal.current_receipt(collection.chroma_dir)
+        mapped = now is not None and now.project == collection.project  # tools know it by its name
+        self.name = now.collection if now and mapped else collection_name(collection.project)
+        self.patience = JOB_S + ROW_S * newest.counts.get("chunks", 0)
+
+    def run(self, *, rebuild: bool, verify_all: bool) -> CollectionReport:
+        """Do what is to be done; see `Collection.sync`."""
+        now = self.receipt
+        useless, cause = why(self.of, self.newest)
+        reason = (cause if useless else "") or ("asked for" if rebuild else "")
+        if now and self.old and not reason:
+            try:
+                if not cause:
+                    compared = self.look(self.old, vectors=verify_all)
+                    return CollectionReport(now, self.old, "unchanged", verified=compared)
+                if updated := self._make(now, now.graph):
+                    return updated
+                reason = SPARSE
+            except (StoreFailed, IntegrityError) as error:
+                reason = error.message
+        graphs = (DENSE,) if reason == SPARSE else (STANDARD, DENSE)
+        made = next(made for graph in graphs if (made := self._make(None, graph)))
+        return replace(made, made="rebuilt", reason=reason)
+
+    def look(self, folder: Path, *, vectors: bool) -> int:
+        """Compare a sealed folder with its receipt, and ask it for every vector if wanted.
+
+        Returns:
+            How many vectors were asked for.
+
+        Raises:
+            IntegrityError: It is not what was sealed, or not that of the generation.
+            StoreFailed: The child died or Chroma refused.
+        """
+        if vectors:
+            return self._verified(folder)["vectors"]
+        with copy_of(folder):
+            return 0
+
+    def _make(self, base: Receipt | None, graph: str) -> CollectionReport | None:
+        """Make, verify and seal one; None if a denser graph is to be tried instead."""
+        with self._staging(base) as staging:
+            built = self._build(staging, graph)
+            manifest = _manifest(self.of)
+            replace_bytes(staging / MANIFEST_NAME, manifest)
+            receipt = seal.write_receipt(
+                staging, replace(self._receipt(built, base, sha256_hex(manifest)), graph=graph)
+            )
+            found = self._verified(staging)
+            if found["self_recall"] < ENOUGH and graph != DENSE:
+                return None
+            receipt = seal.note_recall(staging, receipt, found["self_recall"])
+            folder = self._name()
+            publish_dir(staging, folder)
+        seal.point_to(self.of.chroma_dir, folder)
+        return CollectionReport(
+            receipt,
+            folder,
+            "updated",
+            added=built["added"],
+            deleted=built["deleted"],
+            verified=found["vectors"],
+        )
+
+    @contextlib.contextmanager
+    def _staging(self, base: Receipt | None) -> Iterator[Path]:
+        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.of.chroma_dir))
+        try:
+            if base is not None and self.old is not None:
+                copy_checked(self.old, staging)
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _build(self, staging: Path, graph: str) -> Built:
+        with ChromaProcess() as child:
+            built: Built = child.ask("build", self._job(staging, graph), within_s=self.patience)
+        return built
+
+    def _verified(self, folder: Path) -> Verified:
+        """Check a copy, so that what is sealed is what the first child wrote.
+
+        Raises:
+            IntegrityError: The collection is not that of the generation.
+        """
+        with copy_of(folder) as copy, ChromaProcess() as child:
+            found: Verified = child.ask("verify", self._job(copy, STANDARD), within_s=self.patience)
+        if found["faults"]:
+            raise IntegrityError(
+                f"the Chroma collection of {label(self.of.index_dir)}: "
+                f"{'; '.join(found['faults'][:3])}",
+                hint=check_hint(self.of.index_dir),
+            )
+        return found
+
+    def _job(self, folder: Path, graph: str) -> Job:
+        return {
+            "folder": str(folder.absolute()),
+            "name": self.name,
+            "metadata": {
+                "project": self.of.project,
+                "embed_fp": self.newest.embed_fp,
+                **({"model": self.of.model} if self.of.model else {}),
+            },
+            "graph": graph,
+            "index_dir": str(self.of.index_dir.absolute()),
+            "project": self.of.project,
+            "generation": self.newest.n,
+        }
+
+    def _receipt(self, built: Built, base: Receipt | None, manifest: str) -> Receipt:
+        return Receipt(
+            self.of.project,
+            self.name,
+            self.newest.n,
+            self.newest.digest,
+            self.newest.embed_fp,
+            self.of.model,
+            built["dimension"],
+            built["rows"],
+            (base.dead if base else 0) + built["deleted"],
+            built["chromadb"],
+            manifest,
+        )
+
+    def _name(self) -> Path:
+        """Return a new name: generation, digest, and a counter if both stay."""
+        stem = f"{seal.SEALED}{self.newest.n}-{self.newest.digest[:8]}"
+        names = {path.name for path in self.of.chroma_dir.iterdir()}
+        tries = (stem if n == 0 else f"{stem}-{n}" for n in range(len(names) + 1))
+        return self.of.chroma_dir / next(name for name in tries if name not in names)

@@ -1,0 +1,214 @@
+"""Searching any generation of an index by a sealed graph of pgvector."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ragstream_core.errors import InputUnavailable, TryAgain
+from ragstream_core.proposers import pg_receipt
+from ragstream_core.proposers.pg_graph import (
+    I64,
+    MOST_ROWS,
+    names_in,
+    names_of,
+    seal,
+    search,
+)
+from ragstream_core.retrieval.rows import rows_of
+from ragstream_core.retrieval.scoring import propose
+
+if TYPE_CHECKING:
+    from ragstream_core.index.view import CatalogView
+    from ragstream_core.platform.postgres import Connection
+    from ragstream_core.ports import F32
+
+
+class ViewRows:
+    """The rows of a view by the names of their vectors; equal vectors are one name.
+
+    Args:
+        every: The name of each vector.
+
+    Attributes:
+        every: The name of each vector.
+        names: Names of all vectors, ascending, each once.
+        firsts: The first row of each.
+    """
+
+    def __init__(self, every: I64) -> None:
+        self.every = every
+        self._order = np.argsort(self.every, kind="stable")
+        self._sorted = self.every[self._order]
+        fresh = np.ones(len(self._sorted), dtype=bool)
+        fresh[1:] = self._sorted[1:] != self._sorted[:-1]
+        self.names: I64 = self._sorted[fresh]
+        self.firsts: I64 = self._order[fresh]
+
+    @staticmethod
+    def of(view: CatalogView) -> ViewRows:
+        """Return the rows of a view, as its folder notes them or found once."""
+        return _rows_of(view)
+
+    def later(self, held: I64) -> npt.NDArray[np.bool_]:
+        """Return which rows a graph of these names does not have."""
+        return ~np.isin(self.every, held)
+
+    def shared(self, held: I64) -> int:
+        """Return how many of the names a graph holds are here."""
+        return int(np.isin(held, self.names).sum())
+
+    def at(self, wanted: I64) -> I64:
+        """Return the rows of some names, in their order."""
+        begins = np.searchsorted(self._sorted, wanted, "left")
+        ends = np.searchsorted(self._sorted, wanted, "right")
+        parts = [self._order[a:b] for a, b in zip(begins, ends, strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+@functools.lru_cache(maxsize=2)
+def _rows_of(view: CatalogView) -> ViewRows:
+    noted = _noted(view)
+    return ViewRows(noted.every if noted else names_of(view.vectors))
+
+
+class GraphSearch:
+    """Proposes rows of one view: those of the graph, and the best of those that came later.
+
+    Args:
+        view: A pinned generation.
+        name: Of the graph's table.
+        seal: Its seal.
+        ef: How many rows a search keeps in view.
+    """
+
+    def __init__(self, view: CatalogView, name: str, seal: str, ef: int) -> None:
+        self._view, self._name, self._seal, self._ef = view, name, seal, ef
+
+    def rows_near(self, db: Connection, queries: F32, n: int) -> list[I64] | None:
+        """Return about ``n`` rows near each query, or None if all are to be scored.
+
+        Args:
+            db: A connection.
+            queries: Unit vectors, shape (queries, dimension).
+            n: How many for each, ≥ 1.
+
+        Raises:
+            InputUnavailable: The graph is gone or another one.
+        """
+        rows, held = ViewRows.of(self._view), _held_by(self._view, self._name, self._seal)
+        held.load(db)
+        wanted = -(-2 * n * held.rows // max(1, held.shared))  # halves of vectors swap neighbours
+        if wanted > MOST_ROWS:
+            return None
+        found = search(db, self._name, self._seal, queries, n=wanted, ef=self._ef)
+        if found is None:
+            raise InputUnavailable(
+                f"pgvector's graph of {self._view.project} was replaced meanwhile", hint=TryAgain()
+            )
+        beside = self._view.vectors[held.later] @ queries.T
+        return [
+            np.concatenate([rows.at(names), held.later[propose(scores, n)]])
+            for names, scores in zip(found, beside.T, strict=True)
+        ]
+
+
+class _Held:
+    """What a sealed graph holds of a view; read from the database once."""
+
+    def __init__(self, view: CatalogView, name: str, seal: str) -> None:
+        self._view, self._name = view, name
+        self.rows, self.shared = 0, 0
+        self.later: I64 = np.zeros(0, dtype=np.int64)
+        noted = _noted(view)
+        if noted and (noted.name, noted.seal) == (name, seal):
+            self.rows, self.shared, self.later = noted.rows, noted.shared, noted.later
+
+    def load(self, db: Connection) -> None:
+        if self.rows:
+            return
+        names, rows = names_in(db, self._name), ViewRows.of(self._view)
+        self.later, self.shared = np.flatnonzero(rows.later(names)), rows.shared(names)
+        self.rows = len(names)
+
+
+@functools.lru_cache(maxsize=4)
+def _held_by(view: CatalogView, name: str, seal: str) -> _Held:
+    return _Held(view, name, seal)
+
+
+class _Noted(NamedTuple):
+    """What the folder of an index notes of a view and the graph that serves it."""
+
+    every: I64
+    name: str
+    seal: str
+    rows: int
+    shared: int
+    later: I64
+
+
+def note_rows(db: Connection, view: CatalogView, name: str) -> None:
+    """Note in the folder of the index what a question would find out first.
+
+    Args:
+        db: A connection.
+        view: The generation that the graph serves.
+        name: Of the graph's table.
+
+    Raises:
+        OSError: Disk full; the note of before stays.
+    """
+    sealed = seal(db, name)
+    held, every = _held_by(view, name, sealed), ViewRows.of(view).every
+    held.load(db)
+    head = {"digest": view.digest, "name": name, "seal": sealed, "names": len(every)}
+    counts = {"rows": held.rows, "shared": held.shared}
+    body = np.concatenate([every, held.later]).astype("<i8").tobytes()
+    pg_receipt.write_rows(view.index_dir, {**head, **counts}, body)
+
+
+def _noted(view: CatalogView) -> _Noted | None:
+    found = pg_receipt.read_rows(view.index_dir, view.digest)
+    if found is None:
+        return None
+    head, body = found
+    try:
+        numbers = np.frombuffer(body, dtype="<i8").astype(np.int64)
+        every, later = np.split(numbers, [len(view.chunk_ids)])
+        noted = _Noted(
+            every, head["name"], head["seal"], int(head["rows"]), int(head["shared"]), later
+        )
+        return noted if head["names"] == len(every) == len(view.chunk_ids) else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def share_found(
+    db: Connection, view: CatalogView, name: str, *, depth: int, ef: int, sample: int = 64
+) -> float:
+    """Return which share of the exact nearest rows of some rows is proposed, 0…1.
+
+    Args:
+        db: A connection.
+        view: The generation.
+        name: Of the graph's table.
+        depth: How many neighbours.
+        ef: How many rows a search keeps in view.
+        sample: How many rows, spread evenly, ask for their neighbours.
+    """
+    total = len(view.chunk_ids)
+    asking = np.unique(np.linspace(0, total - 1, min(sample, total)).astype(np.int64))
+    wanted, hits = min(depth, total), 0
+    named = GraphSearch(view, name, seal(db, name), ef).rows_near(db, view.vectors[asking], wanted)
+    if named is None:
+        return 1.0  # so many are wanted that every row is scored
+    rows, every = rows_of([view]), np.arange(total)
+    for row, found in zip(asking, named, strict=True):
+        near = rows.products(view.vectors[row : row + 1], every)[0]
+        exact = np.argpartition(-near, wanted - 1)[:wanted]
+        hits += len(np.intersect1d(exact, found))
+    return hits / (wanted * len(asking))
