@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 from unittest.mock import patch
 
-from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import models
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import append_records, tag
+from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import Workspace, open_workspace
@@ -132,8 +132,8 @@ def build(root: Path) -> Workspace:
         )
         for n, (session, asked, said, day) in enumerate(_SAID)
     ]  # fmt: skip
-    append_records(space, turns)
-    tag(space, turns[0].id, add=["GOLD"])
+    id_, when = "01999999-0000-7000-8000-0000000000ff", "2026-10-25T10:00:00+00:00"
+    append_records(space, [*turns, TagEdit(id_, turns[0].id, when, add=("GOLD",))])
     embed(space)
     return space
 
