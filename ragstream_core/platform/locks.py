@@ -123,6 +123,8 @@ class FolderLock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        # The folder may have been replaced by another one while we waited: then we locked a
+        # file that nobody finds any more, and whoever comes next locks the new one.
         with contextlib.suppress(FileNotFoundError):
             if self._path.stat().st_ino == self._inode:
                 return True
@@ -168,18 +170,16 @@ def holder_name(folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def serialized(folder: Path) -> Iterator[None]:
-    """Let threads and processes do something in a folder one after the other; needs no file.
+def serialized(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
+    """Let threads and processes work in an existing folder one after the other; needs no file.
 
-    Args:
-        folder: An existing folder; it may be read meanwhile.
-
-    Raises:
-        OSError: It is none, or cannot be opened.
+    With `shared`, all who say so may work at once. Without `wait`, a folder that somebody works
+    in is a `BlockingIOError`.
     """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(fd, mode if wait else mode | fcntl.LOCK_NB)
         yield
     finally:
         os.close(fd)

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import OperationFailed, TryAgain
 from ragstream_core.models.embedders import fingerprints, minilm_graph, minilm_int8, weights
 from ragstream_core.models.embedders.fingerprints import NotExportable, Precision
 from ragstream_core.platform import extras, files
+from ragstream_core.platform.locks import FolderLock
 from ragstream_core.records.identity import canonical_json
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def ensure_onnx(
     Raises:
         WeightsMissing: No weights here.
         WeightsMismatch: A source file is not the expected one.
-        OperationFailed: Another process holds the export lock for too long.
+        ProjectLocked: Another process holds the export lock for too long.
     """
     folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
     if not is_intact(folder):
@@ -67,22 +67,9 @@ def ensure_onnx(
 
 @contextlib.contextmanager
 def export_lock(folder: Path) -> Iterator[None]:
-    """Let one process at a time export into a folder, which is made if it is missing.
-
-    Raises:
-        OperationFailed: Another process holds the lock for too long.
-    """
-    from filelock import FileLock, Timeout
-
-    files.make_private_dir(folder)
-    try:
-        with FileLock(folder / ".lock", timeout=LOCK_TIMEOUT_S):
-            yield
-    except Timeout as error:
-        raise OperationFailed(
-            f"{folder} is locked by another process that exports the model",
-            hint=("wait for it, or end it, and ", TryAgain()),
-        ) from error
+    """Let one process at a time export into a folder, which is made if it is missing."""
+    with FolderLock(folder, f"the exported model in {folder}").held(wait_s=LOCK_TIMEOUT_S):
+        yield
 
 
 def is_intact(folder: Path) -> bool:

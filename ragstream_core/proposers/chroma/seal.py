@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
-import os
 import shutil
 import sqlite3
 import struct
@@ -24,6 +22,7 @@ from typing import Any
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.platform.files import file_sha256, make_private_dir, replace_text
+from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import sha256_hex
 
 CURRENT = "CURRENT"
@@ -207,9 +206,9 @@ def copy_of(folder: Path) -> Iterator[Path]:
         OSError: Disk full: no sign of damage.
     """
     target = Path(tempfile.mkdtemp(prefix=COPY, dir=make_private_dir(folder.parent)))
-    with _held(target, fcntl.LOCK_SH):
+    with serialized(target, shared=True):
         try:
-            with _held(folder, fcntl.LOCK_SH):
+            with serialized(folder, shared=True):
                 copy_checked(folder, target)
             yield target
         finally:
@@ -258,21 +257,10 @@ def sweep(chroma_dir: Path, keep: Path | None) -> list[str]:
         ours = folder.name.startswith((COPY, STAGING, SEALED)) and folder.is_dir()
         if not ours or folder == keep:
             continue
-        with contextlib.suppress(OSError), _held(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with contextlib.suppress(OSError), serialized(folder, wait=False):
             shutil.rmtree(folder)
             removed.append(folder.name)
     return removed
-
-
-@contextlib.contextmanager
-def _held(folder: Path, mode: int) -> Iterator[None]:
-    # An flock on the folder itself: gone with its process, whatever happens to it.
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, mode)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _copy(source: Path, target: Path) -> str:
