@@ -25,10 +25,9 @@ from ragstream_core.errors import (
 from ragstream_core.models.hub import Hub, HubFile, HubModel
 from ragstream_core.models.token_counters import TokenFile, token_folder
 from ragstream_core.platform.files import (
-    exchange_dirs,
     file_sha256,
     make_private_dir,
-    publish_dir,
+    put_in_place,
     replace_bytes,
     replace_text,
 )
@@ -129,7 +128,8 @@ def pull_model(
         files = {file.name: file_sha256(staging / file.name) for file in model.files}
         stamp = {"repo": model.repo, "commit": model.commit, "host": hub.host, "files": files}
         replace_text(staging / STAMP, json.dumps(stamp, indent=1) + "\n")
-        _publish(staging, place)
+        make_private_dir(place.parent)
+        put_in_place(staging, place)
     return place
 
 
@@ -201,13 +201,3 @@ def _require_weights(path: Path) -> None:
         except ValueError:
             path.unlink()
             raise Refused(f"{path.name} is named like a safetensors file but is not one") from None
-
-
-def _publish(staging: Path, place: Path) -> None:
-    """Give a finished folder its place; what was there before goes."""
-    make_private_dir(place.parent)
-    if place.exists():
-        exchange_dirs(staging, place)
-        shutil.rmtree(staging, ignore_errors=True)
-    else:
-        publish_dir(staging, place)

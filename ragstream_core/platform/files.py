@@ -13,7 +13,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ragstream_core.platform.undo import on_failure
@@ -295,6 +295,31 @@ def exchange_dirs(folder: Path, to: Path) -> None:
         os.rename(folder, to)
         os.rename(aside_of(to), folder)
     sync_dir(to.parent)
+
+
+def put_in_place(
+    folder: Path, target: Path, *, keep: Callable[[Path, Path], None] | None = None
+) -> None:
+    """Give a finished folder its name, durably; what has that name goes, and a killed call's rest.
+
+    Args:
+        folder: A finished directory beside `target`; nobody writes it any more.
+        target: Its name from now on.
+        keep: Called with (old folder, new folder) before the old one goes.
+
+    Raises:
+        OSError: Disk full, I/O error; the old folder stays.
+    """
+    aside = aside_of(target)
+    if not target.is_dir():
+        publish_dir(folder, target)
+    else:
+        exchange_dirs(folder, target)
+        if keep is not None:
+            keep(folder, target)
+        remove_path(aside)
+        os.rename(folder, aside)  # whoever comes next may need the name it was put together under
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def aside_of(path: Path) -> Path:

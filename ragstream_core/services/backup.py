@@ -36,6 +36,8 @@ from ragstream_core.platform.files import (
     file_sha256,
     make_private_dir,
     move_aside,
+    put_in_place,
+    remove_path,
     replace_text,
 )
 from ragstream_core.records.identity import Json
@@ -48,7 +50,6 @@ from ragstream_core.wiring.backup_files import (
     IndexState,
     files,
     journal_files,
-    replace_folder,
     verify_history,
     verify_indexes,
 )
@@ -207,7 +208,7 @@ def backup(
     if already:
         shutil.rmtree(staging, ignore_errors=True)
     else:
-        replace_folder(staging, destination)
+        put_in_place(staging, destination)
     return Backup(str(destination), len(digests), size, states, prompts, history, outside,
                   tuple(left), already)  # fmt: skip
 
@@ -272,8 +273,10 @@ def _require_free(path: Path) -> bool:
     Raises:
         Refused: Something else does.
     """
-    if aside_of(path).exists() and not path.exists():  # a replacement was killed half-way
-        move_aside(aside_of(path), path)
+    aside = aside_of(path)
+    if aside.exists() and not path.exists():  # a replacement was killed half-way
+        move_aside(aside, path)
+    remove_path(aside)
     there = path.exists() and (not path.is_dir() or any(path.iterdir()))
     if there and not (path / LIST_NAME).is_file():
         raise Refused(

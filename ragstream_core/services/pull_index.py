@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -26,13 +25,7 @@ from ragstream_core.index.lock import project_lock
 from ragstream_core.index.pulled import PULLED_NAME, PulledMark, is_pulled, read_mark, write_mark
 from ragstream_core.index.schema import CATALOG_NAME, reading
 from ragstream_core.platform import confirmed_files
-from ragstream_core.platform.files import (
-    aside_of,
-    exchange_dirs,
-    make_private_dir,
-    publish_dir,
-    remove_path,
-)
+from ragstream_core.platform.files import make_private_dir, put_in_place, remove_path
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
 from ragstream_core.proposers import inverted_lists, pgvector_graphs
 from ragstream_core.proposers.ivf_names import keep_training
@@ -353,14 +346,13 @@ def _derive(staging: Path, before: Path | None) -> None:
 def _take_place(staging: Path, index_dir: Path) -> None:
     """Give the complete files the place of the old ones; what is derived and still holds stays."""
     if not index_dir.is_dir():
-        publish_dir(staging, index_dir)
+        put_in_place(staging, index_dir)
         return
-    aside = aside_of(index_dir)
-    remove_path(aside)
     with project_lock(index_dir):  # another pull must not begin in the folder that goes
-        exchange_dirs(staging, index_dir)
-        for tokens in staging.glob("tokens-*"):  # named by the texts they belong to
-            tokens.rename(index_dir / tokens.name)
-        keep_training(staging, index_dir)
-        staging.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
+        put_in_place(staging, index_dir, keep=_keep_derived)
+
+
+def _keep_derived(old: Path, new: Path) -> None:
+    for tokens in old.glob("tokens-*"):  # named by the texts they belong to
+        tokens.rename(new / tokens.name)
+    keep_training(old, new)

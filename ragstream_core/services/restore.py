@@ -25,7 +25,13 @@ from ragstream_core.index.catalog_read import latest
 from ragstream_core.index.generations import read
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.platform.files import copy_durable, file_sha256, make_private_dir
+from ragstream_core.platform.files import (
+    aside_of,
+    copy_durable,
+    file_sha256,
+    make_private_dir,
+    put_in_place,
+)
 from ragstream_core.records.identity import Json
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.backup_files import (
@@ -36,7 +42,6 @@ from ragstream_core.wiring.backup_files import (
     IndexState,
     journal_files,
     keep_others,
-    replace_folder,
     verify_history,
     verify_indexes,
 )
@@ -94,8 +99,10 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> Resto
             _require_no_index(workspace, name)
         _require_unwritten(workspace, source, listed)
         _require_free(workspace, source)
-    for name in states.keys() - set(names):
-        shutil.rmtree(_staging(workspace.index_dir(name)), ignore_errors=True)
+    for name in states.keys() - set(names):  # what a killed call left beside them
+        index_dir = workspace.index_dir(name)
+        for rest in (_staging(index_dir), aside_of(index_dir)):
+            shutil.rmtree(rest, ignore_errors=True)
     for name in names:
         _restore_index(workspace, source, name, _below(listed, f"index/{name}/"))
     others = [f for f in listed if not f.startswith(("index/", "history/"))]
@@ -143,7 +150,7 @@ def _restore_index(workspace: Workspace, source: Path, name: str, listed: Iterab
     for path in listed:
         copy_durable(source / path, staging / Path(path).relative_to("index", name))
     with project_lock(target):
-        replace_folder(staging, target)
+        put_in_place(staging, target)
 
 
 def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str]) -> None:
@@ -240,7 +247,7 @@ def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) 
         with log.locked() if name == LOGS else project_lock(place):
             if name == LOGS:
                 keep_others(staging, place)
-            replace_folder(staging, place)
+            put_in_place(staging, place)
     for path in _below(listed, f"{HOME}/archive/"):
         copy_durable(source / path, home / "archive" / Path(path).name)
     _derive(workspace)

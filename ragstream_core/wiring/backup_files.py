@@ -13,7 +13,6 @@ from ragstream_core.conversations.journal.segments import CURRENT, closed_segmen
 from ragstream_core.errors import IntegrityError, RunCommand
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import verify_structure
-from ragstream_core.platform.files import aside_of, exchange_dirs, publish_dir
 
 LIST_NAME = "backup.json"
 BACKUP_VERSION = 1
@@ -105,17 +104,3 @@ def _linked(source: str | Path, to: str | Path) -> None:
         os.link(source, to, follow_symlinks=False)
     except OSError:
         shutil.copy2(source, to, follow_symlinks=False)
-
-
-def replace_folder(staging: Path, target: Path) -> None:
-    """Give a complete folder its name; what was there goes afterwards.
-
-    Raises:
-        OSError: Disk full, permission denied; the old folder stays.
-    """
-    if target.exists():
-        exchange_dirs(staging, target)
-        shutil.rmtree(staging, ignore_errors=True)
-    else:
-        publish_dir(staging, target)
-    shutil.rmtree(aside_of(target), ignore_errors=True)

@@ -20,7 +20,6 @@ from ragstream_core.services import verify
 from ragstream_core.services.backup import backup
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring.backup_files import replace_folder
 from ragstream_core.wiring.workspace import open_workspace
 from tests.faults.harness import CRASH, DONE, EFFECTS, Child, need_strace
 from tests.lengths import by_length, spread
@@ -209,14 +208,14 @@ def test_two_folders_swap_names_and_a_swap_in_three_steps_is_undone(tmp_path, mo
         return {p.parent.name: p.read_text() for p in tmp_path.glob("*/what")}
 
     pair()
-    replace_folder(tmp_path / "new", tmp_path / "old")
+    files.put_in_place(tmp_path / "new", tmp_path / "old")
     assert there() == {"old": "new"}
     monkeypatch.setattr(files, "_exchanged", lambda *_: False)
     pair()
     files.exchange_dirs(tmp_path / "new", tmp_path / "old")
     assert there() == {"old": "new", "new": "old"}
     pair()
-    replace_folder(tmp_path / "new", tmp_path / "old")
+    files.put_in_place(tmp_path / "new", tmp_path / "old")
     assert there() == {"old": "new"} and os.listdir(tmp_path) == ["old"]
 
 
