@@ -253,7 +253,6 @@ def search(
         psycopg.Error: As the database says.
     """
     import psycopg
-    from pgvector import HalfVector
 
     wanted = f"SELECT name FROM {name} ORDER BY near <#> %s::halfvec({queries.shape[1]}) LIMIT %s"
     found = []
@@ -265,9 +264,14 @@ def search(
         if seal(db, name) == expected:
             set_local(db, {**SEARCH_SETTINGS, "hnsw.ef_search": str(ef)})
             for query in queries:
-                rows = db.execute(wanted.encode(), (HalfVector(query).to_text(), n)).fetchall()
+                rows = db.execute(wanted.encode(), (half_text(query), n)).fetchall()
                 found.append(np.array([row[0] for row in rows], dtype=np.int64))
     return found if len(found) == len(queries) else None
+
+
+def half_text(vector: F32) -> str:
+    """Return a vector as pgvector reads it, in half the precision, as the graph has it."""
+    return f"[{','.join(map(str, vector.astype(np.float16).tolist()))}]"
 
 
 def differing(db: Connection, name: str, names: I64, vectors: F32 | PlacedRows, rows: I64) -> int:

@@ -23,6 +23,7 @@ from ragstream_core.proposers.pg_graph import (
     EF_CONSTRUCTION,
     SEARCH_SETTINGS,
     M,
+    half_text,
     require_extension,
     set_local,
 )
@@ -69,7 +70,7 @@ class PgvectorStore:
     def __init__(
         self, url: str, dimension: int, *, name: str, embed_fp: str = "", model: str = ""
     ) -> None:
-        extras.require("the vector store pgvector", "distributed", "psycopg", "pgvector")
+        extras.require("the vector store pgvector", "distributed", "psycopg")
         if not re.fullmatch("[a-z0-9]{1,40}", name):
             raise ValueError(f"{name!r} is no name of a table: lower-case letters and digits")
         self._database = database_at(url, setting="vector_store.url")
@@ -169,8 +170,6 @@ class PgvectorStore:
         return [(names[i], float(scores[i])) for i in top(names, scores, k)]
 
     def _near(self, db: Connection, query: F32, k: int) -> list[tuple[str, str]]:
-        from pgvector import HalfVector
-
         half = f"halfvec({self._stamp.dimension})"
         wanted = (
             f"SELECT id, exact::text FROM {self._table} ORDER BY exact::{half} <#> %s::{half} "
@@ -178,7 +177,7 @@ class PgvectorStore:
         )
         with db.transaction():
             set_local(db, {**SEARCH_SETTINGS, "hnsw.ef_search": str(EF_SEARCH)})
-            asked = (HalfVector(query).to_text(), 2 * k + SPARE)
+            asked = (half_text(query), 2 * k + SPARE)
             return cast("list[tuple[str, str]]", db.execute(wanted.encode(), asked).fetchall())
 
     def ids(self) -> list[str]:
