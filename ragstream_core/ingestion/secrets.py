@@ -1,19 +1,14 @@
 """Secrets in documents: where a text seems to hold a key or a password; never the secret itself.
 
 Words are looked for first, which costs next to nothing; patterns run only where one of their words
-stands, and only around it. detect-secrets adds its vendor patterns and its keyword detector (its
-entropy plugins flag ordinary words).
-
-What secrets look like: words to look for first, and the patterns tried around them.
+stands. What is only a secret beside such a word is looked for near it, in the same line.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Rule(NamedTuple):
@@ -24,12 +19,14 @@ class Rule(NamedTuple):
         words: The pattern is tried where one of them stands.
         pattern: The secret is its group of that name, else all of it.
         weak: What it finds must look like a password as well.
+        near: It is tried only around the words, within their line.
     """
 
     kind: str
     words: tuple[str, ...]
     pattern: re.Pattern[str]
     weak: bool = False
+    near: bool = False
 
 
 PASSWORD_WORDS = ("pass", "pwd", "secret", "token", "key", "pin ")
@@ -48,6 +45,12 @@ SAID = re.compile(
     r"\s{1,3}[\"'`]?(?P<secret>[^\s\"'`,;<>(){}\[\]]{4,100})"
 )
 _BASE64 = "A-Za-z0-9+/"
+_QUOTED_WORDS = ("password", "passwd", "secret", "_key")
+_QUOTED_NAME = (
+    r"(?:(?:api|auth|service|account|db|database|private|priv|client)_?key|(?:db|database|key)_?pass"
+    r"|password|passwd|pwd|secret|contrase(?:n|ñ)a)\w*"
+)
+_QUOTED = r"(?P<quote>[\"'`])(?P<secret>\w[^\"'\n]{4,200}[^,\"'`\n])(?P=quote)"
 RULES = (
     Rule(
         "private-key", ("PRIVATE KEY",),
@@ -59,14 +62,29 @@ RULES = (
     Rule("openai-key", ("sk-",), re.compile(r"\bsk-(?!ant-)[A-Za-z0-9_-]{20,200}")),
     Rule("anthropic-key", ("sk-ant-",), re.compile(r"\bsk-ant-[A-Za-z0-9_-]{20,200}")),
     Rule(
-        "aws-key", ("AKIA", "ASIA", "ABIA", "ACCA"),
-        re.compile(r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b"),
+        "aws-key", ("AKIA", "ASIA", "ABIA", "ACCA", "A3T"),
+        re.compile(r"\b(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}\b"),
+    ),
+    Rule(
+        "aws-key", ("aws", "AWS"),
+        re.compile(
+            r"(?i)aws.{0,20}?(?:key|pwd|pw|pass|token).{0,20}?['\"](?P<secret>[0-9a-z/+]{40})['\"]"
+        ),
+        near=True,
     ),
     Rule(
         "github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-        re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,80}|github_pat_[A-Za-z0-9_]{30,120})"),
+        re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9_]{30,80}|github_pat_[A-Za-z0-9_]{30,120})"),
     ),
-    Rule("gitlab-token", ("glpat-",), re.compile(r"\bglpat-[A-Za-z0-9_-]{20,60}")),
+    Rule(
+        "gitlab-token",
+        ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glimt-", "glptt-", "glagent-",
+         "gloas-", "GR1348941"),
+        re.compile(
+            r"\b(?:gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas)-[A-Za-z0-9_-]{20,1024}"
+            r"|GR1348941[A-Za-z0-9_-]{20,50})"
+        ),
+    ),
     Rule("slack-token", ("xox",), re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,200}")),
     Rule(
         "slack-webhook", ("hooks.slack.com/",),
@@ -78,6 +96,27 @@ RULES = (
         re.compile(r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{20,120}"),
     ),
     Rule("npm-token", ("npm_",), re.compile(r"\bnpm_[A-Za-z0-9]{36}\b")),
+    Rule(
+        "npm-token", ("/:_authToken",),
+        re.compile(r"/:_authToken=\s{0,3}(?P<secret>npm_\S{1,200}|[A-Fa-f0-9-]{36})"),
+    ),
+    Rule("square-key", ("sq0csp-",), re.compile(r"sq0csp-[0-9A-Za-z\\_-]{43}")),
+    Rule(
+        "telegram-token", (":AA",), re.compile(r"\d{8,10}:AA[0-9A-Za-z_-]{33}"), near=True,
+    ),
+    Rule("mailchimp-key", ("-us",), re.compile(r"[0-9a-z]{32}-us[0-9]{1,2}"), near=True),
+    Rule(
+        "discord-token", ("discord", "Discord", "DISCORD"),
+        re.compile(r"[MNO][A-Za-z\d_-]{23,25}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27}"), near=True,
+    ),
+    Rule(
+        "twilio-key", ("twilio", "Twilio", "TWILIO"), re.compile(r"(?:AC|SK)[a-z0-9]{32}"),
+        near=True,
+    ),
+    Rule(
+        "artifactory-key", ("AKC",),
+        re.compile(r"(?<![^\s=:\"])AKC[A-Za-z0-9]{10,200}(?![^\s\"])"),
+    ),
     Rule("pypi-token", ("pypi-Ag",), re.compile(r"\bpypi-Ag[A-Za-z0-9_-]{50,400}")),
     Rule("hugging-face-token", ("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,60}\b")),
     Rule(
@@ -96,32 +135,31 @@ RULES = (
         "password-in-url", ("://",),
         re.compile(r"://[^\s:/@\"'<>]{1,80}:(?P<secret>[^\s:/@\"'<>]{3,80})@"), weak=True,
     ),
+    Rule(  # my_password[0] == "value", secret => 'value', "key": "value"
+        "password", _QUOTED_WORDS,
+        re.compile(rf"(?i){_QUOTED_NAME}[]'\"]{{0,2}}\s*(?::|!?={{1,3}}|=>)\s*{_QUOTED}"),
+        weak=True, near=True,
+    ),
+    Rule(  # "value" != my_password
+        "password", _QUOTED_WORDS,
+        re.compile(rf"{_QUOTED}\s*[!=]{{2,3}}\s*\w*{_QUOTED_NAME}"), weak=True, near=True,
+    ),
+    Rule(  # private_key "value";
+        "password", _QUOTED_WORDS,
+        re.compile(rf"(?i){_QUOTED_NAME}\S{{0,50}}?\s*{_QUOTED};"), weak=True, near=True,
+    ),
 )  # fmt: skip
-SHORT_RULES = tuple(rule for rule in RULES if rule.kind in ("private-key", "password-in-url"))
+SHORT_RULES = tuple(
+    rule for rule in RULES if rule.kind in ("private-key", "password-in-url", "password")
+)
 DIGIT = re.compile(r"[0-9]")
 TOKEN_LENGTH = 16  # every vendor's token is as long at least, without a blank, and has a digit
-VENDORS = (
-    ("aws", "AWSKeyDetector", "aws-key", ("aws", "AWS")),
-    ("github_token", "GitHubTokenDetector", "github-token", ("gh",)),
-    ("gitlab_token", "GitLabTokenDetector", "gitlab-token", ("gl",)),
-    ("slack", "SlackDetector", "slack-token", ("xox",)),
-    ("stripe", "StripeDetector", "stripe-key", ("k_live_",)),
-    ("square_oauth", "SquareOAuthDetector", "square-key", ("sq0csp-",)),
-    ("telegram_token", "TelegramBotTokenDetector", "telegram-token", (":AA",)),
-    ("mailchimp", "MailchimpDetector", "mailchimp-key", ("-us",)),
-    ("npm", "NpmDetector", "npm-token", ("_authToken",)),
-    ("discord", "DiscordBotTokenDetector", "discord-token", ("discord", "Discord", "DISCORD")),
-    ("twilio", "TwilioKeyDetector", "twilio-key", ("twilio", "Twilio", "TWILIO")),
-    ("artifactory", "ArtifactoryDetector", "artifactory-key", ("AKC",)),
-    ("keyword", "KeywordDetector", "password", ("password", "passwd", "secret", "_key")),
-)
-
 
 MAX_FINDINGS = 100
 """More in one text are not listed one by one."""
 
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-_MAX_WINDOWS = 200  # the keyword detector's time grows with the square of a line's length
+_MAX_WINDOWS = 200  # the time of what is quoted grows with the square of a line's length
 _BEFORE, _AFTER = 60, 200
 _SHOWN = 5
 
@@ -147,7 +185,7 @@ def find_secrets(text: str) -> list[Finding]:
     long = max(map(len, words), default=0) >= TOKEN_LENGTH and any(
         len(word) >= TOKEN_LENGTH and DIGIT.search(word) for word in words
     )
-    places = [*_own(text, long=long), *_passwords(text), *_vendors(text, long=long)]
+    places = [*_by_rules(text, RULES if long else SHORT_RULES), *_passwords(text)]
     found: list[Finding] = []
     for start, end, kind in sorted(places, key=lambda p: (p[0], -p[1])):
         if len(found) == MAX_FINDINGS:
@@ -178,14 +216,15 @@ def phrase(described: Sequence[str]) -> str:
     return ", ".join(described[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _own(text: str, *, long: bool) -> Iterator[tuple[int, int, str]]:
-    for rule in RULES if long else SHORT_RULES:
+def _by_rules(text: str, rules: Iterable[Rule]) -> Iterator[tuple[int, int, str]]:
+    for rule in rules:
         if not any(word in text for word in rule.words):
             continue
-        for match in rule.pattern.finditer(text):
-            group = "secret" if "secret" in match.groupdict() else 0
-            if not rule.weak or _strong(match[group], match[0]):
-                yield (*match.span(group), rule.kind)
+        for start, end in _windows(text, rule.words) if rule.near else [(0, len(text))]:
+            for match in rule.pattern.finditer(text, start, end):
+                group = "secret" if "secret" in rule.pattern.groupindex else 0
+                if not rule.weak or _strong(match[group], match[0]):
+                    yield (*match.span(group), rule.kind)
 
 
 def _passwords(text: str) -> Iterator[tuple[int, int, str]]:
@@ -203,29 +242,6 @@ def _passwords(text: str) -> Iterator[tuple[int, int, str]]:
                     if _strong(match["secret"], match[0]):
                         yield (*match.span("secret"), "password")
             at = lower.find(word, at + len(word))
-
-
-def _vendors(text: str, *, long: bool) -> Iterator[tuple[int, int, str]]:
-    for module, name, kind, words in VENDORS if long else VENDORS[-1:]:
-        if not any(word in text for word in words):
-            continue
-        plugin = _plugin(module, name)
-        for start, end in _windows(text, words):
-            part = text[start:end]
-            if kind == "password" and not any(quote in part for quote in "\"'`"):
-                continue  # without a file's name the keyword detector wants quotes
-            for secret in plugin.analyze_string(part) if plugin else ():
-                at = part.find(secret)
-                if at >= 0 and secret and (kind != "password" or _strong(secret, part)):
-                    yield start + at, start + at + len(secret), kind
-
-
-@functools.cache
-def _plugin(module: str, name: str) -> Any:
-    try:
-        return getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)()
-    except ImportError:
-        return None
 
 
 def _windows(text: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:

@@ -38,7 +38,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "gcs": ("gcsfs",),
     "azure": ("adlfs",),
     "sftp": ("paramiko",),
-    "distributed": ("psycopg", "pgvector", "celery", "redis", "dagster_celery", "dagster_postgres"),
+    "distributed": ("psycopg", "celery", "redis", "dagster_celery", "dagster_postgres"),
 }
 """Extra → modules that it brings; of the languages of ``code`` one stands for all."""
 USES = {

@@ -4,7 +4,7 @@ import json
 
 ENGINES = {
     "celery", "kombu", "redis", "dagster_celery", "dagster_postgres", "dagster_k8s", "kubernetes",
-    "psycopg", "psycopg2", "pgvector", "faiss", "s3fs", "gcsfs", "adlfs",  # Dagster loads fsspec
+    "psycopg", "psycopg2", "faiss", "s3fs", "gcsfs", "adlfs",  # Dagster loads fsspec
 }  # fmt: skip
 WORK = """
 import json, os, sys
