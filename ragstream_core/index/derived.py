@@ -17,7 +17,7 @@ from typing import Any
 from ragstream_core.index import lexical
 from ragstream_core.index.catalog_read import live_files, meta
 from ragstream_core.index.rows import FileEntry, Generation, place_terms
-from ragstream_core.index.schema import LEXICAL_KEY, WIDE_TERMS, transaction
+from ragstream_core.index.schema import LEXICAL_KEY, transaction
 from ragstream_core.platform.files import replace_bytes
 
 MANIFEST_NAME = "file_manifest.json"
@@ -167,9 +167,6 @@ def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
 
 def _row_ranges(db: sqlite3.Connection, table: str) -> Iterator[str]:
     """Yield conditions that hold for some rows of a table each, and together for all."""
-    if db.execute("PRAGMA user_version").fetchone()[0] == WIDE_TERMS:
-        yield ""  # its rows have keys, not numbers
-        return
     first, last = db.execute(f"SELECT min(rowid), max(rowid) FROM {table}").fetchone()
     for start in range(first or 0, (last or -1) + 1, REFRESHED_ROWS):
         yield f"WHERE rowid >= {start} AND rowid < {start + REFRESHED_ROWS}"

@@ -20,6 +20,7 @@ from ragstream_core.errors import (
     ProjectLocked,
 )
 from ragstream_core.index.lock import label, project_lock, rebuild_hint, update_hint
+from ragstream_core.index.pulled import is_pulled
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.undo import on_failure
@@ -28,9 +29,6 @@ from ragstream_core.text.terms import packed_terms, unpacked_terms
 CATALOG_NAME = "catalog.sqlite"
 JOURNAL_NAME = f"{CATALOG_NAME}-journal"
 SCHEMA_VERSION = 2
-"""Format of a new catalog; one of an earlier format keeps its own and is written in it."""
-WIDE_TERMS = 1
-"""The format before: terms as `terms.term_blob` packs them, rows of chunks and texts by key."""
 LEXICAL_KEY = "lexical_version"
 """Key of ``meta``: the rules that the stored terms were derived by; another value: by none."""
 PAGE_BYTES = 8_192  # a text with its terms lies in one page; larger ones cost more a journal
@@ -154,8 +152,8 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
             ):  # fmt: skip
                 db.execute(f"PRAGMA {pragma}")
             if db.execute("PRAGMA user_version").fetchone()[0] == 0 and _is_empty(db):
-                initialise(db)
-            settle_format(db, path)
+                _initialise(db)
+            _settle_format(db, path)
             db.executescript(TEMP_DDL)
     return db
 
@@ -181,7 +179,7 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
                 raise GenerationGone(  # a first ingest that was killed before its tables
                     f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
                 )
-            settle_format(db, path)
+            _settle_format(db, path)
     return db
 
 
@@ -222,36 +220,36 @@ def _is_empty(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
 
 
-def initialise(db: sqlite3.Connection) -> None:
+def _initialise(db: sqlite3.Connection) -> None:
     """Make the tables of an empty catalog."""
     db.execute(f"PRAGMA page_size={PAGE_BYTES}")
     db.executescript(f"BEGIN IMMEDIATE;{DDL}PRAGMA user_version={SCHEMA_VERSION};COMMIT")
 
 
-def settle_format(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse formats that are not known; give queries ``pack_terms`` and ``unpack_terms``.
+def _settle_format(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse other formats; give queries ``pack_terms`` and ``unpack_terms``.
 
-    They stand between the terms of `terms.term_blob` and what a row of this catalog's format holds;
-    the crc beside a row's terms is that of the former.
-
-    Raises:
-        IntegrityError: The catalog has another format.
+    They stand between the terms of `terms.term_blob` and what a row holds; the crc beside a row's
+    terms is that of the former.
     """
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (WIDE_TERMS, SCHEMA_VERSION):
+    again = rebuild_hint(path.parent)
+    if 0 < version < SCHEMA_VERSION:
+        raise IntegrityError(
+            f"{path} is of format {version}, which an earlier version of RAGstream wrote; this "
+            f"program reads format {SCHEMA_VERSION}",
+            hint=("once it is published anew, ", again)
+            if is_pulled(path.parent)
+            else (again, " makes it anew"),
+        )
+    if version != SCHEMA_VERSION:
         what = "newer" if version > SCHEMA_VERSION else "not a catalog or"
         raise IntegrityError(
-            f"{path} is {what} of format {version}, this program reads {WIDE_TERMS} to "
-            f"{SCHEMA_VERSION}",
-            hint=("use the newer program, or ", rebuild_hint(path.parent)),
+            f"{path} is {what} of format {version}, this program reads format {SCHEMA_VERSION}",
+            hint=("use the newer program, or ", again),
         )
-    wide = version == WIDE_TERMS
-    db.create_function("pack_terms", 1, _as_is if wide else packed_terms, deterministic=True)
-    db.create_function("unpack_terms", 1, _as_is if wide else _unpacked, deterministic=True)
-
-
-def _as_is(stored: bytes | None) -> bytes | None:
-    return stored
+    db.create_function("pack_terms", 1, packed_terms, deterministic=True)
+    db.create_function("unpack_terms", 1, _unpacked, deterministic=True)
 
 
 def _unpacked(stored: bytes | None) -> bytes | None:

@@ -30,14 +30,18 @@ _WITHOUT_TEXT = (
     "SELECT DISTINCT c.text_hash FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
     "WHERE t.text_hash IS NULL"
 )
+_NO_VECTOR = (
+    "SELECT c.chunk_id FROM chunks c LEFT JOIN vectors v "
+    f"ON v.embed_fp = :fp AND v.text_hash = c.text_hash WHERE {LIVE} AND v.text_hash IS NULL"
+)
 
 
 class Finding(NamedTuple):
     """One thing that is not as it should be.
 
     Attributes:
-        check: ``catalog``, ``ids``, ``digest``, ``vectors``, ``texts``, ``search``,
-            ``erasing`` or ``derived``.
+        check: ``catalog``, ``ids``, ``digest``, ``vectors``, ``texts``, ``erasing`` or
+            ``derived``.
         message: What and where.
     """
 
@@ -112,7 +116,7 @@ def verify_structure(
     try:
         return read(index_dir, query)
     except (RagstreamError, OSError) as error:
-        return [Finding("catalog", str(error))]
+        return [Finding("catalog", getattr(error, "message", str(error)))]
 
 
 def _ids(db: sqlite3.Connection, newest: Generation, name_chunk: NameChunk) -> list[Finding]:
@@ -180,15 +184,14 @@ def verify_data(index_dir: Path, part: Part) -> list[Finding]:
     found: list[Finding] = []
     try:
         read(index_dir, lambda db: found.extend(data_findings(db, index_dir, part)))
-        if not found:
-            read(index_dir, lambda db: found.extend(_search_findings(db, index_dir, part)))
+        read(index_dir, lambda db: found.extend(_without_vectors(db)))
     except (RagstreamError, OSError) as error:
         found.append(Finding("catalog", getattr(error, "message", str(error))))
     return found
 
 
 def data_findings(db: sqlite3.Connection, index_dir: Path, part: Part = WHOLE) -> Iterator[Finding]:
-    """Yield what is not as it was committed in a part, over an open catalog; searches nothing.
+    """Yield what is not as it was committed in a part, over an open catalog.
 
     Raises:
         RagstreamError: A vector file lost its end.
@@ -242,6 +245,13 @@ def missing_texts(db: sqlite3.Connection) -> Iterator[str]:
     return (text_hash for (text_hash,) in db.execute(_WITHOUT_TEXT))
 
 
+def _without_vectors(db: sqlite3.Connection) -> list[Finding]:
+    newest = catalog_read.latest(db)
+    at = {"n": newest.n, "fp": newest.embed_fp} if newest else {"n": 0, "fp": ""}
+    rows = db.execute(_NO_VECTOR, at)
+    return _summed("vectors", "chunks have no vector", (chunk for (chunk,) in rows))
+
+
 def _bad_vectors(db: sqlite3.Connection, index_dir: Path, part: Part) -> Iterator[str]:
     for embed_fp, epoch, rows, dimension in db.execute(
         "SELECT embed_fp, epoch, rows, dimension FROM vector_files"
@@ -254,35 +264,3 @@ def _bad_vectors(db: sqlite3.Connection, index_dir: Path, part: Part) -> Iterato
         while block := named.fetchmany(_BLOCK):
             mine = [row for row in block if part.holds(row[0])]
             yield from vectors.damaged_names(mapped, mine, epoch=epoch)
-
-
-def _search_findings(db: sqlite3.Connection, index_dir: Path, part: Part) -> list[Finding]:
-    newest = catalog_read.latest(db)
-    if newest is None:
-        return []
-    astray = _not_their_own(db, index_dir, newest=newest, part=part)
-    return _summed("search", "chunks are searched by a vector that is not theirs", astray)
-
-
-def _not_their_own(
-    db: sqlite3.Connection, index_dir: Path, *, newest: Generation, part: Part
-) -> Iterator[str]:
-    """Yield the chunks for which a search reads other bytes than the catalog has the crc of.
-
-    One look a chunk: whether a vector finds itself says less (two that are almost one find each
-    other, within the tolerance of their lengths) and costs the square of the rows.
-    """
-    loaded = load_rows(db, index_dir, newest)
-    named = db.execute(
-        "SELECT c.chunk_id, c.text_hash, v.crc32 FROM chunks c JOIN vectors v "
-        f"ON v.embed_fp = :fp AND v.text_hash = c.text_hash WHERE {LIVE}",
-        {"n": newest.n, "fp": newest.embed_fp},
-    )
-    while block := named.fetchmany(_BLOCK):
-        mine = [row for row in block if part.holds(sha256_hex(row[0]))]
-        if not mine:
-            continue
-        ids, hashes, crcs = zip(*mine, strict=True)
-        rows = loaded.vectors[[loaded.row_of[chunk] for chunk in ids]]
-        sound = vectors.intact(rows, hashes, crcs)
-        yield from (chunk for chunk, own in zip(ids, sound, strict=True) if not own)

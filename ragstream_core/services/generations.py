@@ -61,7 +61,6 @@ class DroppedGenerations:
         texts: Texts that go.
         vectors: Rows of vectors that go.
         bytes: Freed, or an estimate in a dry run.
-        new_format: Whether the catalog was, or would be, written anew in the newest format.
     """
 
     project: str
@@ -72,7 +71,6 @@ class DroppedGenerations:
     texts: int
     vectors: int
     bytes: int
-    new_format: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Return a row of `ragstream index gc --json`."""
@@ -147,16 +145,13 @@ def diff(workspace: Workspace, project: str, *, before: int, after: int) -> Gene
     return compare(workspace.index_dir(project), before, after)
 
 
-def gc(
-    workspace: Workspace, project: str, *, dry_run: bool = False, new_format: bool = False
-) -> DroppedGenerations:
+def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedGenerations:
     """Drop generations that nothing needs, and everything that no kept generation names.
 
     Args:
         workspace: The data root.
         project: Its name.
         dry_run: Only show what would be removed.
-        new_format: Also write a catalog of an earlier format anew in today's.
 
     Raises:
         GenerationGone: Nothing was ever ingested.
@@ -164,7 +159,6 @@ def gc(
         IntegrityError: The catalog or the record of a kept prompt is damaged.
         OperationFailed: Disk full; nothing was dropped.
     """
-    from ragstream_core.index import upgrade
     from ragstream_core.index.catalog import open_catalog
     from ragstream_core.proposers import inverted_lists, pgvector_graphs
 
@@ -177,16 +171,11 @@ def gc(
         needed = pinned(workspace.store.root, project)
         gone = retention.superfluous(catalog.db, kept_count(workspace), needed)
         went = _estimate(catalog, gone) if dry_run else _collect(catalog, gone)
-    older = new_format and upgrade.is_older(index_dir)
-    if older and not dry_run:
-        before = size_of(index_dir)
-        upgrade.upgrade(index_dir)
-        went["bytes"] += max(before - size_of(index_dir), 0)
     if not dry_run:  # compaction moves the vectors; what goes wrong the next ingest tells
         inverted_lists.keep_up(workspace, project)
         pgvector_graphs.keep_up(workspace, project)
     rows = {name: went[name] for name in ("chunks", "files", "texts", "vectors", "bytes")}
-    return DroppedGenerations(project, dry_run, gone, **rows, new_format=older)
+    return DroppedGenerations(project, dry_run, gone, **rows)
 
 
 def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:

@@ -125,7 +125,7 @@ def check(
     """Check indexes and conversations; make derived files again and name what else to run.
 
     Without an option: structure, ids, digests, counts and the vectors of the newest generation.
-    With one: every text is hashed, every vector compared with its crc and searched for.
+    With one: every text is hashed and every vector compared with its crc.
 
     Raises:
         UsageError: N/T is no part.
@@ -163,20 +163,11 @@ def gc(
     ctx: typer.Context,
     projects: options.IndexedProjects = None,
     dry_run: options.RemovalDryRun = False,
-    new_format: Annotated[
-        bool,
-        typer.Option(
-            "--new-format",
-            metavar="",
-            help="Also write catalogs of an earlier format anew: about half the size.",
-        ),
-    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Drop generations that are no longer needed, and compact what is left.
 
-    The newest generations (ingestion.retain_generations) and those of kept prompts stay. Versions
-    of RAGstream that are older than a catalog's format cannot read it.
+    The newest generations (ingestion.retain_generations) and those of kept prompts stay.
 
     Raises:
         GenerationGone: Nothing was ever ingested.
@@ -189,9 +180,7 @@ def gc(
     workspace = session_of(ctx).workspace()
     elsewhere = () if projects else pulled(workspace.config.index_dir)
     wanted = [name for name in _wanted(workspace, projects) if name not in elsewhere]
-    results = [
-        generations.gc(workspace, name, dry_run=dry_run, new_format=new_format) for name in wanted
-    ]
+    results = [generations.gc(workspace, name, dry_run=dry_run) for name in wanted]
     if as_json:
         emit_json([result.to_json() for result in results])
         return
@@ -204,9 +193,6 @@ def gc(
             f"{result.texts:,} texts, {result.vectors:,} vectors; "
             f"{verb} {size(result.bytes)}"
         )
-        if result.new_format:
-            done = "would be" if dry_run else "is"
-            typer.echo(f"{result.project}: the catalog {done} written anew in the newest format")
 
 
 def diff(

@@ -1,5 +1,4 @@
 import json
-import sqlite3
 import zlib
 from contextlib import closing
 
@@ -10,7 +9,7 @@ from ragstream_core.index import derived
 from ragstream_core.index.derived import MANIFEST_NAME, is_published, manifest
 from ragstream_core.index.lexical import LEXICAL_FILE
 from ragstream_core.index.rows import FileEntry
-from ragstream_core.index.schema import CATALOG_NAME, LEXICAL_KEY, connect_writer, settle_format
+from ragstream_core.index.schema import CATALOG_NAME, LEXICAL_KEY, connect_writer
 from ragstream_core.text.terms import LEXICAL_VERSION, term_blob
 
 
@@ -75,8 +74,7 @@ UPDATES = derived._REFRESH.values()
 
 def other_terms(bench, said=""):
     """Leave the catalog as an earlier version of the rules for terms would have."""
-    with closing(sqlite3.connect(bench.index / CATALOG_NAME)) as db, db:
-        settle_format(db, bench.index / CATALOG_NAME)
+    with closing(connect_writer(bench.index)) as db:
         old = term_blob("words of other rules")
         db.execute("UPDATE texts SET terms = pack_terms(?), terms_crc = ?", (old, zlib.crc32(old)))
         db.execute("UPDATE chunks SET heading_terms = pack_terms(?), heading_crc = ?",
