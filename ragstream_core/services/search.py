@@ -31,7 +31,7 @@ class SearchHit:
 
     Attributes:
         chunk_id: Its id.
-        source: Project and path of its file.
+        source: Path of its file in the project.
         score: The fused score, higher is better.
         dense: The cosine.
         lexical: The BM25 score.
@@ -86,11 +86,13 @@ class SearchResult(Sequence[SearchHit]):
 
     Attributes:
         text: What was looked for.
-        hits: The chunks.
+        hits: The chunks, each passage once.
+        copies: The same passages in other files, as far as there are fewer hits than asked for.
     """
 
     text: str
     hits: tuple[SearchHit, ...]
+    copies: tuple[SearchHit, ...] = ()
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -109,8 +111,8 @@ class SearchResult(Sequence[SearchHit]):
         return iter(self.hits)
 
     def to_json(self) -> list[dict[str, Json]]:
-        """Return what `ragstream search --json` prints."""
-        return [hit.to_json() for hit in self.hits]
+        """Return what `ragstream search --json` prints: the hits, then their copies."""
+        return [hit.to_json() for hit in (*self.hits, *self.copies)]
 
     def __str__(self) -> str:
         """Return all hits."""
@@ -177,45 +179,48 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     found = ranked.search(views, " ".join(pieces), pieces=pieces, off=off)
     hits = [hit for hit in found if hit.cosine >= settings.retrieval.min_score]
     groups = _distinct(hits, lambda ids: load(views, ids), k)
-    chunks = [chunk for _, (chunk, *_) in groups]
-    homes = [(str(chunk.meta["project"]), parse_chunk_id(chunk.id)[0]) for chunk in chunks]
+    elsewhere = [_elsewhere(group) for group in groups]
+    copies = [copy for others in elsewhere for copy in others][: k - len(groups)]
+    shown = [*(group[0] for group in groups), *copies]
+    homes = [(str(chunk.meta["project"]), parse_chunk_id(chunk.id)[0]) for _, chunk in shown]
     places = file_locations(workspace, homes)
     lines = _Lines(workspace)
-    return SearchResult(
-        text,
-        tuple(
-            SearchHit(
-                hit.chunk_id,
-                chunk.source,
-                hit.score,
-                hit.cosine,
-                hit.bm25,
-                chunk.snippet,
-                home[0],
-                str(chunk.meta["heading"]),
-                chunk.span,
-                places.get(home),
-                lines.of(chunk),
-                int(chunk.meta["page_number"]),
-                tuple(_files(others, besides=chunk)),
-                contexts.shown(chunk.context),
-            )
-            for (hit, (chunk, *others)), home in zip(groups, homes, strict=True)
-        ),
+    also = [tuple("/".join(_file(chunk)) for _, chunk in others) for others in elsewhere]
+    rows = tuple(
+        SearchHit(
+            hit.chunk_id,
+            chunk.source,
+            hit.score,
+            hit.cosine,
+            hit.bm25,
+            chunk.snippet,
+            home[0],
+            str(chunk.meta["heading"]),
+            chunk.span,
+            places.get(home),
+            lines.of(chunk),
+            int(chunk.meta["page_number"]),
+            others,
+            contexts.shown(chunk.context),
+        )
+        for (hit, chunk), home, others in zip(
+            shown, homes, [*also, *([()] * len(copies))], strict=True
+        )
     )
+    return SearchResult(text, rows[: len(groups)], rows[len(groups) :])
 
 
 def _distinct(
     hits: Sequence[Hit], load: Callable[[Sequence[str]], Sequence[Chunk]], k: int
-) -> list[tuple[Hit, list[Chunk]]]:
-    """Return the best hits that say something of their own, each with the chunks that say the same.
+) -> list[list[tuple[Hit, Chunk]]]:
+    """Return the best passages that differ, each as the hits that hold it, the best first.
 
     Args:
         hits: The best first.
         load: Returns chunks by their ids.
-        k: Most hits to return.
+        k: Most passages to return.
     """
-    groups: dict[str, tuple[Hit, list[Chunk]]] = {}
+    groups: dict[str, list[tuple[Hit, Chunk]]] = {}
     at_once = max(2 * k, _READ_AT_ONCE)
     for start in range(0, len(hits), at_once):
         if len(groups) >= k:
@@ -223,16 +228,20 @@ def _distinct(
         part = hits[start : start + at_once]
         for hit, chunk in zip(part, load([hit.chunk_id for hit in part]), strict=True):
             said = " ".join(chunk.in_context.split())
-            groups.setdefault(said, (hit, []))[1].append(chunk)
+            groups.setdefault(said, []).append((hit, chunk))
     return list(groups.values())[:k]
 
 
-def _files(others: Sequence[Chunk], *, besides: Chunk) -> Iterator[str]:
-    """Yield project and path of some chunks' files, each once."""
-    own = (besides.meta["project"], besides.meta["path"])
-    for home in dict.fromkeys((c.meta["project"], c.meta["path"]) for c in others):
-        if home != own:
-            yield "/".join(home)
+def _elsewhere(group: Sequence[tuple[Hit, Chunk]]) -> list[tuple[Hit, Chunk]]:
+    """Return those of the hits of a passage that are of other files than its best, one a file."""
+    by_file: dict[tuple[str, str], tuple[Hit, Chunk]] = {}
+    for hit, chunk in group:
+        by_file.setdefault(_file(chunk), (hit, chunk))
+    return list(by_file.values())[1:]
+
+
+def _file(chunk: Chunk) -> tuple[str, str]:
+    return str(chunk.meta["project"]), str(chunk.meta["path"])
 
 
 class _Lines:

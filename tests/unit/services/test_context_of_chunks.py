@@ -111,6 +111,18 @@ def test_equal_passages_come_once_and_name_the_other_files(rag):
     assert any("20 days" in text for text in texts)
 
 
+def test_each_file_of_an_equal_passage_has_a_row_of_its_own_where_rows_are_left(rag):
+    hits = rag.search("remote work rules", "plant", k=100)
+    rows = hits.to_json()
+    policy = next(hit for hit in hits if "three days" in hit.snippet)
+    copies = [row for row in rows if row["snippet"] == policy.snippet]
+    files = {f"plant/{row['source']}" for row in copies}
+    assert files == {f"plant/{policy.source}", *policy.also}
+    assert [row["chunk_id"] for row in rows][: len(hits)] == [hit.chunk_id for hit in hits]
+    assert len(rows) == len({row["chunk_id"] for row in rows}) <= 100
+    assert len(rag.search("remote work rules", "plant", k=len(hits) + 2).to_json()) == len(hits) + 2
+
+
 def test_a_hit_names_its_lines_and_what_it_stands_in(rag):
     hit = next(h for h in rag.search("VK-247", "plant", k=3) if "VK-247" in h.snippet)
     first, last = hit.lines
