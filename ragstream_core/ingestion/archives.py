@@ -216,7 +216,7 @@ class _Reader:
         """Return what lies in an archive."""
         try:
             with zipfile.ZipFile(window) as package:
-                infos = [info for info in package.infolist() if not info.is_dir()]
+                infos = [info for info in package.infolist() if info.filename[-1:] != "/"]
         except UNREADABLE:
             raise Unusable(DAMAGED) from None
         self._members -= len(infos)
