@@ -8,13 +8,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from textwrap import indent
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import markdownify
 from bs4 import BeautifulSoup
-from bs4.dammit import EncodingDetector, UnicodeDammit
+from bs4.dammit import EncodingDetector
 from bs4.element import NavigableString, Tag
 
 from ragstream_core.ingestion.parsers.html_tables import (
@@ -29,6 +30,7 @@ from ragstream_core.ingestion.parsers.page_frame import leave_out_frame
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import markdown_table
 from ragstream_core.ingestion.parsers.word_numbers import in_format
+from ragstream_core.text.decoding import ASSUMED, decode
 
 READ_AS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
@@ -65,7 +67,8 @@ def read_page(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: A table is larger than the limit.
     """
-    soup = BeautifulSoup(decoded_page(data).replace("\0", ""), "lxml")
+    page, assumed = _decoded(data)
+    soup = BeautifulSoup(page.replace("\0", ""), "lxml")
     for tag in soup(["script", "style", "template"]):
         if tag.has_attr("shadowrootmode"):  # shown, as what its element holds
             tag.unwrap()
@@ -75,7 +78,8 @@ def read_page(data: bytes, limit: int) -> tuple[str, str]:
     left_out = leave_out_frame(soup)
     text = html_markdown(soup, limit)
     noted = f"menus and other frame left out: {left_out} characters" if left_out else ""
-    return "\n\n".join([*_leading(head, soup, text), text]), noted
+    told = "; ".join(filter(None, [assumed, noted]))
+    return "\n\n".join([*_leading(head, soup, text), text]), told
 
 
 def words_only(html: str) -> BeautifulSoup:
@@ -115,7 +119,12 @@ def html_markdown(soup: BeautifulSoup, limit: int) -> str:
 
 
 def decoded_page(data: bytes) -> str:
-    """Return the text of a page: UTF-8 or as a byte order mark says, as it says, or a guess.
+    """Return the text of a page: UTF-8 or as a byte order mark says, as it says, or a guess."""
+    return _decoded(data)[0]
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a page, and which encoding was assumed, "" for none.
 
     ISO-2022 alone looks like UTF-8, because it holds ASCII only: there what the page says is first.
     """
@@ -125,16 +134,19 @@ def decoded_page(data: bytes) -> str:
     except LookupError:
         codec = ""
     if codec.startswith("iso2022") and b"\x1b" in data:
-        return data.decode(codec, "replace")
+        return data.decode(codec, "replace"), ""
     for marked, mark in (("utf-8-sig", b""), ("utf-16", b"\xff\xfe"), ("utf-16", b"\xfe\xff")):
         if data.startswith(mark):
             try:
-                return data.decode(marked)
+                return data.decode(marked), ""
             except UnicodeError:
                 continue
     if _PAGE_CODEC.fullmatch(codec):
-        return data.decode(READ_AS.get(codec, codec), "replace")
-    return UnicodeDammit(data, is_html=True).unicode_markup or data.decode("cp1252", "replace")
+        return data.decode(READ_AS.get(codec, codec), "replace"), ""
+    text, note = decode(data)
+    return (
+        (data.decode("cp1252", "replace"), "") if text is None else (text, note * (ASSUMED in note))
+    )
 
 
 def _head(soup: BeautifulSoup) -> list[str]:
@@ -185,10 +197,15 @@ def _write_formulas(soup: BeautifulSoup) -> None:
             formula.replace_with(NavigableString(f"${' '.join(source.get_text().split())}$"))
             continue
         for tag in reversed(formula.find_all(list(_BETWEEN))):
-            parts = [" ".join(child.get_text().split()) for child in tag.find_all(recursive=False)]
+            children: list[Any] = [child for child in tag.children if str(child).strip()]
+            held = [child.get_text() for child in children]
+            parts = [" ".join(text.split()) for text in held]
             parts = [f"({part})" if re.search(r"[-+/ ]", part[1:]) else part for part in parts]
             written = "".join(
-                sign + part for sign, part in zip(["", *_BETWEEN[tag.name]], parts, strict=False)
+                sign + part
+                for sign, part in zip_longest(
+                    ["", *_BETWEEN[tag.name]][: len(parts)], parts, fillvalue=" "
+                )
             )
             tag.name, tag.string = "mrow", written
 

@@ -5,7 +5,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.ingestion.file_types import file_type
@@ -355,6 +355,21 @@ class TestEncodings:
         data = "<meta charset=latin1><p>5 €".encode("cp1252") + b" \x81 \x00x"
         assert text_of(data, "html").startswith("5 €")
 
+    @pytest.mark.parametrize(
+        ("text", "encoding"),
+        [
+            ("Smörgåsbord på Åland är gott", "cp1252"),
+            ("Żółta zupa jest gorąca", "cp1250"),
+            ("Привет мир, это текст", "koi8_r"),
+            ("日本語の文書です。よろしく", "cp932"),
+        ],
+    )
+    def test_an_encoding_that_no_page_names_is_assumed_and_said(self, text, encoding):
+        pages, note = read_office(f"<p>{text}</p>".encode(encoding), "html", Limits())
+        assert pages == [(0, text)] and f"{encoding} (assumed)" in note
+        named = f"<meta charset={encoding}><p>{text}</p>".encode(encoding)
+        assert "assumed" not in read_office(named, "html", Limits())[1]
+
     @pytest.mark.parametrize("label", ["base64", "rot13", "idna", "unicode_escape", "nonsense", ""])
     def test_odd_labels_stop_nothing(self, label):
         data = f"<meta charset={label}><p>Fällt bei 100 °C und kühler".encode("cp1252")
@@ -369,6 +384,8 @@ PIECES = ["10", "words", "¶", *(f"<{tag}>" for tag in TAGS.split("|"))]
 
 
 @settings(max_examples=60, deadline=None)
+@example(["<math>", "<msup>", "words"])
+@example(["<math>", "<msup>", "<mi>words</mi>", "<mi>words</mi>", "<mi>words</mi>"])
 @given(st.lists(st.sampled_from(PIECES), max_size=25))
 def test_no_heap_of_tags_breaks_the_reading_or_loses_a_word(tags):
     text = page(f"begin {' '.join(tags)} end")
