@@ -276,7 +276,8 @@ class DocumentLoader:
         kind = file_type(path)
         limit = self.reading.max_bytes(kind)
         if size > limit:
-            reason = f"{size} bytes, more than the limit of {limit}"
+            setting = "max_pdf_bytes" if kind_of(kind) in PARSED else "max_text_bytes"
+            reason = f"{size} bytes, more than the limit of {limit}; raise discovery.{setting}"
             return Document(FileEntry(path, "", size, mtime, kind, "skipped", reason), before, None)
         data = _pread(fd, size + 1)
         is_fresh = self._clock() - max(before[1], before[2]) < _TICK_NS

@@ -10,7 +10,7 @@ import quopri
 import re
 from collections.abc import Iterator
 
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import decoded
 from ragstream_core.ingestion.parsers.nesting import heading, nested
 from ragstream_core.text.decoding import decode
 
@@ -46,9 +46,7 @@ def cards_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is no text.
     """
-    text, note = decode(data)
-    if text is None:
-        raise Refusal(note)
+    text = decoded(data)
     text = _FOLD.sub("", text.replace("\r\n", "\n"))
     if not re.match(r"\s*BEGIN:", text, re.IGNORECASE):
         return nested(text, 0), "no calendar or address book: read as text"

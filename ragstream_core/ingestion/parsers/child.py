@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ragstream_core.ingestion.parsers.engines import Limits, Parsed, Refusal
+from ragstream_core.ingestion.parsers.engines import SPLIT, Limits, Parsed, Refusal, too_long
 from ragstream_core.platform.sandbox import answer_stdin, end_group, limit_process
 
 LINE_BYTES = 65_536
@@ -82,12 +82,12 @@ def _tried(work: Callable[[], Parsed], limits: Limits) -> Parsed:
             return Parsed(None, note)
         clean = tuple((number, tidy(text)) for number, text in pages)
         if sum(len(text.encode()) for _, text in clean) > limits.text_bytes:
-            return Parsed(None, f"holds more than {limits.text_bytes} bytes of text")
+            return Parsed(None, str(too_long(limits.text_bytes)))
         return Parsed(clean, note)
     except Refusal as refusal:
         return Parsed(None, str(refusal))
     except MemoryError:
-        return Parsed(None, f"needs more than {limits.memory_bytes} bytes of memory")
+        return Parsed(None, f"needs more than {limits.memory_bytes} bytes of memory; {SPLIT}")
     except RecursionError:
         return Parsed(None, "is nested too deep")
     except Exception as error:  # engines raise anything; one file must not stop the others

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ragstream_core.ingestion.junk import without_junk
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import decoded, too_long
 from ragstream_core.ingestion.parsers.islands import sheet_tables
 from ragstream_core.ingestion.parsers.tables import Grid, Row
-from ragstream_core.text.decoding import decode
 
 _PARTED_BY = ("\t", ";", ",", "|")
 _SAMPLE = 200  # lines by which it is told what parts the values
@@ -33,11 +32,9 @@ def delimited_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is no text, or holds more than the limit.
     """
-    text, note = decode(data)
-    if text is None:
-        raise Refusal(note)
+    text = decoded(data)
     if len(text) > limit:  # before it is cut into lines
-        raise Refusal(f"holds more than {limit} bytes of text")
+        raise too_long(limit)
     lines = text.replace("\r\n", "\n").split("\n")
     said = lines[0].strip().lower()
     is_said = said.startswith("sep=") and len(said) == len("sep=;")  # as Excel writes it

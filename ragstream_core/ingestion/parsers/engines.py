@@ -21,6 +21,7 @@ from typing import NamedTuple
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.platform import extras
 from ragstream_core.text.code import BY_LINES, GRAMMARS
+from ragstream_core.text.decoding import decode
 
 PAGE_BREAK = "\f"
 """Stands between two pages in a document's text; no page holds one."""
@@ -64,7 +65,24 @@ class Refusal(Exception):
     """Raised inside a parser: the file cannot be taken; the message is the reason."""
 
 
-RULES = {"pdf": "pdf-4", "office": "office-6", "code": "code-2", "picture": "ocr-1"}
+def decoded(data: bytes) -> str:
+    """Return the text of a file that is one; else refuse it."""
+    text, note = decode(data)
+    if text is None:
+        raise Refusal(note)
+    return text
+
+
+def too_long(limit: int) -> Refusal:
+    """Return the refusal of a file with more than so many bytes of text."""
+    return Refusal(f"holds more than {limit} bytes of text; {SPLIT}")
+
+
+SPLIT = "split it into smaller files"
+"""What helps where a file is larger than a limit that no setting raises."""
+
+
+RULES = {"pdf": "pdf-4", "office": "office-7", "code": "code-2", "picture": "ocr-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code", "picture": "ocr"}

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import Refusal, too_long
 from ragstream_core.ingestion.parsers.nesting import heading, nested
 from ragstream_core.ingestion.parsers.web_page import decoded_page, html_markdown, words_only
 
@@ -54,7 +54,7 @@ def book_markdown(data: bytes, limit: int) -> tuple[str, str]:
             text = _chapter(page, limit)
             size += len(text)
             if size > limit:
-                raise Refusal(f"holds more than {limit} bytes of text")
+                raise too_long(limit)
             label = book.labels.get(path, "")
             if label and text and not _ANY_HEADING.search(text):
                 text = f"{heading(label, 1)}\n\n{text}"

@@ -22,7 +22,7 @@ from typing import IO
 
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
-from ragstream_core.ingestion.parsers.engines import Limits, Parsed
+from ragstream_core.ingestion.parsers.engines import SPLIT, Limits, Parsed, too_long
 from ragstream_core.ingestion.parsers.scans import lacks_text, read_scans
 from ragstream_core.platform.sandbox import run_child, start_child
 from ragstream_core.platform.undo import on_failure
@@ -222,11 +222,11 @@ def _parsed(answer: bytes) -> Parsed:
 
 def _death(code: int, limits: Limits) -> str:
     if code == -signal.SIGXCPU:
-        return f"took more than {limits.cpu_s} s of CPU"
+        return f"took more than {limits.cpu_s} s of CPU; {SPLIT}"
     if code == -signal.SIGKILL:
         return "was killed by the system: this machine was short of memory, or somebody ended it"
     if code == -signal.SIGXFSZ:
-        return f"holds more than {limits.text_bytes} bytes of text"
+        return str(too_long(limits.text_bytes))
     if code < 0:
         return f"crashed its parser (signal {-code}); memory is limited to {limits.memory_bytes}"
     return f"ended its parser (exit code {code})"

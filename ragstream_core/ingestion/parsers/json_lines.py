@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ragstream_core.ingestion.junk import without_junk
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import decoded
 from ragstream_core.ingestion.parsers.tables import named_values, plain
-from ragstream_core.text.decoding import decode
 
 _SHORT = 200
 _MOST_NUMBERS = 64  # in a list: an embedding, or a signal, says nothing to a reader
@@ -28,9 +27,7 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is no text.
     """
-    text, note = decode(data)
-    if text is None:
-        raise Refusal(note)
+    text = decoded(data)
     text, left_out = without_junk(text, long_lines=False)
     made, broken = list[str](), list[int]()
     for number, line in enumerate(text.split("\n"), 1):

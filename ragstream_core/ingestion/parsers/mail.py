@@ -21,7 +21,7 @@ from typing import Any
 from ragstream_core.ingestion.file_types import PICTURES, denial, file_type, kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.child import answer, apart
-from ragstream_core.ingestion.parsers.engines import Limits, Parsed, Refusal
+from ragstream_core.ingestion.parsers.engines import Limits, Parsed, Refusal, too_long
 from ragstream_core.ingestion.parsers.mail_quotes import told_apart
 from ragstream_core.ingestion.parsers.nesting import DEEPEST, fenced, heading, nested
 from ragstream_core.ingestion.parsers.peek import html_text
@@ -108,7 +108,7 @@ def _written(mails: list[bytes], limit: int) -> tuple[str, str]:
             made.append(text)
             size += len(text)
             if size > limit:
-                raise Refusal(f"holds more than {limit} bytes of text")
+                raise too_long(limit)
     if not made:
         raise Refusal("not a readable mail (it is broken, or nested too deep)")
     noted = [f"pictures left out: {writer.pictures}"] if writer.pictures else []

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragstream_core.ingestion.parsers.child import tidy
-from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from ragstream_core.ingestion.parsers.engines import SPLIT, Limits, Refusal
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, clusters, page_text
 from ragstream_core.ingestion.parsers.pdf_words import join_broken_words
 from ragstream_core.platform.sandbox import answer_in_parts, limit_process
@@ -80,13 +80,15 @@ def _of_picture(data: bytes, limits: Limits) -> Pages:
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
         raise Refusal("not a readable picture") from None
     if count > limits.pages:
-        raise Refusal(f"{count} pages, more than the limit of {limits.pages}")
+        raise Refusal(f"{count} pages, more than the limit of {limits.pages}; {SPLIT}")
 
     def picture(number: int) -> Picture:
         file.seek(max(0, number - 1))
         wide, high = file.size
         if wide * high > MAX_PIXELS:
-            raise Refusal(f"{wide} × {high} points, more than the limit of {MAX_PIXELS}")
+            raise Refusal(
+                f"{wide} × {high} points, more than the limit of {MAX_PIXELS}; scale it down"
+            )
         file.draft("RGB", (_SIDE, _SIDE))
         file.thumbnail((_SIDE, _SIDE))
         plain = ImageOps.exif_transpose(file).convert("RGBA")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ragstream_core.ingestion.junk import without_junk
-from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from ragstream_core.ingestion.parsers.engines import SPLIT, Limits, Refusal
 from ragstream_core.text.blocks import fence_behind
 
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
@@ -141,4 +141,4 @@ def _check_package(data: bytes, name: str, limit: int) -> None:
     except (zipfile.BadZipFile, ValueError, OSError):
         raise Refusal(f"not a readable {name} file (broken or encrypted)") from None
     if size > limit:
-        raise Refusal(f"unpacks to {size} bytes, more than the limit of {limit}")
+        raise Refusal(f"unpacks to {size} bytes, more than the limit of {limit}; {SPLIT}")

@@ -14,7 +14,7 @@ from typing import Any
 from bs4 import BeautifulSoup
 from lxml import etree
 
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import Refusal, too_long
 from ragstream_core.ingestion.parsers.islands import noted, sheet_tables
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
 from ragstream_core.ingestion.parsers.web_page import html_markdown
@@ -278,7 +278,7 @@ def _sheets(data: bytes, limit: int) -> Iterator[tuple[str, Grid, Counter[str]]]
             if element.tag == wanted[1]:
                 size += _read_row(element, grid, counts)
                 if size > limit:
-                    raise Refusal(f"holds more than {limit} bytes of text")
+                    raise too_long(limit)
                 _forget(element)
             elif element.tag == wanted[2]:
                 repeated = _whole(element.get(_tag("table", "number-columns-repeated")))

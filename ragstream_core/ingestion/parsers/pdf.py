@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragstream_core.ingestion.parsers.engines import NO_TEXT_LAYER, Limits, Refusal, pages_phrase
+from ragstream_core.ingestion.parsers.engines import (
+    NO_TEXT_LAYER,
+    SPLIT,
+    Limits,
+    Refusal,
+    pages_phrase,
+    too_long,
+)
 from ragstream_core.ingestion.parsers.pdf_form import Field, fields_of, with_fields
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, page_text
 from ragstream_core.ingestion.parsers.pdf_lines import drawn_on
@@ -94,7 +101,7 @@ def _opened(data: bytes, limits: Limits) -> Any:
         what = "encrypted" if "password" in str(error).lower() else "not a readable PDF"
         raise Refusal(what) from None
     if len(document) > limits.pages:
-        raise Refusal(f"{len(document)} pages, more than the limit of {limits.pages}")
+        raise Refusal(f"{len(document)} pages, more than the limit of {limits.pages}; {SPLIT}")
     if len(document) == 0:
         raise Refusal("has no pages")
     return document
@@ -156,7 +163,7 @@ class _Reader:
             page.close()
             size += sum(len(piece.text) for piece in pieces)
             if size > self.limits.text_bytes:
-                raise Refusal(f"holds more than {self.limits.text_bytes} bytes of text")
+                raise too_long(self.limits.text_bytes)
         return pages
 
     def bare(self, pages: Sequence[PrintedPage], kept: Sequence[list[Piece]]) -> list[int]:

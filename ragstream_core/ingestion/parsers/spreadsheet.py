@@ -29,7 +29,7 @@ from openpyxl.worksheet._reader import (
 )
 
 from ragstream_core.ingestion.parsers.cell_values import shown
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import too_long
 from ragstream_core.ingestion.parsers.islands import noted, sheet_tables
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
@@ -102,7 +102,7 @@ class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no ty
                     row[column] = f"{row.get(column, '')} [note: {note}]".strip()
                 size += sum(map(len, row.values()))
                 if size > self._limit:
-                    raise Refusal(f"holds more than {self._limit} bytes of text")
+                    raise too_long(self._limit)
                 if row:
                     gap = self.row_counter - next(reversed(places), self.row_counter - 1) - 1
                     grid.rows += ({} for _ in range(min(gap, _MOST_BLANK)))

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import decoded
 from ragstream_core.ingestion.parsers.nesting import nested
-from ragstream_core.text.decoding import decode
 
 _TIME = r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}"
 _CUE = re.compile(rf"\s*{_TIME}[ \t]*-->[ \t]*{_TIME}")
@@ -40,9 +39,7 @@ def subtitles_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is no text.
     """
-    text, note = decode(data)
-    if text is None:
-        raise Refusal(note)
+    text = decoded(data)
     cues = list(_cues(text))
     if not cues:
         return nested(text, 0), "no line with two times: read as text"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from ragstream_core.ingestion.parsers.engines import Refusal
+from ragstream_core.ingestion.parsers.engines import too_long
 
 REPEATED = 200
 """Longest text of a merged cell that is repeated, in characters: a name is, a page is not."""
@@ -144,7 +144,7 @@ def written(rows: list[Row], titles: Sequence[str], *, has_head: bool, limit: in
     columns = sorted({c for row in rows for c in row})
     size = sum(len(text) for row in rows for text in row.values())
     if size + len(rows) * len(columns) * 3 > limit:
-        raise Refusal(f"holds more than {limit} bytes of text")
+        raise too_long(limit)
     if has_head and len(rows) > 1 and _is_wide(rows, columns):
         body = "\n\n".join(_lines_of(rows, columns))
     else:

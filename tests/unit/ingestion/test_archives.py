@@ -298,10 +298,26 @@ def test_a_list_that_is_larger_than_any_is_not_read(folder, monkeypatch):
     assert reasons(scan(folder))["e.zip"].startswith("its list of files has more than")
 
 
+def test_a_member_without_a_name_costs_no_other(folder):
+    data = zipped({"a.md": "bee", "b.md": "fly"})
+    at = data.index(b"PK\1\2")
+    nameless = bytearray(data)
+    nameless[at + 28 : at + 30], nameless[at + 32 : at + 34] = b"\0\0", b"\0\0"
+    nameless[at + 46 : at + 50] = b""
+    end = nameless.index(b"PK\5\6")
+    size = int.from_bytes(nameless[end + 12 : end + 16], "little")
+    nameless[end + 12 : end + 16] = (size - 4).to_bytes(4, "little")
+    (folder / "e.zip").write_bytes(bytes(nameless))
+    found = scan(folder)
+    assert list(found.files) == ["e.zip/b.md"]
+    assert "e.zip/(no name)" in reasons(found)
+
+
 def test_a_large_document_is_refused_before_it_is_unpacked(folder):
     (folder / "e.zip").write_bytes(zipped({"a.md": os.urandom(2000).hex()}))
     document = read(folder, "e.zip/a.md", reading=Reading(max_text_bytes=100))
-    assert document.entry.reason == "4000 bytes, more than the limit of 100"
+    told = "4000 bytes, more than the limit of 100; raise discovery.max_text_bytes"
+    assert document.entry.reason == told
 
 
 @settings(

@@ -177,7 +177,7 @@ class TestPdf:
 
     def test_more_pages_than_allowed_are_refused(self):
         parsed = parse(pdf_of("a", "b", "c"), file_type="pdf", limits=Limits(pages=2))
-        assert parsed == (None, "3 pages, more than the limit of 2")
+        assert parsed == (None, "3 pages, more than the limit of 2; split it into smaller files")
 
     def test_pages_without_text_are_named_and_numbers_stay(self, bench):
         import io as streams
@@ -204,7 +204,8 @@ class TestPdf:
         bench.write("a.pdf", b"%PDF" + b"x" * 100)
         bench.write("a.md", "x" * 100)
         stats = bench.run(max_parsed_bytes=50)
-        assert dict(stats.skipped_reasons) == {"a.pdf": "104 bytes, more than the limit of 50"}
+        told = "104 bytes, more than the limit of 50; raise discovery.max_pdf_bytes"
+        assert dict(stats.skipped_reasons) == {"a.pdf": told}
 
 
 class TestOffice:
