@@ -5,19 +5,20 @@ Importing this module loads no engine.
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragstream_core.errors import UsageError
 from ragstream_core.platform.registry import Port, Registry
-from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.ports import VectorStore
 
 CATALOG = "catalog"
 """The index's own vectors, scored exactly: not a store beside it, so nothing is made for it."""
+MADE_FROM_AN_INDEX = ("faiss_ivf", "pgvector")
+"""Selected by their names too, and asked by `candidate_stores`; nobody fills one by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,6 @@ class StoreOptions:
         name: First part of its file names.
         embed_fp: Fingerprint of the model that makes the vectors.
         model: Its name, for people.
-        url: Address of a database, for a store that lies in one.
     """
 
     folder: Path
@@ -38,7 +38,6 @@ class StoreOptions:
     name: str = "vectors"
     embed_fp: str = ""
     model: str = ""
-    url: str = ""
 
 
 def _exact(dimension: int) -> VectorStore:
@@ -59,22 +58,6 @@ def _faiss(folder: Path, dimension: int, name: str, embed_fp: str, model: str) -
     return FaissStore(folder, dimension, name=name, embed_fp=embed_fp, model=model)
 
 
-def _faiss_ivf(folder: Path, dimension: int, name: str, embed_fp: str, model: str) -> VectorStore:
-    from ragstream_core.proposers.faiss_ivf import FaissIvfStore
-
-    return FaissIvfStore(folder, dimension, name=name, embed_fp=embed_fp, model=model)
-
-
-def _pgvector(
-    folder: Path, dimension: int, name: str, embed_fp: str, model: str, url: str
-) -> VectorStore:
-    from ragstream_core.proposers.pgvector import PgvectorStore
-
-    # machines of one database may have equal paths
-    place = sha256_hex(f"{socket.gethostname()} {folder.resolve()} {name}")[:16]
-    return PgvectorStore(url, dimension, name=place, embed_fp=embed_fp, model=model)
-
-
 VECTOR_STORES: Registry[VectorStore] = Registry(
     "vector store",
     setting="retrieval.store",
@@ -84,10 +67,8 @@ VECTOR_STORES: Registry[VectorStore] = Registry(
         "exact": _exact,
         "chroma": _chroma,
         "faiss": _faiss,
-        "faiss_ivf": _faiss_ivf,
-        "pgvector": _pgvector,
     },
-    reserved=(CATALOG,),
+    reserved=(CATALOG, *MADE_FROM_AN_INDEX),
 )
 
 
@@ -95,8 +76,8 @@ def create_vector_store(backend: str, options: StoreOptions) -> VectorStore:
     """Return a store, opened if there are files of it.
 
     Args:
-        backend: ``exact``, ``chroma``, ``faiss``, ``faiss_ivf``, ``pgvector``, a registered name,
-            or an import path ``package.module:factory``.
+        backend: ``exact``, ``chroma``, ``faiss``, a registered name, or an import path
+            ``package.module:factory``.
         options: What it may ask for.
 
     Raises:
@@ -106,4 +87,9 @@ def create_vector_store(backend: str, options: StoreOptions) -> VectorStore:
         ModelMismatch: Its files were written for another model.
         IntegrityError: Its files are damaged.
     """
+    if backend in MADE_FROM_AN_INDEX:
+        raise UsageError(
+            f"the vector store {backend!r} is made from an index and cannot be filled by hand",
+            hint=f"set retrieval.store={backend}; the next ingest makes it",
+        )
     return VECTOR_STORES.create(backend, options)

@@ -15,9 +15,9 @@ from ragstream_core.errors import DuplicateId, ModelMismatch
 from ragstream_core.proposers.registry import StoreOptions, create_vector_store
 
 DIMENSION = 16
-STORES = ("chroma", "exact", "faiss", "faiss_ivf", "pgvector")
-APPROXIMATE = {"chroma", "faiss_ivf", "pgvector"}
-PERSISTENT = ("chroma", "faiss", "faiss_ivf", "pgvector")
+STORES = ("chroma", "exact", "faiss")
+APPROXIMATE = {"chroma"}
+PERSISTENT = ("chroma", "faiss")
 
 
 @pytest.fixture(params=STORES)
@@ -25,14 +25,9 @@ def backend(request):
     return request.param
 
 
-def options(request, backend, folder, dimension=DIMENSION, **more):
-    url = request.getfixturevalue("postgres").url() if backend == "pgvector" else ""
-    return StoreOptions(folder, dimension, url=url, **more)
-
-
 @pytest.fixture
-def store(backend, tmp_path, request):
-    made = create_vector_store(backend, options(request, backend, tmp_path))
+def store(backend, tmp_path):
+    made = create_vector_store(backend, StoreOptions(tmp_path, DIMENSION))
     yield made
     close(made)
 
@@ -41,7 +36,7 @@ def store(backend, tmp_path, request):
 def used(request, tmp_path_factory):
     """One store for many tests: what was deleted before must not show through."""
     folder = tmp_path_factory.mktemp("store")
-    made = create_vector_store(request.param, options(request, request.param, folder))
+    made = create_vector_store(request.param, StoreOptions(folder, DIMENSION))
     yield made
     close(made)
 
@@ -166,11 +161,11 @@ def test_any_sequence_of_adds_and_deletes(used, steps):
 
 
 @pytest.mark.slow
-def test_ten_thousand_rows(backend, tmp_path, request):
+def test_ten_thousand_rows(backend, tmp_path):
     """Exact: the oracle's ids and scores. Approximate: its scores, and recall@50 ≥ 0.99."""
     size = 64
     ids, rows = [f"{i:05}" for i in range(10_000)], unit(10_000, dimension=size)
-    store = create_vector_store(backend, options(request, backend, tmp_path, size))
+    store = create_vector_store(backend, StoreOptions(tmp_path, size))
     store.add(ids, rows)
     common = 0
     queries = unit(40, seed=4, dimension=size)
@@ -187,10 +182,8 @@ def test_ten_thousand_rows(backend, tmp_path, request):
 
 
 @pytest.mark.parametrize("backend", PERSISTENT)
-def test_a_store_of_another_model_is_refused_with_both_names_and_the_command(
-    backend, tmp_path, request
-):
-    old = options(request, backend, tmp_path, embed_fp="1" * 64, model="old-model")
+def test_a_store_of_another_model_is_refused_with_both_names_and_the_command(backend, tmp_path):
+    old = StoreOptions(tmp_path, DIMENSION, embed_fp="1" * 64, model="old-model")
     store = create_vector_store(backend, old)
     store.add(["a"], unit(1))
     if hasattr(store, "save"):

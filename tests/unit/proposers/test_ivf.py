@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from ragstream_core.errors import IntegrityError
 from ragstream_core.platform import array_file
 from ragstream_core.proposers import ivf
-from ragstream_core.proposers.faiss_ivf import FaissIvfStore
 from ragstream_core.proposers.ivf_file import Entries, IvfFile, blocks, differing, recall
 
 DIMENSION = 12
@@ -155,27 +154,6 @@ def test_differing_counts_what_is_wrong(rows, training, tmp_path):
     assert differing(file, Entries.of(np.arange(12), rows[:12])) == 2
 
 
-def test_the_store_trains_again_when_its_rows_have_doubled(tmp_path):
-    store = FaissIvfStore(tmp_path, DIMENSION)
-    store.add([f"{i:04}" for i in range(600)], unit(600))
-    store.search(unit(1)[0], 3)
-    first = store._lists.training
-    store.add(["more"], unit(1, seed=2))
-    store.search(unit(1)[0], 3)
-    assert store._lists.training.digest == first.digest
-    store.add([f"x{i:04}" for i in range(700)], unit(700, seed=3))
-    store.search(unit(1)[0], 3)
-    assert store._lists.training.rows == 1301
-
-
-@pytest.mark.parametrize("broken", [b"", b"broken", None])
-def test_a_damaged_store_is_refused_with_the_file_to_delete(broken, tmp_path):
-    store = FaissIvfStore(tmp_path, DIMENSION)
-    store.add(["a", "b"], unit(2))
-    store.save()
-    path = tmp_path / "vectors.ivf"
-    data = path.read_bytes()
-    path.write_bytes(data[:-20] + b"x" + data[-19:] if broken is None else broken)
-    with pytest.raises(IntegrityError, match=r"vectors\.ivf") as caught:
-        FaissIvfStore(tmp_path, DIMENSION)
-    assert "delete vectors.ivf" in caught.value.hint
+def test_lists_are_trained_again_when_their_rows_have_doubled_or_halved(training):
+    for rows, again in ((2001, False), (8000, False), (8001, True), (1999, True)):
+        assert ivf.is_outgrown(training, rows) is again

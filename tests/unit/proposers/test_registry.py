@@ -3,7 +3,12 @@ import pytest
 from ragstream_core.errors import ModelMismatch, UnknownSetting, UsageError
 from ragstream_core.proposers.exact import ExactStore
 from ragstream_core.proposers.model_stamp import ModelStamp
-from ragstream_core.proposers.registry import VECTOR_STORES, StoreOptions, create_vector_store
+from ragstream_core.proposers.registry import (
+    MADE_FROM_AN_INDEX,
+    VECTOR_STORES,
+    StoreOptions,
+    create_vector_store,
+)
 
 
 @pytest.fixture
@@ -42,6 +47,14 @@ def test_what_is_no_store_is_refused(options):
         assert caught.value.hint.endswith(
             "one of catalog, chroma, exact, faiss, faiss_ivf, pgvector"
         )
+
+
+def test_what_is_made_from_an_index_is_selected_by_name_and_filled_by_nobody(options):
+    for name in MADE_FROM_AN_INDEX:
+        VECTOR_STORES.check(name)
+        with pytest.raises(UsageError, match="made from an index") as caught:
+            create_vector_store(name, options)
+        assert f"retrieval.store={name}" in caught.value.hint
 
 
 def test_stamps():
