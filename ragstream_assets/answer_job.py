@@ -1,7 +1,7 @@
 """The job `answer_question`: the query job, one op that asks the language model, and the append.
 
 An op that failed would look as if there were no prompt: where the model gives no answer the run
-succeeds and says so (R-212). What the answer says is shown as plain text, never as Markdown.
+succeeds and says so (R-212). Its words stand in the conversation only: `ragstream history show`.
 """
 
 import dagster as dg
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ragstream_assets.failures import short_errors
 from ragstream_assets.launchpad import FROM_RUN_MEANS
-from ragstream_assets.metadata import PREVIEW_CHARS, Metadata, table, usd
+from ragstream_assets.metadata import Metadata, table, usd
 from ragstream_assets.query_job import IN, through_chain
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
@@ -56,10 +56,10 @@ def answer(
 
 
 def answer_metadata(found: Answer) -> Metadata:
-    """Return the answer, its citations, and what it took."""
+    """Return how long the answer is, where it is kept, its citations, and what it took."""
     usage = found.usage
     return {
-        "answer": dg.MetadataValue.text(found.text[:PREVIEW_CHARS]),
+        "characters": len(found.text),
         "status": found.status,
         "citations": table(
             [

@@ -68,8 +68,10 @@ def ask_gold_questions(
 
 
 def report_metadata(report: GoldReport) -> Metadata:
-    """Return the figures, and a table with a row an expected item."""
-    rows = gold_table(report.questions, report.ranks)
+    """Return the figures, and a table with a row an expected item; questions are named by line."""
+    rows = gold_table(report.questions, report.ranks).drop(columns="question")
+    files = {file for question in report.questions for file in question.files}
+    rows["expected"] = rows["expected"].where(rows["expected"].isin(files), "a passage")
     return {
         "generation": report.generation,
         f"recall@{report.figures.k}": report.figures.recall,
@@ -109,7 +111,7 @@ def prompts_metadata(report: PromptReport) -> Metadata:
     return {
         "generation": report.generation,
         **{name: value for name, value in figures if value is not None},
-        "prompts": frame(prompts_table(report.rows)),
+        "prompts": frame(prompts_table(report.rows).drop(columns="question")),
         "rows_not_shown": max(0, len(report.rows) - ROWS),
     }
 
@@ -296,7 +298,7 @@ def faithfulness_metadata(report: Report, past: Sequence[KeptScore]) -> dict[str
         "judge": report.judge,
         "generation": report.generation,
         "over_generations": dg.MetadataValue.md(drawn),
-        "questions": frame(faithfulness_table(report.answers)),
+        "questions": frame(faithfulness_table(report.answers).drop(columns="question")),
         "rows_not_shown": max(0, len(report.answers) - ROWS),
         "skipped": dg.MetadataValue.md(bullets(skipped)),
         "fingerprint": report.fingerprint,

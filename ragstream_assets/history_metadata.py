@@ -1,7 +1,4 @@
-"""Metadata of the history: what was embedded, where the turns lie, what is published.
-
-The preview holds text of turns; clearing them removes the events that hold it.
-"""
+"""Metadata of the history: what was embedded, where the turns lie, what is published."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -10,8 +7,8 @@ from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.charts import block, bullets, passage
-from ragstream_assets.metadata import CHUNK_CHARS, CHUNKS, Metadata, table
+from ragstream_assets.charts import bullets
+from ragstream_assets.metadata import Metadata, table
 from ragstream_core.index.history_turns import TurnCount
 from ragstream_core.services.history_update import Upkeep
 
@@ -19,7 +16,7 @@ from ragstream_core.services.history_update import Upkeep
 def run_metadata(done: Upkeep) -> Metadata:
     """Return what a run embedded, how long it took, and the last turns it read."""
     stats = done.stats
-    preview = "\n\n".join(passage(name, text[:CHUNK_CHARS]) for name, text in done.sample)
+    sample = [{"turn": name, "characters": len(text)} for name, text in done.sample]
     return {
         "idle": done.idle or "no",
         "turns": stats.turns,
@@ -33,7 +30,7 @@ def run_metadata(done: Upkeep) -> Metadata:
         "up_to_record": stats.seq,
         "seconds": round(stats.seconds, 3),
         "model_seconds": round(stats.model_seconds, 3),
-        "preview": dg.MetadataValue.md(preview or "nothing new"),
+        "sample": table(sample, "turn", "characters"),
         "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
     }
 
@@ -84,17 +81,10 @@ def log_metadata(logs: Sequence[Path]) -> Metadata:
     return {"sessions": len(rows), "logs": table(rows, "log", "bytes")}
 
 
-def summary_metadata(found: Sequence[tuple[str, str]]) -> Metadata:
-    """Return how many summaries there are, their titles, and what the first ones say."""
-    rows = [{"span": name, "title": text.partition("\n")[0]} for name, text in found]
-    return {
-        "summaries": len(found),
-        "titles": table(rows, "span", "title"),
-        "preview": dg.MetadataValue.md(
-            "\n\n".join(block(text[:CHUNK_CHARS]) for _, text in found[:CHUNKS])
-            or "no span is old enough"
-        ),
-    }
+def summary_metadata(summaries: Sequence[tuple[str, str]]) -> Metadata:
+    """Return how many summaries there are, of which spans, and how long they are."""
+    rows = [{"span": name, "characters": len(text)} for name, text in summaries]
+    return {"summaries": len(summaries), "spans": table(rows, "span", "characters")}
 
 
 def _summed(counts: Sequence[TurnCount], name: str) -> list[dict[str, Any]]:

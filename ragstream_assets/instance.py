@@ -1,7 +1,6 @@
 """The Dagster instance of a data root: its settings file, its folder, one object a process."""
 
 import contextlib
-import sqlite3
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,7 +131,6 @@ def _open(home: Path, storage: str) -> "DagsterInstance":
     # two processes that make its tables at a time get in each other's way
     with FolderLock(home, "Dagster's storage").held(wait_s=OPENING_S):
         if not storage:
-            _drop_emptied_runs(home / "history" / "runs.db")
             return _readable(DagsterInstance.from_config(str(home)), home)
         database = database_at(storage, setting=SETTING)
         database.connect().close()  # its error says what to do, Dagster's retries for long
@@ -142,20 +140,6 @@ def _open(home: Path, storage: str) -> "DagsterInstance":
             raise
         except Exception as error:  # of three libraries, some with the address in their words
             raise _failure(database, error) from None
-
-
-def _drop_emptied_runs(path: Path) -> None:
-    """Delete runs without a body, which *Clear history* once left: with one, none can be listed."""
-    emptied = "FROM runs WHERE run_id IS NULL OR run_body IS NULL"
-    if not path.exists():
-        return
-    with (
-        contextlib.suppress(sqlite3.DatabaseError),  # Dagster says what is wrong with it
-        contextlib.closing(sqlite3.connect(path, timeout=OPENING_S)) as db,
-        db,
-    ):
-        if db.execute(f"SELECT 1 {emptied}").fetchone():
-            db.execute(f"DELETE {emptied}")
 
 
 def _readable(instance: "DagsterInstance", home: Path) -> "DagsterInstance":

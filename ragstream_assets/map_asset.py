@@ -24,7 +24,7 @@ GROUP = "inspection"
 CODE_VERSION = "1"
 SIZE = (1000, 700)
 """Pixels: Dagster keeps the picture in its event log, so it is no larger than needed."""
-ANCHORS, NEIGHBOURS, SNIPPET_CHARS = 10, 3, 160
+ANCHORS, NEIGHBOURS = 10, 3
 
 
 class MapConfig(dg.Config):
@@ -66,7 +66,7 @@ def draw_project_map(
         shown = {**_picture(found), **_figures(inspect_index.report(space, project))}
     rows = [_row(anchor, other) for anchor in near for other in anchor.neighbours]
     return dg.MaterializeResult(
-        metadata={**shown, "neighbours": table(rows, "chunk", "cosine", "near", "text")},
+        metadata={**shown, "neighbours": table(rows, "chunk", "cosine", "near")},
         data_version=dg.DataVersion(version),
     )
 
@@ -108,7 +108,6 @@ def _row(anchor: Anchor, other: Neighbour) -> dict[str, str | float]:
         "chunk": _name(anchor),
         "cosine": round(other.score, 3),
         "near": _name(other),
-        "text": " ".join(other.text.split())[:SNIPPET_CHARS],
     }
 
 

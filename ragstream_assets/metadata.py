@@ -1,21 +1,16 @@
-"""Metadata people look at: tables and previews of what a run did, each small enough to be an event.
+"""Metadata people look at: figures, tables and links of what a run did, small enough for events.
 
-Previews are the one place where Dagster holds document or prompt text; they end with the run.
+Events outlive what they tell of, so no word of a document, a question or an answer stands in one:
+what was read is named by its path and place, and a link says where to read it.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from ragstream_assets.charts import (
-    block,
-    bullets,
-    candidate_flow,
-    passage,
-    stage_times,
-    token_shares,
-)
+from ragstream_assets.charts import bullets, candidate_flow, stage_times, token_shares
 from ragstream_core.agents import reranker
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.prompts.blocks import file_texts, selected_texts
@@ -31,15 +26,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS = 50
-PREVIEW_CHARS = 8_000
-CHUNK_CHARS = 600
-CHUNKS = 5
 USAGE = ("stage", "model", "input_tokens", "output_tokens", "cost_usd", "taken", "instead")
 
 Metadata = dict[str, Any]
 
 
-def table(rows: Sequence[Mapping[str, str | int | float]], *columns: str) -> dg.TableMetadataValue:
+def table(rows: Sequence[Mapping[str, Any]], *columns: str) -> dg.TableMetadataValue:
     """Return the first rows as a table; the columns hold even where there are none."""
     return dg.MetadataValue.table(
         records=[dg.TableRecord({name: row[name] for name in columns}) for row in rows[:ROWS]],
@@ -88,15 +80,15 @@ def unfit_metadata(rows: Sequence[tuple[str, str]]) -> Metadata:
 
 
 def chunk_metadata(stats: IngestionStats, sample: Sequence[Chunk]) -> Metadata:
-    """Return how many chunks there are, and what a few of them look like."""
-    parts = [
-        passage(f"{c.source}, characters {c.span[0]}-{c.span[1]}", c.snippet[:CHUNK_CHARS])
+    """Return how many chunks there are, and where a few of the new ones lie."""
+    rows = [
+        {"file": c.source, "from": c.span[0], "to": c.span[1], "characters": len(c.snippet)}
         for c in sample
     ]
     return {
         "live": stats.chunks.get("live", 0),
         "documents": stats.documents,
-        "preview": dg.MetadataValue.md("\n\n".join(parts) or "nothing new"),
+        "sample": table(rows, "file", "from", "to", "characters"),
     }
 
 
@@ -115,8 +107,13 @@ def embedding_metadata(stats: IngestionStats) -> Metadata:
 
 def index_metadata(stats: IngestionStats) -> Metadata:
     """Return which generation is the newest, how large it is, and what making it took."""
-    found = stats.quality.figures if stats.quality else None
-    quality: Metadata = {"recall": found.recall, "mrr": found.mrr} if found else {}
+    verdict = stats.quality
+    figures = verdict.figures if verdict else None
+    quality: Metadata = {"recall": figures.recall, "mrr": figures.mrr} if figures else {}
+    lost = set(verdict.worse) if verdict else set()  # these lines quote the gold questions
+    warnings = [line for line in stats.warnings if line not in lost]
+    if lost:
+        warnings.append(f"{len(lost)} expected items are found worse: quality_report.json")
     return {
         "generation": stats.generation,
         "committed": stats.committed,
@@ -126,7 +123,7 @@ def index_metadata(stats: IngestionStats) -> Metadata:
         **quality,
         "digest": stats.digest or "-",
         "seconds": round(stats.seconds, 3),
-        "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
+        "warnings": dg.MetadataValue.md(bullets(warnings)),
     }
 
 
@@ -179,12 +176,11 @@ def _ranked_by(prompt: SuperPrompt, device: str) -> Metadata:
     return {"reranker": name, "reranked": ranked, **({"device": device} if device else {})}
 
 
-def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
-    """Return the finished Super-Prompt, its key, its size and the last word on every candidate."""
-    text = prompt.extras.super_prompt
-    shown = text if len(text) <= PREVIEW_CHARS else f"{text[:PREVIEW_CHARS]}\n\n… shortened"
+def prompt_metadata(prompt: SuperPrompt, record: PromptRecord, folder: Path) -> Metadata:
+    """Return a finished Super-Prompt's key, file and size, and the last word on every candidate."""
     return {
         "prompt_key": record.prompt_key,
+        "super_prompt": dg.MetadataValue.path(str(folder / "super_prompt.md")),
         "tokens": record.tokens,
         "selected": len(prompt.final_selection_ids),
         **_warnings(prompt),
@@ -193,7 +189,6 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
         "candidates_by_stage": dg.MetadataValue.md(candidate_flow(prompt)),
         "tokens_by_block": dg.MetadataValue.md(token_shares(prompt)),
         **suspicion_metadata(_quoted(prompt)),
-        "super_prompt": dg.MetadataValue.md(block(shown)),
         "ledger": table(last_words(prompt), "chunk", "stage", "rank", "score", "kept", "reason"),
     }
 

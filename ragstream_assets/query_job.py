@@ -285,7 +285,8 @@ def _last_op(spec: StageSpec) -> dg.OpDefinition:
                 timings_ms=milliseconds(left.seconds),
                 passed=left.passed,
             )
-            metadata.update(prompt_metadata(result, record))
+            folder = space.store.root / record.prompt_key
+            metadata.update(prompt_metadata(result, record, folder))
         return dg.Output(result, metadata=metadata)
 
     return last

@@ -5,10 +5,9 @@ import functools
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.charts import block
 from ragstream_assets.document_assets import INDEX, projects
 from ragstream_assets.failures import chosen, reporter, short_errors
-from ragstream_assets.metadata import PREVIEW_CHARS, Metadata, table
+from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import partitioned_check
 from ragstream_core.records.identity import sha256_hex
@@ -54,7 +53,7 @@ def test_spec(
 
 
 def spec_metadata(kept: Kept) -> Metadata:
-    """Return how many requirements have a case, the coverage table, and the file's beginning."""
+    """Return how many requirements have a case, the coverage table, and where the file lies."""
     rows = [
         {
             "requirement": row.requirement,
@@ -74,7 +73,6 @@ def spec_metadata(kept: Kept) -> Metadata:
         "coverage": table(rows, "requirement", "cases", "defined", "state"),
         "generation": kept.spec.generation,
         "file": dg.MetadataValue.path(str(kept.path)),
-        "preview": dg.MetadataValue.md(block(kept.markdown[:PREVIEW_CHARS])),
     }
 
 

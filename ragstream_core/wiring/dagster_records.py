@@ -1,13 +1,13 @@
-"""Dagster's records in PostgreSQL as a place where copies of a text lie; nothing without one.
+"""What of a text may stand in Dagster's records in PostgreSQL; files are searched like all others.
 
-As in Dagster's own files, a row that holds a copy goes as a whole. Rows of other machines that
-record there go as well: they hold the same words.
+Of a run of today only a question that was typed into the Launchpad, until the run begins. Versions
+before showed passages, prompts and turns in events, and those stay until the retention takes them.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import OperationFailed, StoreFailed
@@ -15,42 +15,25 @@ from ragstream_core.text.fingerprints import TextFingerprints, common
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
-    from ragstream_core.platform.postgres import Connection, Database
+    from ragstream_core.platform.postgres import Connection
 
 SETTING = "dagster.storage"
 ASSETS = "asset_keys"
-"""Dagster's table whose rows stay, without the last event. Of others no half may stay: one run
-without its body, and Dagster can list none."""
-_TABLES = (  # not those that hold definitions and versions only: runs refer to them
-    "event_logs", "asset_check_executions", "asset_event_tags", ASSETS, "dynamic_partitions",
-    "run_tags", "runs", "bulk_actions", "backfill_tags", "kvs", "jobs", "job_ticks", "instigators",
-    "asset_daemon_asset_evaluations",
-)  # fmt: skip
-_COLUMNS = (
-    "SELECT column_name::text FROM information_schema.columns WHERE table_schema = current_schema()"
-    " AND table_name = %s AND column_name <> 'id' AND data_type IN ('text', 'character varying')"
+"""Dagster's table whose rows stay, without the last event."""
+_PLACES = (
+    ("runs", "run_body"),
+    # events of versions before, and Dagster's two copies of the last ones
+    ("event_logs", "event"),
+    ("asset_check_executions", "evaluation_event"),
+    (ASSETS, "last_materialization"),
 )
-_AT_ONCE = 200
+_AT_ONCE = 200  # rows of a run's events are a few kB each
 
 Texts = Callable[[], Iterable[str]]
 
 
-class _Row(NamedTuple):
-    """A row that holds something: its table, number and columns, and what they hold."""
-
-    table: str
-    id: object
-    columns: tuple[str, ...]
-    found: set[bytes]
-
-
 def purge_records(config: AppConfig, sought: TextFingerprints, staying: Texts) -> int:
-    """Remove the rows with a copy from the database that `dagster.storage` names, if it does.
-
-    Args:
-        config: The settings.
-        sought: What to look for.
-        staying: Gives the texts that stay; words that stand there too are no copies.
+    """Remove the records with a copy from the database that `dagster.storage` names, if it does.
 
     Returns:
         How many rows went, or were emptied.
@@ -62,31 +45,24 @@ def purge_records(config: AppConfig, sought: TextFingerprints, staying: Texts) -
     with _asked(config) as db:
         if db is None or not sought:
             return 0
-        rows = _hits(db, sought, staying)
-        with db.transaction():
-            for row in rows:
-                emptied = ", ".join(f'"{name}" = NULL' for name in row.columns)
-                change = f"UPDATE {ASSETS} SET {emptied}" if row.table == ASSETS else ""
-                change = change or f"DELETE FROM {row.table}"
-                db.execute(f"{change} WHERE id = %s".encode(), (row.id,))
-    return len(rows)
+        places = _hits(db, sought, staying)
+        for table, column, number in places:
+            emptied = f"UPDATE {table} SET {column} = NULL"
+            change = emptied if table == ASSETS else f"DELETE FROM {table}"
+            db.execute(f"{change} WHERE id = %s".encode(), (number,))
+    return len(places)
 
 
 def records_left(config: AppConfig, sought: TextFingerprints, staying: Texts) -> list[str]:
-    """Return what to call the tables that still hold a copy; as `purge_records`.
-
-    Raises:
-        StoreFailed: The database cannot be asked.
-        UnknownSetting: The setting is no address of a database.
-    """
+    """Return what to call the tables that still hold a copy; raises as `purge_records`."""
     with _asked(config) as db:
-        rows = _hits(db, sought, staying) if db is not None and sought else []
-    return sorted({f"{SETTING}: {row.table}" for row in rows})
+        places = _hits(db, sought, staying) if db is not None and sought else []
+    return sorted({f"{SETTING}: {place.table}" for place in places})
 
 
 @contextlib.contextmanager
 def _asked(config: AppConfig) -> Iterator[Connection | None]:
-    """Yield a connection, None if no database is set."""
+    """Yield a connection whose changes are one transaction, None if no database is set."""
     url = config.settings.dagster.storage.get_secret_value()
     if not url:
         yield None
@@ -95,7 +71,7 @@ def _asked(config: AppConfig) -> Iterator[Connection | None]:
 
     database = database_at(url, setting=SETTING)
     try:
-        with _connected(database) as db:
+        with database.connect() as db, database.errors(), db.transaction():
             yield db
     except OperationFailed as error:
         raise StoreFailed(
@@ -104,38 +80,23 @@ def _asked(config: AppConfig) -> Iterator[Connection | None]:
         ) from error
 
 
-@contextlib.contextmanager
-def _connected(database: Database) -> Iterator[Connection]:
-    with database.connect() as db, database.errors():
-        yield db
+class _Place(NamedTuple):
+    table: str
+    column: str
+    id: object
 
 
-def _hits(db: Connection, sought: TextFingerprints, staying: Texts) -> list[_Row]:
-    """Return the rows with a copy of what does not stand in a text that stays."""
-    found = [row for table in _TABLES for row in _found_in(db, table, sought)]
-    shared = common(set().union(*(row.found for row in found)), staying()) if found else set()
-    return [row for row in found if row.found - shared]
-
-
-def _found_in(db: Connection, table: str, sought: TextFingerprints) -> Iterator[_Row]:
-    """Yield the rows of a table that hold something, read in parts; none if it is not there."""
-    columns = [str(name) for (name,) in db.execute(_COLUMNS, (table,)).fetchall()]
-    if not columns:
-        return
-    names = ", ".join(f'"{name}"' for name in columns)
-    with db.transaction(), db.cursor(name="ragstream_erasing") as cursor:
-        cursor.itersize = _AT_ONCE
-        cursor.execute(f"SELECT id, {names} FROM {table}".encode())
-        for number, *values in cursor:
-            held = _held(columns, values, sought)
-            if held:
-                yield _Row(table, number, tuple(held), set().union(*held.values()))
-
-
-def _held(
-    columns: Collection[str], values: Collection[object], sought: TextFingerprints
-) -> dict[str, set[bytes]]:
-    """Return what the columns of a row hold, without those that hold nothing."""
-    pairs = zip(columns, values, strict=True)
-    texts = {name: str(value).encode("utf-8", "replace") for name, value in pairs if value}
-    return {name: hits for name, text in texts.items() if (hits := sought.found_in(text))}
+def _hits(db: Connection, sought: TextFingerprints, staying: Texts) -> list[_Place]:
+    """Return where a copy stands of what is in no text that stays."""
+    hits: dict[_Place, set[bytes]] = {}
+    for table, column in _PLACES:
+        if db.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
+            continue  # Dagster makes its tables when it first needs them
+        with db.cursor(name="ragstream_erasing") as cursor:
+            cursor.itersize = _AT_ONCE
+            cursor.execute(f"SELECT id, {column} FROM {table}".encode())
+            for number, text in cursor:
+                if runs := sought.found_in(str(text or "").encode("utf-8", "replace")):
+                    hits[_Place(table, column, number)] = runs
+    shared = common(set().union(*hits.values()), staying()) if hits else set()
+    return [place for place, runs in hits.items() if runs - shared]

@@ -33,7 +33,7 @@ def test_figures_a_row_a_question_and_a_point_a_generation(gold, home):
     assert first["faithfulness"] == 1.0 and first["claims"] == first["supported"] > 0
     assert first["gold_contained"] == 1.0 and first["generation"] == 1
     (row,) = first["questions"].records
-    assert (row.data["question"], row.data["score"]) == (QUESTION, 1.0)
+    assert (row.data["line"], row.data["score"]) == (1, 1.0)
     (docs_of(gold) / "more.md").write_text("# More\n\nA killed ingest is resumed later.\n")
     ingest_project(gold, "demo")
     second = shown(materialise(gold, home))

@@ -20,9 +20,11 @@ def test_the_ranks_are_a_table_with_types(ingested, home):
     assert found["recall@10"] == 0.5 and found["missed"] == 1 and found["generation"] == 1
     table = found["ranks"]
     assert {c.name: c.type for c in table.schema.columns} == {
-        "line": "int", "question": "string", "expected": "string", "rank": "int",
+        "line": "int", "expected": "string", "rank": "int",
     }  # fmt: skip
-    assert [(row.data["line"], row.data["rank"]) for row in table.records] == [(1, 1), (2, None)]
+    assert [tuple(row.data.values()) for row in table.records] == [
+        (1, "crash.md", 1), (2, "a passage", None),
+    ]  # fmt: skip
 
 
 def test_a_project_without_gold_questions_fails_with_one_sentence(ingested, home):

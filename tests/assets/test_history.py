@@ -5,11 +5,9 @@ import shutil
 import pytest
 
 from ragstream_assets import history_assets, instance
-from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
-from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.journal import append_records, history_dir, snapshot_path
 from tests.assets.executing import execute
@@ -59,7 +57,7 @@ def test_one_delta_run_reports_every_month_it_touched(told, home, embed):
     assert months == [("2026-10", 2), ("2026-08", 1)]
     sessions = [(r.data["session"], r.data["turns"]) for r in made["by_session"].records]
     assert sessions == [("talks", 2), ("old", 1)]
-    assert "[6 October 2026, 09:00] user: What is number 3?" in made["preview"]
+    assert [row.data["characters"] for row in made["sample"].records] == [92, 91]
     assert shown(result, history_assets.SESSION_LOGS)["sessions"] == 2
     (seen,) = result.get_asset_observation_events()
     assert seen.asset_observation_data.asset_observation.metadata["records"].value == 3
@@ -98,8 +96,8 @@ def test_the_digest_is_off_by_default_and_shows_what_is_rolled_up(space, home, e
     assert (off["summaries"], off["reason"]) == (0, "off: history.summaries")
     on = open_root(space.data_dir, **{"history.summaries": "true"})
     made = shown(embed(on, home), history_assets.DIGEST)
-    assert made["summaries"] == 1 and "pumps" in made["preview"]
-    (row,) = made["titles"].records
+    assert made["summaries"] == 1
+    (row,) = made["spans"].records
     assert row.data["span"] == "history::old::1-12::0"
 
 
@@ -235,18 +233,3 @@ def test_another_model_takes_over_with_the_last_month(told, home, other_model, e
     )
     assert history_status(space).other_model is False
     assert len(embedder.seen) == 3
-
-
-def test_clearing_leaves_nothing_of_the_preview_in_the_run_history(told, home, embed):
-    words = "The wallaby counted eleven copper kettles before breakfast on Thursday."
-    turn = Turn("", "secret", TIMES[1], words, "And then it slept for a while.")
-    append_records(told, [turn])
-    assert words in shown(embed(told, home))["preview"]
-
-    def holding():
-        files = [path for path in told.data_dir.rglob("*") if path.is_file()]
-        return [path for path in files if b"copper kettles" in path.read_bytes()]
-
-    assert any("dagster_home" in path.parts for path in holding())
-    clear(told, Choice("secret"))
-    assert not holding()

@@ -1,7 +1,9 @@
 """Cleared turns leave Dagster's databases, stage files and the Chroma collection as well."""
 
 import pytest
+from dagster import AssetMaterialization, DagsterRunStatus, RunsFilter
 
+from ragstream_assets.definitions import defs
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import HISTORY, Turn
 from ragstream_core.errors import InputUnavailable
@@ -17,9 +19,25 @@ from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import holders
 from tests.recorded import record_prompt, record_stage
 
+CANCELED = RunsFilter(statuses=[DagsterRunStatus.CANCELED])
 CANARIES = ("quatermain", "marzipan")
 ASKED = "What is the canary of Zebulon Quatermain worth to the treasury of the town?"
 ANSWER = "The vault opens with umbrella marzipan cathedral, and nobody else may know it."
+
+
+def leave_words(home, *texts):
+    """Put texts into runs that were cancelled in the queue, and into events of versions before.
+
+    Returns:
+        The run that holds none, and stays.
+    """
+    job = defs.resolve_job_def("build_prompt")
+    for text in texts:
+        ops = {"ops": {OPS[0]: {"config": {"prompt": text}}}}
+        home.create_run_for_job(job, run_config=ops, status=DagsterRunStatus.CANCELED)
+        event = AssetMaterialization("documents/chunks", metadata={"preview": text})
+        home.report_runless_asset_event(event)
+    return home.create_run_for_job(job).run_id
 
 
 def say(space, session, asked, answer, key=""):
@@ -38,7 +56,7 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     other = record_prompt(
         space, PromptRequest("What is left behind?", ("demo",), settings={"history.recency_k": 0})
     )
-    assert done.run_id and shows.run_id and other.run_id
+    waits = leave_words(home, ASKED, ANSWER)
     assert embed(space, home).success
     areas = {part for name in holders(root, *CANARIES) for part in name.split("/")[:2]}
     assert {"prompts", "dagster_home", "logs", "index", "vectors"} <= areas
@@ -50,8 +68,8 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert chroma_collections.compare(space, HISTORY) == []
     assert history_findings(space, Part(1, 1)) == []
     listed = {record.dagster_run.run_id for record in home.get_run_records()}
-    assert other.run_id in listed and listed.isdisjoint({done.run_id, shows.run_id})
-    assert all(home.all_logs(run) for run in listed)
+    assert {other.run_id, waits} <= listed and not home.get_runs(CANCELED)
+    assert all(home.all_logs(run) for run in listed - {waits})
     assert embed(space, home).success
     assert holders(root, *CANARIES) == []
     verdict = replay_prompt(space, other.record.prompt_key)  # it was pinned at a turn that is gone

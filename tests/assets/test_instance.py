@@ -74,13 +74,6 @@ def test_tables_of_an_older_dagster_name_the_command_that_brings_them_up(space, 
     assert f"DAGSTER_HOME={home} dagster instance migrate" in error.value.message
 
 
-def test_runs_that_were_emptied_hide_no_others(space, fresh_home):
-    shutil.copytree(fresh_home, space.data_dir / "dagster_home")
-    with sqlite3.connect(space.data_dir / "dagster_home" / "history" / "runs.db") as db:
-        db.execute("INSERT INTO runs(pipeline_name, status) VALUES('build_prompt', 'SUCCESS')")
-    assert instance_of(space.data_dir).get_run_records() == []
-
-
 def test_the_folder_is_private(space):
     assert stat.S_IMODE(dagster_home(space.data_dir).stat().st_mode) == 0o700
 

@@ -104,8 +104,10 @@ def test_the_reranker_is_named_with_its_device_its_candidates_and_its_time(
     assert shown["milliseconds"].value >= 0
 
 
-def test_tables_hold_their_columns_and_no_more(asked):
-    metadata = stage_metadata(asked.prompt, 0.5) | prompt_metadata(asked.prompt, asked.record)
+def test_tables_hold_their_columns_and_no_more(asked, tmp_path):
+    metadata = stage_metadata(asked.prompt, 0.5) | prompt_metadata(
+        asked.prompt, asked.record, tmp_path
+    )
     tables = [v for v in metadata.values() if isinstance(v, dg.TableMetadataValue)]
     assert len(tables) == 3
     for value in tables:
