@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from ragstream_core.errors import UsageError
 from ragstream_core.text.plurals import counted
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.packed import PackedFolder
 
 MAX_BYTES, MAX_LINES, MAX_LINE = 100_000, 2_000, 1_000
 """Of one ignore file, and characters of one line. What a stranger's file holds beyond them is said
@@ -94,6 +97,7 @@ def extended(
     *,
     names: list[str],
     compiled: dict[str, GitIgnoreSpecPattern],
+    packed: PackedFolder | None = None,
 ) -> tuple[tuple[IgnoreRules, ...], list[tuple[str, str]]]:
     """Add the ignore files of a folder to the rules above it.
 
@@ -103,6 +107,7 @@ def extended(
         prefix: Its path relative to the project, ``""`` or ending in ``/``.
         names: Which of `scan.IGNORE_NAMES` are there, as regular files.
         compiled: The patterns of this tree so far by their lines; takes the new ones.
+        packed: The folder, if it lies in an archive.
 
     Returns:
         The rules that hold below it, and (path, phrase) for what could not be used.
@@ -112,7 +117,9 @@ def extended(
     room = MAX_PATTERNS - sum(_weight(str(p.pattern)) for patterns in above for p in patterns)
     for name in sorted(names):
         try:
-            lines, rest = _lines(f"{folder}/{name}")
+            lines, rest = _lines(
+                packed.data(name, MAX_BYTES) if packed else _beginning(f"{folder}/{name}")
+            )
         except OSError as error:
             problems.append((f"{prefix}{name}", f"cannot be used: {error}"))
             continue
@@ -246,17 +253,16 @@ def _decision(path: str, chain: tuple[IgnoreRules, ...]) -> tuple[str, bool | No
     return "", None
 
 
-def _lines(path: str) -> tuple[list[str], str]:
-    """Return the lines of an ignore file that may be patterns, and what of it is not used.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+def _beginning(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        data = os.read(fd, MAX_BYTES + 1)
+        return os.read(fd, MAX_BYTES + 1)
     finally:
         os.close(fd)
+
+
+def _lines(data: bytes) -> tuple[list[str], str]:
+    """Return the lines of an ignore file that may be patterns, and what of it is not used."""
     lines = data[:MAX_BYTES].decode("utf-8-sig", "replace").split("\n", MAX_LINES)
     rest = ""
     if len(lines) > MAX_LINES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import tempfile
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.archives import Member, Tree, Unusable, read_list
 from ragstream_core.ingestion.file_types import is_archive
-from ragstream_core.ingestion.folder_files import IGNORE_NAMES, open_beneath, signature_of
+from ragstream_core.ingestion.folder_files import open_beneath, signature_of
 
 
 class PackedStat(NamedTuple):
@@ -43,14 +44,25 @@ class PackedFolder(NamedTuple):
     archive: os.stat_result
 
     def entries(self, path: str) -> Iterator[PackedEntry]:
-        """Yield what lies in it; ignore files in an archive are not used.
+        """Yield what lies in it.
 
         Args:
             path: Of the folder.
         """
         for name, node in self.tree.items():
-            if name not in IGNORE_NAMES:
-                yield PackedEntry(name, f"{path}/{name}", node, self.archive)
+            yield PackedEntry(name, f"{path}/{name}", node, self.archive)
+
+    def data(self, name: str, most: int) -> bytes:
+        """Return what a small file in it holds.
+
+        Raises:
+            OSError: It is larger, damaged, or a folder.
+        """
+        node, held = self.tree[name], io.BytesIO()
+        if not isinstance(node, Member) or node.size > most:
+            raise OSError(f"no file of at most {most:,} bytes")
+        node.unpack(held)
+        return held.getvalue()
 
     def below(self, name: str) -> PackedFolder:
         """Return a folder in it."""

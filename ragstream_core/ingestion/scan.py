@@ -313,7 +313,12 @@ def _apply_ignores(
     from ragstream_core.ingestion.ignore import extended, ignored_by, taken_back
 
     chain, problems = extended(
-        folder.chain, folder.path, folder.prefix, names=rule_files, compiled=folder.compiled
+        folder.chain,
+        folder.path,
+        folder.prefix,
+        names=rule_files,
+        compiled=folder.compiled,
+        packed=folder.packed,
     )
     into.refused.extend(problems)
     first = () if folder.bounds.excluded is None else (folder.bounds.excluded,)

@@ -83,9 +83,24 @@ def test_what_is_junk_in_it_can_be_taken_back(folder):
     assert read(folder, "e.zip/made.py").text == members["made.py"]
 
 
-def test_an_ignore_file_in_it_is_not_used(folder):
-    (folder / "e.zip").write_bytes(zipped({".gitignore": "*\n", "a.md": "x"}))
-    assert list(scan(folder).files) == ["e.zip/a.md"]
+def test_an_ignore_file_in_it_is_obeyed_below_it(folder):
+    members = {".gitignore": "drafts/\n*.log\n", "a.md": "x", "drafts/b.md": "x", "c/d.log": "x",
+               "c/.ragignore": "!d.log\n/e.md\n", "c/e.md": "x", "e.md": "x"}  # fmt: skip
+    (folder / "e.zip").write_bytes(zipped(members))
+    (folder / "d.log").write_text("x")
+    found = scan(folder)
+    assert sorted(found.files) == ["d.log", "e.zip/a.md", "e.zip/c/d.log", "e.zip/e.md"]
+    assert reasons(found)["e.zip/drafts/"] == "ignored by e.zip/.gitignore"
+    assert reasons(found)["e.zip/c/e.md"] == "ignored by e.zip/c/.ragignore"
+
+
+def test_a_hostile_ignore_file_in_it_is_named_and_not_used(folder):
+    members = {".gitignore": "*\n" * 60_000, "s/.ragignore": "**/" * 50 + "\n", "a.md": "x"}
+    (folder / "e.zip").write_bytes(zipped(members))
+    found = scan(folder)
+    assert list(found.files) == ["e.zip/a.md"]
+    assert "cannot be used" in reasons(found)["e.zip/.gitignore"]
+    assert "too many wildcards" in reasons(found)["e.zip/s/.ragignore"]
 
 
 NAMES = [
