@@ -39,7 +39,14 @@ from ragstream_core.ingestion.parsers.engines import (
     is_current,
 )
 from ragstream_core.ingestion.parsers.isolated import parse
-from ragstream_core.ingestion.parsers.slack import framed, is_day, names_of
+from ragstream_core.ingestion.parsers.slack import (
+    CHATS,
+    chats_of,
+    framed,
+    is_day,
+    is_list,
+    names_of,
+)
 from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
@@ -228,7 +235,7 @@ class DocumentLoader:
         self.rules = rules
         self.reading = reading
         self._clock = clock
-        self._people: dict[str, dict[str, str]] = {}
+        self._exports: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
 
     def load(self) -> Iterator[tuple[str, str, str]]:
         """Yield ``(abs_path, rel_path, text)`` of each eligible file, by path.
@@ -295,7 +302,10 @@ class DocumentLoader:
         reading = replace(self.reading, in_vault=in_vault)
         if kind == SLACK:
             data = self._with_names(data, path)
-        found = read_content(data, file_type=kind, reading=reading)
+        if is_list(path.rpartition("/")[2], data):
+            found = Content(None, note=f"{JUNK}names in it are read with the days of Slack")
+        else:
+            found = read_content(data, file_type=kind, reading=reading)
         if found.note.startswith(JUNK) and self.documents.takes_back(path, self.rules):
             found = read_content(data, file_type=kind, reading=replace(reading, junk=True))
         decision = "skipped" if found.text is None else "ingested"
@@ -307,17 +317,26 @@ class DocumentLoader:
         """Return a day of a Slack channel with what its place and ``users.json`` tell."""
         folder, _, name = path.rpartition("/")
         export, _, channel = folder.rpartition("/")
-        if export not in self._people:
-            users = f"{export}/users.json".removeprefix("/")
-            try:
-                fd, _ = self.documents.opened(users, self.reading.max_text_bytes)
-                with os.fdopen(fd, "rb") as opened:
-                    self._people[export] = names_of(opened.read(self.reading.max_text_bytes))
-            except OSError:  # not there: newer exports tell the names of authors in each message
-                self._people[export] = {}
-        names = self._people[export]
-        day = name.removesuffix(".json")
-        return framed(data, channel=decode_name(channel), day=day, names=names)
+        if export not in self._exports:
+            people = names_of(self._beside(export, "users.json"))
+            chats = dict[str, str]()
+            for lists in CHATS:
+                chats |= chats_of(self._beside(export, lists), people)
+            self._exports[export] = people, chats
+        names, chats = self._exports[export]
+        channel = decode_name(channel)
+        where = chats.get(channel) or f"#{channel}"
+        return framed(data, channel=where, day=name.removesuffix(".json"), names=names)
+
+    def _beside(self, export: str, name: str) -> bytes:
+        """Return a list of an export; empty if it is not there."""
+        try:
+            path = f"{export}/{name}".removeprefix("/")
+            fd, _ = self.documents.opened(path, self.reading.max_text_bytes)
+            with os.fdopen(fd, "rb") as opened:
+                return opened.read(self.reading.max_text_bytes)
+        except OSError:  # newer exports tell the names of authors in each message
+            return b""
 
 
 def _same(known: FileEntry, sha256: str) -> bool:

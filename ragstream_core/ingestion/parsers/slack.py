@@ -14,6 +14,14 @@ from typing import Any
 from ragstream_core.ingestion.parsers.engines import Refusal
 from ragstream_core.ingestion.parsers.nesting import fenced, heading, nested
 
+CHATS = ("dms.json", "mpims.json")
+LISTS = frozenset({"users.json", "channels.json", "groups.json", "integration_logs.json", *CHATS})
+_OF_LISTS = (
+    (b'"team_id"', b'"profile"'),
+    (b'"members"', b'"created"'),
+    (b'"service_type"', b'"user_id"'),
+)
+"""Keys of their entries, so that no other file of such a name is taken for one."""
 _SYSTEM = re.compile(
     r"(?:channel|group|im|mpim)_\w+|bot_(?:add|remove|enable|disable)|pinned_item|unpinned_item"
     r"|tombstone|reminder_add|huddle_thread|sh_room_created|joiner_notification\w*|app_conversation_\w+"
@@ -40,13 +48,13 @@ def day_markdown(data: bytes, limit: int) -> tuple[str, str]:
         around, rows = json.loads(frame), json.loads(day)
     except (ValueError, RecursionError):
         raise Refusal("not a readable day of Slack (broken JSON)") from None
-    messages = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    messages = _dicts(rows)
     said = [row for row in messages if not _left_out(row)]
     reader = _Reader({**_own_names(messages), **around["names"]}, around["day"])
     parts = list(reader.threads(said))
     if not parts:
         raise Refusal("no person says anything in it")
-    title = heading(f"#{around['channel']}, {around['day']} (times in UTC)", 1)
+    title = heading(f"{around['channel']}, {around['day']} (times in UTC)", 1)
     counts = Counter(kind for row in messages if (kind := _left_out(row)))
     told = ", ".join(f"{kind}: {count}" for kind, count in sorted(counts.items()))
     return "\n\n".join([title, *parts]), f"left out: {told}" if told else ""
@@ -63,7 +71,7 @@ def framed(data: bytes, *, channel: str, day: str, names: Mapping[str, str]) -> 
 
     Args:
         data: The whole file.
-        channel: Name of the channel.
+        channel: Name of the channel as people see it.
         day: Its date.
         names: Names of people by id.
     """
@@ -73,13 +81,36 @@ def framed(data: bytes, *, channel: str, day: str, names: Mapping[str, str]) -> 
 
 def names_of(users: bytes) -> dict[str, str]:
     """Return the names in a ``users.json`` by id; none if it is broken."""
-    try:
-        rows = json.loads(users)
-    except (ValueError, RecursionError):
-        return {}
-    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    named = ((str(row.get("id")), _name({**row, **_dict(row.get("profile"))})) for row in found)
+    rows = _rows(users)
+    named = ((str(row.get("id")), _name({**row, **_dict(row.get("profile"))})) for row in rows)
     return {key: name for key, name in named if name}
+
+
+def _rows(data: bytes) -> list[dict[str, Any]]:
+    try:
+        return _dicts(json.loads(data))
+    except (ValueError, RecursionError):
+        return []
+
+
+def chats_of(lists: bytes, names: Mapping[str, str]) -> dict[str, str]:
+    """Return who talks in each chat of a ``dms.json`` or ``mpims.json``, by its folder.
+
+    Args:
+        lists: The whole file.
+        names: Names of people by id.
+    """
+    return {
+        str(row.get("name") or row.get("id")): ", ".join(names.get(who, who) for who in members)
+        for row in _rows(lists)
+        if (members := [str(who) for who in _list(row.get("members"))])
+    }
+
+
+def is_list(name: str, data: bytes) -> bool:
+    """Whether a file is one of the lists of an export, which the days are read with."""
+    head = data[:20_000] if name in LISTS else b""
+    return any(all(key in head for key in keys) for keys in _OF_LISTS)
 
 
 def _own_names(messages: list[dict[str, Any]]) -> dict[str, str]:
@@ -192,7 +223,11 @@ def _seconds(ts: Any) -> float:
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [each for each in _list(value) if isinstance(each, dict)]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def message(minute, text, user="U1", **more):
 
 def read(rows, names=PEOPLE):
     data = json.dumps(rows).encode()
-    return day_markdown(framed(data, channel="pumps", day="2024-05-01", names=names), 10**6)
+    return day_markdown(framed(data, channel="#pumps", day="2024-05-01", names=names), 10**6)
 
 
 def test_who_said_what_and_when_under_channel_and_day():
@@ -142,6 +142,31 @@ def test_an_export_is_read_as_it_was_downloaded(export, tmp_path):
     ingest_project(space, "demo")
     prompt = ask(space, "Which valve shuts?").extras.super_prompt
     assert "Anna Berg (12:00): The zebra valve shuts." in prompt
+
+
+def test_a_chat_is_named_after_who_talks_in_it_and_lists_are_no_documents(tmp_path):
+    folder = tmp_path / "demo"
+    users = [
+        {"id": one, "team_id": "T1", "profile": {"real_name": name}} for one, name in PEOPLE.items()
+    ]
+    chats = [{"id": "D9", "created": 1, "members": ["U1", "U2"]}]
+    group = [{"id": "G7", "name": "mpdm-a--b-1", "created": 1, "members": ["U2", "U1", "U3"]}]
+    for name, rows in [("users", users), ("dms", chats), ("mpims", group)]:
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.json").write_text(json.dumps(rows))
+    for name in ("D9", "mpdm-a--b-1", "pumps"):
+        (folder / name).mkdir()
+        (folder / name / "2024-05-01.json").write_text(json.dumps([message(0, "Hello.")]))
+    loader = DocumentLoader(tmp_path, "demo")
+    titles = {path.partition("/")[0]: text.split(", 2024")[0]
+              for _, path, text in loader.load()}  # fmt: skip
+    assert titles == {"D9": "# Anna Berg, Tom Ito", "mpdm-a--b-1": "# Tom Ito, Anna Berg, U3",
+                      "pumps": "# #pumps"}  # fmt: skip
+    assert loader.read("users.json").entry.reason.startswith("junk: ")
+    (folder / ".ragignore").write_text("!users.json\n")
+    assert "Anna Berg" in loader.read("users.json").text
+    (folder / "dms.json").write_text('{"members": 3}')
+    assert loader.read("dms.json").text is not None
 
 
 JSON = st.recursive(
