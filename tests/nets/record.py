@@ -1,4 +1,4 @@
-"""Record the nets again: ``python -m tests.nets.record [rows|prompts]…``; none: all of them.
+"""Record the nets again: ``python -m tests.nets.record [rows|prompts|commands]…``; none: all.
 
 Rows and prompts are recorded only where a stage's version was raised, since what a stage makes of
 the same inputs is a promise; ``--new-inputs`` says that a row or request was added or changed and
@@ -8,10 +8,11 @@ nothing else.
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.nets import prompts, rows
+from tests.nets import commands, prompts, rows
 
 LINE = "\n"
 
@@ -40,7 +41,24 @@ def write_rows() -> None:
     _write(rows.RECORDED, LINE.join(json.dumps(row, ensure_ascii=False) for row in rows.made_now()))
 
 
-NETS: dict[str, Callable[[], None]] = {"prompts": write_prompts, "rows": write_rows}
+def write_commands() -> None:
+    """Record what every command prints as JSON, a file a command."""
+    with tempfile.TemporaryDirectory() as home:
+        made = commands.by_command(commands.lived(Path(home)))
+    commands.RECORDED.mkdir(exist_ok=True)
+    for path in commands.RECORDED.iterdir():
+        if path.name not in made:
+            path.unlink()
+    for name, text in made.items():
+        (commands.RECORDED / name).write_text(text, encoding="utf-8")
+    print(f"recorded {len(made)} commands")
+
+
+NETS: dict[str, Callable[[], None]] = {
+    "prompts": write_prompts,
+    "rows": write_rows,
+    "commands": write_commands,
+}
 PROMISES = {"prompts", "rows"}
 
 
