@@ -34,7 +34,8 @@ from ragstream_core.index.rows import (
     place_terms,
 )
 from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
-from ragstream_core.index.vectors import broken_vectors, sound_texts
+from ragstream_core.index.vectors import VectorFile, broken_vectors, sound_texts
+from ragstream_core.platform.files import copy_durable
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -244,6 +245,16 @@ class Catalog:
         if retention.drop_old(self.db, self.path, generations, self._pinned()):
             compaction.compact(self.db, self.index_dir)
         retention.sweep(self.db, self.index_dir)
+
+    def copy_to(self, folder: Path) -> None:
+        """Copy the catalog and the vector files that it names; the lock keeps them as they are.
+
+        Raises:
+            OSError: Disk full, permission denied.
+        """
+        files = VectorFile.every(self.db, self.index_dir)
+        for path in (self.path, *(file.path for file in files if file.count)):
+            copy_durable(path, folder / path.name)
 
     def publish(self, refused: Sequence[tuple[str, str]], *, rewrite_manifest: bool) -> None:
         """Bring lexical arrays and ``file_manifest.json`` up to the newest generation.

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.index import retention, text_writer
 from ragstream_core.index.catalog_read import file_crc, latest
-from ragstream_core.index.generation_rows import damaged, gathered_vectors
+from ragstream_core.index.generation_rows import damaged
 from ragstream_core.index.rows import Change, FileEntry, Generation, ScanStamp, parted
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, transaction
+from ragstream_core.index.vectors import VectorFile, intact
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import generation_digest, multiset_sum
 
@@ -93,6 +94,13 @@ def candidate_view(db: sqlite3.Connection, index_dir: Path, prepared: Generation
     rows = db.execute(_ROWS, (prepared.embed_fp,)).fetchall()
     if not all(isinstance(row[7], bytes) for row in rows):
         raise damaged(index_dir, f"a chunk of generation {prepared.n} has no text")
+    file = VectorFile.of(db, index_dir, prepared.embed_fp)
+    file.require_whole()
+    vectors = file.copy([row if epoch == file.epoch else None for _, _, _, epoch, row, *_ in rows])
+    whole = intact(vectors, [row[2] for row in rows], [row[5] for row in rows])
+    if not all(whole):
+        raise damaged(index_dir, f"{whole.count(False)} vectors in {file.path.name} fail their crc")
+    vectors.flags.writeable = False
     return CandidateView(
         db,
         index_dir.name,
@@ -101,7 +109,7 @@ def candidate_view(db: sqlite3.Connection, index_dir: Path, prepared: Generation
         prepared.embed_fp,
         tuple(row[0] for row in rows),
         tuple(row[1] for row in rows),
-        gathered_vectors(db, index_dir, prepared, rows),
+        vectors,
         build_lexical((row[6], row[7]) for row in rows),
     )
 

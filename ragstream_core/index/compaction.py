@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ragstream_core.index import vectors
 from ragstream_core.index.schema import CATALOG_NAME, transaction
+from ragstream_core.index.vectors import (
+    FLOAT_BYTES,
+    VectorFile,
+    append_rows,
+    free_epoch,
+    vector_path,
+)
 from ragstream_core.platform.files import is_suspect
-
-if TYPE_CHECKING:
-    from ragstream_core.ports import F32
 
 COMPACT_MIN_ROWS = 1024
 _BLOCK = 4096
@@ -34,18 +36,16 @@ def compact(db: sqlite3.Connection, index_dir: Path, *, thorough: bool = False) 
         OSError: Disk full; the old epoch stays in use.
         OperationFailed: The catalog could not be written; the old epoch stays in use.
     """
-    for embed_fp, _, rows, _ in vector_files(db):
-        unnamed = rows - _named(db, embed_fp)
-        if unnamed and (thorough or (rows >= COMPACT_MIN_ROWS and unnamed * 4 > rows)):
-            rewrite(db, index_dir, embed_fp)
+    for file in VectorFile.every(db, index_dir):
+        unnamed = file.count - _named(db, file)
+        if unnamed and (thorough or (file.count >= COMPACT_MIN_ROWS and unnamed * 4 > file.count)):
+            rewrite(db, index_dir, file)
 
 
-def unnamed_bytes(db: sqlite3.Connection) -> int:
+def unnamed_bytes(db: sqlite3.Connection, index_dir: Path) -> int:
     """Return how many bytes of the vector files no text names."""
-    return sum(
-        (rows - _named(db, embed_fp)) * dimension * vectors.FLOAT_BYTES
-        for embed_fp, _, rows, dimension in vector_files(db)
-    )
+    files = VectorFile.every(db, index_dir)
+    return sum((file.count - _named(db, file)) * file.dimension * FLOAT_BYTES for file in files)
 
 
 def renew(db: sqlite3.Connection, index_dir: Path, *, lost_end: bool) -> list[str]:
@@ -65,40 +65,38 @@ def renew(db: sqlite3.Connection, index_dir: Path, *, lost_end: bool) -> list[st
         OperationFailed: Disk full or failing; the old epoch stays in use.
     """
     notes = []
-    for embed_fp, epoch, rows, dimension in vector_files(db):
-        path = vectors.vector_path(index_dir, embed_fp, epoch)
-        suspect = path.exists() and is_suspect(path)
-        if suspect or (lost_end and vectors.rows_there(path, dimension) < rows):
-            rewrite(db, index_dir, embed_fp, lost_end=lost_end)
+    for file in VectorFile.every(db, index_dir):
+        suspect = file.path.exists() and is_suspect(file.path)
+        left = file.cut() if lost_end else file
+        if suspect or left.count < file.count:
+            rewrite(db, index_dir, left)
         if suspect:
-            notes.append(f"{path.name}: the disk had failed to keep it, its rows are in a new file")
+            notes.append(
+                f"{file.path.name}: the disk had failed to keep it, its rows are in a new file"
+            )
     return notes
 
 
-def rewrite(
-    db: sqlite3.Connection, index_dir: Path, embed_fp: str, *, lost_end: bool = False
-) -> None:
-    """Write the named vectors of a model into the next epoch and switch to it.
+def rewrite(db: sqlite3.Connection, index_dir: Path, old: VectorFile) -> None:
+    """Write the named vectors of a file into the next epoch and switch to it.
 
     Args:
         db: The catalog, writable.
         index_dir: Where the vector files lie.
-        embed_fp: The model.
-        lost_end: Take what is there of a file that lost its end.
+        old: The file; rows that it has not are zeros in the new one, and fail their crc.
 
     Raises:
         OperationFailed: Disk full or failing; the old epoch stays in use.
         IntegrityError: The old file lost its end.
     """
-    (old,) = [row for row in vector_files(db) if row[0] == embed_fp]
-    path = vectors.vector_path(index_dir, embed_fp, old[1])
-    rows = min(old[2], vectors.rows_there(path, old[3])) if lost_end else old[2]
-    mapped = vectors.map_rows(path, rows=rows, dimension=old[3])
-    epoch = vectors.free_epoch(index_dir, embed_fp)
+    embed_fp, epoch = old.embed_fp, free_epoch(index_dir, old.embed_fp)
     named = db.execute(
         "SELECT text_hash, row FROM vectors WHERE embed_fp = ? ORDER BY row", (embed_fp,)
     ).fetchall()
-    _copy(mapped, named, vectors.vector_path(index_dir, embed_fp, epoch))
+    path = vector_path(index_dir, embed_fp, epoch)
+    for at in range(0, len(named), _BLOCK):
+        block = named[at : at + _BLOCK]
+        append_rows(path, old.copy([row for _, row in block]), [h for h, _ in block], first_row=at)
     with transaction(db, index_dir / CATALOG_NAME):
         # the crcs stay: bytes that were damaged before are still found to be so
         db.executemany(
@@ -107,23 +105,10 @@ def rewrite(
         )
         db.execute("DELETE FROM vector_files WHERE embed_fp = ?", (embed_fp,))
         db.execute(
-            "INSERT INTO vector_files VALUES(?,?,?,?)",
-            (embed_fp, epoch, len(named), mapped.shape[1]),
+            "INSERT INTO vector_files VALUES(?,?,?,?)", (embed_fp, epoch, len(named), old.dimension)
         )
 
 
-def vector_files(db: sqlite3.Connection) -> list[tuple[str, int, int, int]]:
-    """Return the vector files that a catalog names: model, epoch, rows, dimension."""
-    return db.execute("SELECT embed_fp, epoch, rows, dimension FROM vector_files").fetchall()
-
-
-def _named(db: sqlite3.Connection, embed_fp: str) -> int:
+def _named(db: sqlite3.Connection, file: VectorFile) -> int:
     query = "SELECT count(*) FROM vectors WHERE embed_fp = ?"
-    return int(db.execute(query, (embed_fp,)).fetchone()[0])
-
-
-def _copy(mapped: F32, named: list[tuple[str, int]], path: Path) -> None:
-    for at in range(0, len(named), _BLOCK):
-        block = named[at : at + _BLOCK]
-        rows = vectors.gathered(mapped, [row for _, row in block])
-        vectors.append_rows(path, rows, [h for h, _ in block], first_row=at)
+    return int(db.execute(query, (file.embed_fp,)).fetchone()[0])

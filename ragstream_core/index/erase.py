@@ -18,6 +18,7 @@ from unicodedata import normalize
 from ragstream_core.index import catalog_read, compaction, retention
 from ragstream_core.index.retention import UNNAMED
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
+from ragstream_core.index.vectors import VectorFile
 from ragstream_core.records.identity import generation_digest, sha256_hex
 
 if TYPE_CHECKING:
@@ -191,8 +192,8 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> i
         for table in ("texts", "vectors"):
             query = f"DELETE FROM {table} WHERE text_hash = ? AND {UNNAMED.format(table)}"
             went[table] = db.executemany(query, ((h,) for h in buried.hashes)).rowcount
-    for (embed_fp,) in db.execute("SELECT embed_fp FROM vector_files").fetchall():
-        compaction.rewrite(db, index_dir, embed_fp)
+    for file in VectorFile.every(db, index_dir):
+        compaction.rewrite(db, index_dir, file)
     retention.sweep(db, index_dir)
     for aside in index_dir.glob(f"{CATALOG_NAME}.damaged-*"):
         with contextlib.suppress(FileNotFoundError):

@@ -2,31 +2,28 @@
 
 Both are read in blocks, and of a row no more is kept than a reader needs: id, path, place of the
 vector and a crc32. So memory grows by about 150 bytes a chunk. Vectors are taken from their mapped
-file when they are asked for, and must then be those that were checked: no byte of the file was
-written since (size, inode and times), or it only grew, or it still has its crc. Chunks are read
-from the catalog when they are shown, and their rows must have their crc.
+file when they are asked for. Chunks are read from the catalog when they are shown, and their rows
+must have their crc.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index import vectors
 from ragstream_core.index.catalog_read import checked_entry, digest_matches
 from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.rows import Generation, pages_without_text, parted, read_by_ocr
 from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
+from ragstream_core.index.vectors import VectorFile
 from ragstream_core.platform.names import CodedNames, Names
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import multiset_sum, sha256_hex
@@ -36,71 +33,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ragstream_core.platform.placed_rows import PlacedRows
-    from ragstream_core.ports import F32
-
-
-@dataclass(frozen=True)
-class VectorFile:
-    """A mapped vector file whose rows were checked.
-
-    Attributes:
-        path: The file.
-        epoch: Of its name: each has other places.
-        rows: Its rows, shape (rows, dimension), float32.
-        crc: Of all their bytes, also of rows that nothing names.
-        state: Of the file before its rows were checked; empty if that says nothing.
-        newest: The last state in which the rows were found to be as they were, if not ``state``.
-    """
-
-    path: Path
-    epoch: int
-    rows: F32
-    crc: int = 0
-    state: tuple[int, ...] = ()
-    newest: list[tuple[int, ...]] = field(default_factory=list, compare=False)
-
-    def read(self, how: Callable[[], F32]) -> F32:
-        """Return what a function reads from the rows, if they are those that were checked.
-
-        Raises:
-            IntegrityError: They are not.
-        """
-        if not self.is_cut_off:  # to read what was cut off would end the process
-            found = how()
-            if self.is_unchanged():
-                return found
-        raise IntegrityError(
-            f"{self.path} changed while it was read", hint=rebuild_hint(self.path.parent)
-        )
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the mapped file has lost its end, or cannot be asked."""
-        base = self.rows.base
-        try:
-            return isinstance(base, mmap) and base.size() < self.rows.nbytes
-        except OSError:
-            return True
-
-    def is_unchanged(self) -> bool:
-        """Whether the rows are those that were checked: by the file's state, else by their crc.
-
-        Writers only ever append: a file that is longer than when it was last looked at is as it
-        was. What was written into it just then is found when the next generation is opened.
-        """
-        if self.is_cut_off:
-            return False
-        state, settled = _GONE, True  # compacted meanwhile: what is mapped stays
-        with contextlib.suppress(OSError):
-            state, settled = _state_now(self.path)
-        before = self.newest[-1] if self.newest else self.state
-        if settled and state == before:
-            return True
-        if not _is_grown(state, before) and vectors.crc_of(self.rows) != self.crc:
-            return False
-        if settled:
-            self.newest[:] = [state]
-        return True
 
 
 @dataclass(frozen=True)
@@ -113,6 +45,8 @@ class GenerationRows:
         places: Row of each in the vector file, int64.
         crcs: Crc32 of each row as it enters the digest, uint32.
         file: Where their vectors lie.
+        vectors_crc: Of all bytes of that file, also of rows that nothing names.
+        state: Of that file before it was checked; empty if that says nothing.
         sealed: Whether the sealed file says all of this.
     """
 
@@ -121,11 +55,13 @@ class GenerationRows:
     places: npt.NDArray[np.int64]
     crcs: npt.NDArray[np.uint32]
     file: VectorFile
+    vectors_crc: int = 0
+    state: tuple[int, ...] = ()
     sealed: bool = False
 
     @cached_property
     def vectors(self) -> PlacedRows:
-        """The vectors, read where they lie; reading raises `IntegrityError` if they changed."""
+        """The vectors, read where they lie; raises `IntegrityError` if their file is cut off."""
         from ragstream_core.platform.placed_rows import PlacedRows
 
         return PlacedRows(self.file.rows, self.places, self.file.read)
@@ -163,13 +99,12 @@ class GenerationRows:
 
 
 _SETTLED_NS = 50_000_000
+"""A file whose times are older was written before the look: their clock ticks every 1 to 10 ms
+on ext4, XFS, Btrfs and tmpfs."""
 _AHEAD_NS = 1_000_000_000
-_GONE: tuple[int, ...] = (-1,)
-"""State of a file without a name."""
+"""Times further ahead are of another clock, as over NFS: they say nothing of when."""
 _BLOCK = 8_192
 """Rows that are read and checked at once."""
-FILE = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?"
-"""SQL statement for the shape of a model's vector file."""
 COLUMNS = f"c.chunk_id, c.path, c.text_hash, v.epoch, v.row, v.crc32, {CHUNK_CANON}"
 """What `ReadRows` are made from; of chunks ``c`` and their vectors ``v``."""
 VECTORS = "LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash"
@@ -192,42 +127,26 @@ def damaged(index_dir: Path, detail: str) -> IntegrityError:
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """Return size, inode and times of a file; empty if it may have been written just now.
-
-    Raises:
-        OSError: It is gone.
-    """
-    state, settled = _state_now(path)
-    return state if settled else ()
-
-
-def _state_now(path: Path) -> tuple[tuple[int, ...], bool]:
+    """Return size, inode and times of a file; empty if it may have been written just now."""
     status = path.stat()
     times = status.st_mtime_ns, status.st_ctime_ns
-    # the clock of files is coarse; one that is far ahead is another clock
     settled = not -_AHEAD_NS < time.time_ns() - max(times) < _SETTLED_NS
-    return (status.st_size, status.st_ino, *times), settled
-
-
-def _is_grown(state: tuple[int, ...], before: tuple[int, ...]) -> bool:
-    """Return whether a file has become longer, and is still the same one."""
-    return len(state) == len(before) == 4 and state[1] == before[1] and state[0] > before[0]
+    return (status.st_size, status.st_ino, *times) if settled else ()
 
 
 class ReadRows:
     """Rows of the catalog as they are read: what is kept of them, and what checks them.
 
     Args:
-        epoch: Of the vector file that they must name.
-        count: Its rows.
+        file: The vector file that they must name.
 
     Attributes:
         total: The sum of the rows, as it enters the digest.
         named: Whether each row names a row of the file.
     """
 
-    def __init__(self, epoch: int, count: int) -> None:
-        self.epoch, self.count = epoch, count
+    def __init__(self, file: VectorFile) -> None:
+        self._file = file
         self.total, self.named = 0, True
         self._codes: dict[str, int] = {}
         self._names: list[Names] = []
@@ -248,8 +167,7 @@ class ReadRows:
         self.total = multiset_sum(self.total, texts)
         self._names.append(Names.of(map(str, ids)))
         known = self._codes
-        here = {"in_epoch": self.epoch, "rows": self.count}
-        self.named &= all(map(lambda e, p: vectors.names_row(e, p, **here), epochs, places))
+        self.named &= all(map(self._file.holds, epochs, places))
         self._blocks.append([
             np.array([known.setdefault(str(path), len(known)) for path in paths], dtype="<i4"),
             np.array(list(map(canon_crc, texts)), dtype="<u4"),
@@ -279,9 +197,8 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Ge
             damaged.
         FileNotFoundError: The vector file was compacted away meanwhile, or is lost.
     """
-    epoch, count, dimension = db.execute(FILE, (wanted.embed_fp,)).fetchone() or (0, 0, 0)
-    path = vectors.vector_path(index_dir, wanted.embed_fp, epoch)
-    read = ReadRows(epoch, count)
+    file = VectorFile.of(db, index_dir, wanted.embed_fp)
+    read = ReadRows(file)
     cursor = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n})
     while block := cursor.fetchmany(_BLOCK):
         try:
@@ -295,58 +212,22 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Ge
     if not read.named:
         raise damaged(index_dir, f"generation {wanted.n} has chunks without vectors")
     ids, paths, (crcs, places, heads, vector_crcs) = read.made()
+    file = file if len(ids) else replace(file, count=0)  # of an empty generation nothing is mapped
     try:
-        state = file_state(path) if len(ids) else ()
-        mapped = vectors.map_rows(path, rows=count if len(ids) else 0, dimension=dimension)
+        state = file_state(file.path) if file.count else ()
+        crc, bad = file.crc((places, heads, vector_crcs))
     except FileNotFoundError:
-        if _epoch_now(db, wanted.embed_fp) != epoch:
+        if _epoch_now(db, wanted.embed_fp) != file.epoch:
             raise
-        raise damaged(index_dir, f"{path.name} is missing") from None
-    crc, bad = vectors.checked(mapped, places, heads, vector_crcs)
+        raise damaged(index_dir, f"{file.path.name} is missing") from None
     if bad:
-        raise damaged(index_dir, f"{bad} vectors in {path.name} fail their crc")
-    return GenerationRows(ids, paths, places, crcs, VectorFile(path, epoch, mapped, crc, state))
+        raise damaged(index_dir, f"{bad} vectors in {file.path.name} fail their crc")
+    return GenerationRows(ids, paths, places, crcs, file, crc, state)
 
 
 def canon_crc(canon: object) -> int:
     """Return the crc32 of a row's canonical text."""
     return zlib.crc32(str(canon).encode("utf-8", "surrogatepass"))
-
-
-def gathered_vectors(
-    db: sqlite3.Connection, index_dir: Path, wanted: Generation, rows: Sequence[Sequence[Any]]
-) -> F32:
-    """Return the vectors of some rows, checked, in their order, read-only.
-
-    Args:
-        db: The catalog, in a read transaction or under the lock.
-        index_dir: Where the vector file lies.
-        wanted: The generation; its model's file is read.
-        rows: Each begins chunk_id, path, text_hash, epoch, row, crc32.
-
-    Raises:
-        IntegrityError: A vector is missing or damaged.
-        FileNotFoundError: The vector file was compacted away meanwhile.
-    """
-    shape = db.execute(
-        "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (wanted.embed_fp,)
-    ).fetchone()
-    epoch, count, dimension = shape or (0, 0, 0)
-    if not all(vectors.names_row(row[3], row[4], in_epoch=epoch, rows=count) for row in rows):
-        raise damaged(index_dir, f"generation {wanted.n} has chunks without vectors")
-    path = vectors.vector_path(index_dir, wanted.embed_fp, epoch)
-    try:
-        mapped = vectors.map_rows(path, rows=count if rows else 0, dimension=dimension)
-    except FileNotFoundError:
-        if _epoch_now(db, wanted.embed_fp) != epoch:
-            raise
-        raise damaged(index_dir, f"{path.name} is missing") from None
-    gathered = mapped[[row[4] for row in rows]]
-    whole = vectors.intact(gathered, [row[2] for row in rows], [row[5] for row in rows])
-    if not all(whole):
-        raise damaged(index_dir, f"{whole.count(False)} vectors in {path.name} fail their crc")
-    gathered.flags.writeable = False
-    return gathered
 
 
 def _epoch_now(db: sqlite3.Connection, embed_fp: str) -> int | None:

@@ -13,11 +13,11 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ragstream_core.errors import ProjectLocked, RagstreamError
-from ragstream_core.index import catalog_read, derived, retention, text_writer, vectors, verify
+from ragstream_core.index import catalog_read, derived, retention, text_writer, verify
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import (
     CATALOG_NAME,
@@ -27,12 +27,9 @@ from ragstream_core.index.schema import (
     guard,
     transaction,
 )
+from ragstream_core.index.vectors import VectorFile, broken_vectors
 from ragstream_core.platform.files import move_aside
 from ragstream_core.records.identity import sha256_hex
-
-if TYPE_CHECKING:
-    from ragstream_core.ports import F32
-
 
 _BLOCK = 1024
 _NAMES = "SELECT text_hash FROM vectors WHERE embed_fp = ? ORDER BY text_hash"
@@ -100,45 +97,37 @@ def take_over_texts(db: sqlite3.Connection, index_dir: Path, aside: Path) -> int
     """
     old = sqlite3.connect(f"file:{quote(str(aside.absolute()))}?mode=ro", uri=True)
     try:
-        return sum(_take_over(db, old, index_dir=index_dir, shape=shape) for shape in _shapes(old))
+        return sum(_take_over(db, old, file) for file in _vector_files(old, index_dir))
     finally:
         old.close()
 
 
-def _shapes(old: sqlite3.Connection) -> list[tuple[str, int, int, int]]:
-    found = _readable(old, "SELECT embed_fp, epoch, rows, dimension FROM vector_files", ())
+def _vector_files(old: sqlite3.Connection, index_dir: Path) -> list[VectorFile]:
+    """Return what is left of the vector files that a damaged catalog names."""
+    rows = _readable(old, "SELECT embed_fp, epoch, rows, dimension FROM vector_files", ())
     kinds = (str, int, int, int)
-    return [r for r in found if all(map(isinstance, r, kinds)) and min(r[1:]) > 0]
+    sound = [r for r in rows if all(map(isinstance, r, kinds)) and min(r[1:]) > 0]
+    return [VectorFile.named(index_dir, *row).cut() for row in sound]
 
 
-def _take_over(
-    db: sqlite3.Connection,
-    old: sqlite3.Connection,
-    *,
-    index_dir: Path,
-    shape: tuple[str, int, int, int],
-) -> int:
-    embed_fp, epoch, rows, dimension = shape
-    path = vectors.vector_path(index_dir, embed_fp, epoch)
-    try:
-        there = min(rows, vectors.rows_there(path, dimension))
-        mapped = vectors.map_rows(path, rows=there, dimension=dimension)
-    except (RagstreamError, OSError):
-        return 0
-    taken = 0
-    for block in _blocks(old, embed_fp):
-        sound = _sound_rows(block, mapped, epoch)
-        with transaction(db, index_dir / CATALOG_NAME):
+def _take_over(db: sqlite3.Connection, old: sqlite3.Connection, file: VectorFile) -> int:
+    taken, catalog = 0, file.path.with_name(CATALOG_NAME)
+    for block in _blocks(old, file.embed_fp) if file.count else ():
+        whole = [row for row in block if sha256_hex(row[-1]) == row[0]]
+        bad = set(file.damaged([row[:4] for row in whole]))
+        sound = [row for row in whole if row[0] not in bad]
+        with transaction(db, catalog):
             db.executemany(INSERT_TEXT, map(_text_row, sound))
             db.executemany(
                 "INSERT OR IGNORE INTO vectors VALUES(?,?,?,?,?)",
-                ((embed_fp, *row[:4]) for row in sound),
+                ((file.embed_fp, *row[:4]) for row in sound),
             )
         taken += len(sound)
     if taken:
-        with transaction(db, index_dir / CATALOG_NAME):
+        with transaction(db, catalog):
             text_writer.note(db)  # texts of files that are gone have no chunk to come
-            db.execute("INSERT INTO vector_files VALUES(?,?,?,?)", (embed_fp, epoch, *mapped.shape))
+            shape = file.embed_fp, file.epoch, file.count, file.dimension
+            db.execute("INSERT INTO vector_files VALUES(?,?,?,?)", shape)
     return taken
 
 
@@ -170,12 +159,6 @@ def _blocks(old: sqlite3.Connection, embed_fp: str) -> Iterator[list[EmbeddedRow
     whole = (row for row in rows if all(map(isinstance, row, _KINDS)))
     while block := list(itertools.islice(whole, _BLOCK)):
         yield block
-
-
-def _sound_rows(block: list[EmbeddedRow], mapped: F32, epoch: int) -> list[EmbeddedRow]:
-    whole = [row for row in block if sha256_hex(row[-1]) == row[0]]
-    damaged = set(vectors.damaged_names(mapped, [row[:4] for row in whole], epoch=epoch))
-    return [row for row in whole if row[0] not in damaged]
 
 
 class DamagedTexts(NamedTuple):
@@ -238,7 +221,7 @@ def _drop_unnamed(db: sqlite3.Connection, index_dir: Path) -> list[str]:
 
 
 def _drop_broken(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[str]:
-    broken = vectors.broken_vectors(db, index_dir, embed_fp, everything=True)
+    broken = broken_vectors(db, index_dir, embed_fp, everything=True)
     if not broken:
         return []
     db.execute("CREATE TEMP TABLE IF NOT EXISTS broken(text_hash TEXT PRIMARY KEY)")

@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Collection
 from pathlib import Path
 
-from ragstream_core.index import text_writer, vectors
-from ragstream_core.index.compaction import vector_files
+from ragstream_core.index import text_writer
 from ragstream_core.index.schema import transaction
+from ragstream_core.index.vectors import VectorFile
 
 _DEAD = (
     "to_gen IS NOT NULL AND NOT EXISTS "
@@ -97,8 +97,7 @@ def leftovers(db: sqlite3.Connection, index_dir: Path) -> list[Path]:
 
     The lock is held: nobody is writing those.
     """
-    files = vector_files(db)
-    named = {vectors.vector_path(index_dir, model, epoch).name for model, epoch, _, _ in files}
+    named = {file.path.name for file in VectorFile.every(db, index_dir)}
     found = [path for path in index_dir.glob("vectors-*.f32") if path.name not in named]
     return [*found, *index_dir.glob(".*.tmp"), *index_dir.glob("lexical-latest/.*.tmp")]
 

@@ -17,18 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index import catalog_read, vectors
+from ragstream_core.index import catalog_read
 from ragstream_core.index.generation_rows import (
     COLUMNS,
-    FILE,
     VECTORS,
     GenerationRows,
     ReadRows,
-    VectorFile,
     file_state,
 )
 from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON
+from ragstream_core.index.vectors import VectorFile
 from ragstream_core.platform import array_file
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.platform.names import CodedNames, Names
@@ -37,7 +36,6 @@ from ragstream_core.records.identity import multiset_sum
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ragstream_core.ports import F32
 
 ROWS_FILE = Path("stores", "rows-newest.bin")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
@@ -69,10 +67,9 @@ def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
         loaded: Its rows.
     """
     file = loaded.file
-    rows, dimension = file.rows.shape
     stamp = {
-        "digest": made_for.digest, "epoch": file.epoch, "rows": rows, "dimension": dimension,
-        "vectors": file.crc, "state": file.state,
+        "digest": made_for.digest, "epoch": file.epoch, "rows": file.count,
+        "dimension": file.dimension, "vectors": loaded.vectors_crc, "state": loaded.state,
     }  # fmt: skip
     arrays = {
         "ids": loaded.chunk_ids.packed,
@@ -104,10 +101,12 @@ def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Generat
     try:
         data = (index_dir / ROWS_FILE).read_bytes()
         stamp, arrays = array_file.decode(data, _ARRAYS, {"digest": before.digest})
-        held = _held(arrays, VectorFile(index_dir, stamp["epoch"], _no_rows(stamp["dimension"])))
+        shape = stamp["epoch"], stamp["rows"], stamp["dimension"]
+        file = VectorFile.named(index_dir, before.embed_fp, *shape)
+        held = _held(arrays, file, stamp["vectors"])
         if before is wanted:
-            return _with_vectors(db, index_dir, wanted, stamp, held)
-        return _brought_up(db, index_dir, stamp, held, (before, wanted))
+            return _with_vectors(db, index_dir, held, stamp["state"])
+        return _brought_up(db, index_dir, held, (before, wanted))
     except (OSError, ValueError, IntegrityError):
         return None  # also a vector file that is gone or cut off: the catalog says so
 
@@ -125,14 +124,10 @@ def _before(
     return found if catalog_read.digest_matches(found, found.row_sum) else None
 
 
-def _no_rows(dimension: int) -> F32:
-    import numpy as np
-
-    return np.zeros((0, dimension), dtype="<f4")
-
-
-def _held(arrays: Mapping[str, npt.NDArray[Any]], file: VectorFile) -> GenerationRows:
-    """Return the rows that a file holds, as yet without their vectors."""
+def _held(
+    arrays: Mapping[str, npt.NDArray[Any]], file: VectorFile, vectors_crc: int
+) -> GenerationRows:
+    """Return the rows that a file holds; their vectors are not looked at."""
     import numpy as np
 
     ends = np.flatnonzero(arrays["files"] == 0)
@@ -143,49 +138,50 @@ def _held(arrays: Mapping[str, npt.NDArray[Any]], file: VectorFile) -> Generatio
         arrays["places"],
         arrays["crcs"],
         file,
+        vectors_crc,
     )
 
 
 def _with_vectors(
-    db: sqlite3.Connection,
-    index_dir: Path,
-    wanted: Generation,
-    stamp: Mapping[str, Any],
-    held: GenerationRows,
+    db: sqlite3.Connection, index_dir: Path, held: GenerationRows, checked: Sequence[int]
 ) -> GenerationRows | None:
-    """Return the rows with their vector file; None if it is not the one that was checked."""
+    """Return the rows with their vector file; None if it is not the one that was checked.
+
+    Args:
+        db: The catalog.
+        index_dir: The project's folder below the index root.
+        held: The rows.
+        checked: The state in which the file was checked.
+    """
     if not len(held.chunk_ids):
         return replace(held, sealed=True)
-    epoch, rows, dimension = stamp["epoch"], stamp["rows"], stamp["dimension"]
-    shape = db.execute(FILE, (wanted.embed_fp,)).fetchone()
-    if shape is None or (shape[0], shape[2]) != (epoch, dimension):
+    file = held.file
+    now = VectorFile.of(db, index_dir, file.embed_fp)
+    if (now.epoch, now.dimension) != (file.epoch, file.dimension):
         return None
-    path = vectors.vector_path(index_dir, wanted.embed_fp, epoch)
-    state = file_state(path)
-    mapped = vectors.map_rows(path, rows=rows, dimension=dimension)
-    same = bool(state) and list(state) == stamp["state"]
-    if not same and vectors.crc_of(mapped) != stamp["vectors"]:
+    state = file_state(file.path)
+    file.rows  # noqa: B018 - mapped now: a compaction takes the file's name away
+    same = bool(state) and list(state) == checked
+    if not same and file.crc() != (held.vectors_crc, 0):
         return None
-    file = VectorFile(path, epoch, mapped, stamp["vectors"], state)
-    return replace(held, file=file, sealed=same or not state)
+    return replace(held, state=state, sealed=same or not state)
 
 
 def _brought_up(
     db: sqlite3.Connection,
     index_dir: Path,
-    stamp: Mapping[str, Any],
     held: GenerationRows,
     generations: tuple[Generation, Generation],
 ) -> GenerationRows | None:
     """Return the rows of a later generation: what changed is read, and checked by its digest."""
     before, wanted = generations
-    shape = db.execute(FILE, (wanted.embed_fp,)).fetchone()
-    if shape is None or (shape[0], shape[2]) != (stamp["epoch"], stamp["dimension"]):
+    known, file = held.file, VectorFile.of(db, index_dir, wanted.embed_fp)
+    if (file.epoch, file.dimension) != (known.epoch, known.dimension):
         return None
     most = max(_FEW, int(len(held.chunk_ids) * MOST_CHANGED))
     at = {"fp": wanted.embed_fp, "p": before.n, "most": most + 1}
     ended, came = (db.execute(query, at).fetchall() for query in (_ENDED, _CAME))
-    read = ReadRows(*shape[:2])
+    read = ReadRows(file)
     read.add(came)
     sums = {"added": _texts(db, _FILES_CAME, at), "removed": _texts(db, _FILES_ENDED, at)}
     total = multiset_sum(before.row_sum + read.total, **sums)
@@ -196,18 +192,14 @@ def _brought_up(
     if not (few and there and read.named and catalog_read.digest_matches(wanted, total)):
         return None
     ids, paths, (crcs, places, heads, vector_crcs) = read.made()
-    path = vectors.vector_path(index_dir, wanted.embed_fp, shape[0])
-    state = file_state(path)
-    mapped = vectors.map_rows(path, rows=shape[1], dimension=shape[2])
-    fresh, known = (places, heads, vector_crcs), stamp["rows"]
-    crc, bad = vectors.checked(mapped, *fresh, end=known)
-    if bad or crc != stamp["vectors"]:
+    fresh, state = (places, heads, vector_crcs), file_state(file.path)
+    crc, bad = file.crc(fresh, end=known.count)
+    if bad or crc != held.vectors_crc:
         return None
-    crc, bad = vectors.checked(mapped, *fresh, first=known, crc=crc)
+    crc, bad = file.crc(fresh, first=known.count, crc=crc)
     if bad:
         return None
-    file = VectorFile(path, shape[0], mapped, crc, state)
-    return _merged(held, gone, GenerationRows(ids, paths, places, crcs, file))
+    return _merged(held, gone, GenerationRows(ids, paths, places, crcs, file, crc, state))
 
 
 def _texts(db: sqlite3.Connection, query: str, at: Mapping[str, object]) -> list[str]:
@@ -232,4 +224,6 @@ def _merged(held: GenerationRows, gone: Sequence[int], came: GenerationRows) -> 
         changed(held.places, came.places),
         changed(held.crcs, came.crcs),
         came.file,
+        came.vectors_crc,
+        came.state,
     )

@@ -17,7 +17,13 @@ from ragstream_core.errors import IntegrityError
 from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.rows import TextRow
 from ragstream_core.index.schema import CATALOG_NAME, INSERT_TEXT, transaction
-from ragstream_core.index.vectors import append_rows, check_vectors, free_epoch, vector_path
+from ragstream_core.index.vectors import (
+    VectorFile,
+    append_rows,
+    check_vectors,
+    free_epoch,
+    vector_path,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -116,17 +122,13 @@ def _place(
     db: sqlite3.Connection, index_dir: Path, embed_fp: str, dimension: int
 ) -> tuple[int, int]:
     """Return epoch and committed row count of the file to write to."""
-    row = db.execute(
-        "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (embed_fp,)
-    ).fetchone()
-    if row is None:
-        return free_epoch(index_dir, embed_fp), 0
-    if row[2] == dimension:
-        return int(row[0]), int(row[1])
+    file = VectorFile.of(db, index_dir, embed_fp)
+    if file.epoch and file.dimension == dimension:
+        return file.epoch, file.count
     if not db.execute("SELECT 1 FROM vectors WHERE embed_fp = ?", (embed_fp,)).fetchone():
-        return free_epoch(index_dir, embed_fp), 0  # all of them failed their checks
+        return free_epoch(index_dir, embed_fp), 0  # there is none, or all failed their checks
     raise IntegrityError(
         f"{index_dir / CATALOG_NAME}: model {embed_fp} has {dimension} dimensions, its stored "
-        f"vectors {row[2]}",
+        f"vectors {file.dimension}",
         hint=rebuild_hint(index_dir),
     )

@@ -13,7 +13,9 @@ from __future__ import annotations
 import mmap
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -47,11 +49,6 @@ def free_epoch(index_dir: Path, embed_fp: str) -> int:
     names = (p.name for p in index_dir.iterdir() if p.suffix == ".f32")
     taken = (n.removeprefix(prefix).removesuffix(".f32") for n in names if n.startswith(prefix))
     return max((int(epoch) for epoch in taken if epoch.isdigit()), default=0) + 1
-
-
-def names_row(epoch: object, row: object, *, in_epoch: int, rows: int) -> bool:
-    """Say whether what a catalog row holds names one of the committed rows of an epoch."""
-    return epoch == in_epoch and isinstance(row, int) and 0 <= row < rows
 
 
 def row_crc(text_hash: str, row: bytes | memoryview) -> int:
@@ -126,12 +123,7 @@ def append_rows(
 
 
 def map_rows(path: Path, *, rows: int, dimension: int) -> F32:
-    """Map exactly the committed shape, read-only.
-
-    Raises:
-        IntegrityError: The file is shorter than what was committed.
-        FileNotFoundError: It is gone: compacted since, or lost.
-    """
+    """Map exactly the committed shape, read-only; `FileNotFoundError`: compacted since, or lost."""
     import numpy as np
 
     if rows == 0:
@@ -141,18 +133,12 @@ def map_rows(path: Path, *, rows: int, dimension: int) -> F32:
     return np.memmap(path, dtype="<f4", mode="r", shape=(rows, dimension))
 
 
-def release(mapped: F32) -> None:
-    """Give the pages of a mapped file back: a pass over it then needs no memory of its size."""
-    if isinstance(mapped.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        mapped.base.madvise(mmap.MADV_DONTNEED)
-
-
 def _require_length(path: Path, committed: int) -> None:
-    have = path.stat().st_size if path.exists() else 0
-    if have < committed:
+    left = path.stat().st_size if path.exists() else -1
+    if left < committed and committed:
+        what = f"holds {left} bytes" if left >= 0 else "is missing"
         raise IntegrityError(
-            f"{path} holds {have} bytes, {committed} were committed",
-            hint=rebuild_hint(path.parent),
+            f"{path} {what}, {committed} bytes were committed", hint=rebuild_hint(path.parent)
         )
 
 
@@ -168,103 +154,146 @@ def intact(rows: F32, text_hashes: Sequence[str], crcs: Sequence[int]) -> list[b
 
 _CHECKED_BYTES = 16 << 20
 """Of a file, that are in memory at once while it is checked."""
-
-
-def checked(
-    mapped: F32,
-    places: npt.NDArray[np.int64],
-    heads: npt.NDArray[np.uint32],
-    crcs: npt.NDArray[np.int64],
-    *,
-    first: int = 0,
-    end: int | None = None,
-    crc: int = 0,
-) -> tuple[int, int]:
-    """Check rows of a file in the order in which they lie there.
-
-    Args:
-        mapped: The file, shape (rows, dimension).
-        places: Row of each vector in it.
-        heads: Crc32 of each one's text hash.
-        crcs: Crc of each as `row_crc`; −1 for none.
-        first: Row to begin with; as the next two, this goes on where an earlier call ended.
-        end: Row to stop before; default: all.
-        crc: Of the bytes before.
-
-    Returns:
-        Crc32 of all bytes up to there, and how many vectors of these rows fail their crc.
-    """
-    import numpy as np
-
-    order = np.argsort(places, kind="stable")
-    ascending = places[order]
-    stride = mapped.shape[1] * FLOAT_BYTES
-    step = max(1, _CHECKED_BYTES // max(stride, 1))
-    end, bad = len(mapped) if end is None else end, 0
-    for at in range(first, end, step):
-        # a copy: the bytes that are checked are those that the crc is of
-        block = np.array(mapped[at : min(at + step, end)]).data.cast("B")
-        crc = zlib.crc32(block, crc)
-        low, high = np.searchsorted(ascending, [at, min(at + step, end)]).tolist()
-        here = order[low:high]
-        begins = ((ascending[low:high] - at) * stride).tolist()
-        found = [
-            zlib.crc32(block[begin : begin + stride], head)
-            for begin, head in zip(begins, heads[here].tolist(), strict=True)
-        ]
-        bad += int((np.array(found, dtype=np.int64) != crcs[here]).sum())
-        release(mapped)
-    return crc, bad
-
-
-def crc_of(mapped: F32) -> int:
-    """Return the crc32 of all bytes of a mapped file."""
-    import numpy as np
-
-    none = np.zeros(0, dtype=np.int64)
-    return checked(mapped, none, none.astype(np.uint32), none)[0]
-
-
-def rows_there(path: Path, dimension: int) -> int:
-    """Return how many whole rows a file holds, committed or not; 0 if it is gone."""
-    return path.stat().st_size // (max(dimension, 1) * FLOAT_BYTES) if path.exists() else 0
-
-
-def gathered(mapped: F32, rows: Sequence[object]) -> F32:
-    """Return copies of some rows; one that is not there comes as zeros and fails its crc.
-
-    Args:
-        mapped: Shape (rows in the file, dimension).
-        rows: Row numbers as the catalog has them, possibly damaged.
-
-    Returns:
-        Shape (len(rows), dimension), contiguous.
-    """
-    import numpy as np
-
-    here = [(at, r) for at, r in enumerate(rows) if isinstance(r, int) and 0 <= r < len(mapped)]
-    found = np.zeros((len(rows), mapped.shape[1]), dtype="<f4")
-    found[[at for at, _ in here]] = mapped[[row for _, row in here]]
-    return found
-
-
 NamedRow = tuple[str, int, int, int]
 """text_hash, epoch, row, crc32: what the catalog says of a vector."""
+Checks = tuple["npt.NDArray[np.int64]", "npt.NDArray[np.uint32]", "npt.NDArray[np.int64]"]
+"""Of some vectors: row in the file, crc32 of its text hash, crc as `row_crc`; −1 for none."""
 
 
-def damaged_names(mapped: F32, named: Sequence[NamedRow], *, epoch: int) -> Iterator[str]:
-    """Yield the texts whose vector is not there, fails its crc, or is no finite unit vector.
+@dataclass(frozen=True)
+class VectorFile:
+    """The vectors of a model as a catalog names them; the file is mapped when rows are asked for.
 
-    Args:
-        mapped: The committed rows of the epoch, shape (rows, dimension).
-        named: The catalog's rows, possibly damaged.
-        epoch: Of the mapped file.
+    Attributes:
+        path: The file.
+        embed_fp: The model.
+        epoch: Of the file's name; in another one all rows have other numbers. 0: there is no file.
+        count: Committed rows.
+        dimension: Numbers a row.
     """
-    rows = gathered(mapped, [row if at == epoch else None for _, at, row, _ in named])
-    hashes = [text_hash if isinstance(text_hash, str) else "" for text_hash, *_ in named]
-    whole = intact(rows, hashes, [crc for *_, crc in named])
-    sound = zip(named, whole, unit_rows(rows), strict=True)
-    yield from (text_hash for (text_hash, *_), has_crc, unit in sound if not (has_crc and unit))
+
+    path: Path
+    embed_fp: str
+    epoch: int
+    count: int
+    dimension: int
+
+    @classmethod
+    def named(
+        cls, index_dir: Path, embed_fp: str, epoch: int, count: int, dimension: int
+    ) -> VectorFile:
+        """Return the file by what a row of ``vector_files`` says of it."""
+        path = vector_path(index_dir, embed_fp, epoch)
+        return cls(path, embed_fp, epoch, count, dimension)
+
+    @classmethod
+    def of(cls, db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> VectorFile:
+        """Return the file of a model; of epoch 0 if it has none."""
+        query = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?"
+        return cls.named(
+            index_dir, embed_fp, *(db.execute(query, (embed_fp,)).fetchone() or (0, 0, 0))
+        )
+
+    @classmethod
+    def every(cls, db: sqlite3.Connection, index_dir: Path) -> list[VectorFile]:
+        """Return the files of all models."""
+        query = "SELECT embed_fp, epoch, rows, dimension FROM vector_files"
+        return [cls.named(index_dir, *row) for row in db.execute(query).fetchall()]
+
+    @cached_property
+    def rows(self) -> F32:
+        """Shape (count, dimension), mapped; raises as `map_rows`."""
+        return map_rows(self.path, rows=self.count, dimension=self.dimension)
+
+    def require_whole(self) -> None:
+        """Raise `IntegrityError` if the file lost its end or is gone; writers look before."""
+        _require_length(self.path, self.count * self.dimension * FLOAT_BYTES)
+
+    def cut(self) -> VectorFile:
+        """Return the file with no more rows than are left of it; none where it is gone."""
+        stride = max(self.dimension, 1) * FLOAT_BYTES
+        left = self.path.stat().st_size // stride if self.path.exists() else 0
+        return replace(self, count=min(self.count, left))
+
+    def holds(self, epoch: object, row: object) -> bool:
+        """Say whether what a catalog row holds, possibly damaged, names a committed row."""
+        return epoch == self.epoch and isinstance(row, int) and 0 <= row < self.count
+
+    def copy(self, rows: Sequence[object]) -> F32:
+        """Return copies of some rows; one that is not there comes as zeros and fails its crc."""
+        import numpy as np
+
+        there = [(at, r) for at, r in enumerate(rows) if isinstance(r, int) and 0 <= r < self.count]
+        copies = np.zeros((len(rows), self.dimension), dtype="<f4")
+        copies[[at for at, _ in there]] = self.rows[[row for _, row in there]]
+        return copies
+
+    def damaged(self, named: Sequence[NamedRow]) -> list[str]:
+        """Return the texts whose vector is not there, fails its crc, or is no finite unit vector.
+
+        Args:
+            named: The catalog's rows, possibly damaged.
+        """
+        rows = self.copy([row if epoch == self.epoch else None for _, epoch, row, _ in named])
+        hashes = [text_hash if isinstance(text_hash, str) else "" for text_hash, *_ in named]
+        whole = intact(rows, hashes, [crc for *_, crc in named])
+        sound = zip(named, whole, unit_rows(rows), strict=True)
+        return [text_hash for (text_hash, *_), has_crc, unit in sound if not (has_crc and unit)]
+
+    def crc(
+        self, checks: Checks | None = None, *, first: int = 0, end: int | None = None, crc: int = 0
+    ) -> tuple[int, int]:
+        """Return the crc32 of the file's rows, and how many vectors among them fail their own.
+
+        Rows are read in the order in which they lie there: one pass, whatever their order by id.
+
+        Args:
+            checks: The vectors; default: none.
+            first: Row to begin with; with ``end`` and ``crc`` this goes on where a call ended.
+            end: Row to stop before; default: all.
+            crc: Of the bytes before.
+        """
+        import numpy as np
+
+        none = np.zeros(0, dtype="<i8")
+        places, heads, crcs = checks or (none, none.astype("<u4"), none)
+        order = np.argsort(places, kind="stable")
+        ascending = places[order]
+        stride = self.dimension * FLOAT_BYTES
+        step = max(1, _CHECKED_BYTES // max(stride, 1))
+        end, bad = self.count if end is None else end, 0
+        for at in range(first, end, step):
+            # a copy: the bytes that are checked are those that the crc is of
+            block = np.array(self.rows[at : min(at + step, end)]).data.cast("B")
+            crc = zlib.crc32(block, crc)
+            low, high = np.searchsorted(ascending, [at, min(at + step, end)]).tolist()
+            here = order[low:high]
+            begins = ((ascending[low:high] - at) * stride).tolist()
+            own = [
+                zlib.crc32(block[begin : begin + stride], head)
+                for begin, head in zip(begins, heads[here].tolist(), strict=True)
+            ]
+            bad += int((np.array(own, dtype=np.int64) != crcs[here]).sum())
+            self.release()
+        return crc, bad
+
+    def read(self, how: Callable[[], F32]) -> F32:
+        """Return what a function reads from the rows; to read what was cut off ends the process."""
+        base = self.rows.base
+        try:
+            is_cut = isinstance(base, mmap.mmap) and base.size() < self.rows.nbytes
+        except OSError:
+            is_cut = True
+        if is_cut:
+            raise IntegrityError(
+                f"{self.path} lost its end while it was read", hint=rebuild_hint(self.path.parent)
+            )
+        return how()
+
+    def release(self) -> None:
+        """Give the pages of the mapped file back: a pass over it needs no memory of its size."""
+        if isinstance(self.rows.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self.rows.base.madvise(mmap.MADV_DONTNEED)
 
 
 _BLOCK = 2048
@@ -292,67 +321,33 @@ def broken_vectors(
         index_dir: Where the vector file lies.
         embed_fp: The model.
         everything: Check all vectors; else only what staged chunks use.
-
-    Raises:
-        IntegrityError: A staged chunk has no text, or the file is shorter than committed.
     """
-    shape = _shape(db, embed_fp)
-    if shape is None:
-        count = db.execute("SELECT count(*) FROM staged").fetchone()[0]
-        if count:
-            raise IntegrityError(f"{index_dir / CATALOG_NAME}: staged chunks without vectors")
-        return []
-    epoch, rows, dimension = shape
-    mapped = _mapped(vector_path(index_dir, embed_fp, epoch), rows, dimension)
-    cursor = db.execute(_ALL if everything else _STAGED, (embed_fp,))
-    return list(_broken(cursor, mapped, epoch, index_dir))
-
-
-def sound_texts(
-    db: sqlite3.Connection, index_dir: Path, text_hashes: Sequence[str], embed_fp: str
-) -> set[str]:
-    """Return those texts that have their hash, sound terms, and a sound vector under a model.
-
-    Raises:
-        IntegrityError: The vector file lost its end or is gone.
-    """
-    shape = _shape(db, embed_fp)
-    if shape is None:
-        return set()
-    epoch, count, dimension = shape
-    found = (db.execute(_SOUND, (embed_fp, h)).fetchone() for h in text_hashes)
-    rows = [
-        r for r in found
-        if r is not None and sha256_hex(r[4]) == r[0] and zlib.crc32(r[5]) == r[6]
-    ]  # fmt: skip
-    if not rows:
-        return set()
-    mapped = _mapped(vector_path(index_dir, embed_fp, epoch), count, dimension)
-    return {r[0] for r in rows}.difference(
-        damaged_names(mapped, [r[:4] for r in rows], epoch=epoch)
-    )
-
-
-def _shape(db: sqlite3.Connection, embed_fp: str) -> tuple[int, int, int] | None:
-    """Return epoch, committed rows and dimension of a model's vector file."""
-    query = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?"
-    found: tuple[int, int, int] | None = db.execute(query, (embed_fp,)).fetchone()
-    return found
-
-
-def _mapped(path: Path, rows: int, dimension: int) -> F32:
-    try:
-        return map_rows(path, rows=rows, dimension=dimension)
-    except FileNotFoundError:
-        raise IntegrityError(f"{path} is missing", hint=rebuild_hint(path.parent)) from None
-
-
-def _broken(cursor: sqlite3.Cursor, mapped: F32, epoch: int, index_dir: Path) -> Iterator[str]:
-    while block := cursor.fetchmany(_BLOCK):
+    file = VectorFile.of(db, index_dir, embed_fp)
+    file.require_whole()
+    rows = db.execute(_ALL if everything else _STAGED, (embed_fp,))
+    broken: list[str] = []
+    while block := rows.fetchmany(_BLOCK):
         if any(textless for *_, textless in block):
             raise IntegrityError(
                 f"{index_dir / CATALOG_NAME}: a chunk's text is missing",
                 hint=rebuild_hint(index_dir),
             )
-        yield from damaged_names(mapped, [row[:4] for row in block], epoch=epoch)
-        release(mapped)
+        broken += file.damaged([row[:4] for row in block])
+        file.release()
+    return broken
+
+
+def sound_texts(
+    db: sqlite3.Connection, index_dir: Path, text_hashes: Sequence[str], embed_fp: str
+) -> set[str]:
+    """Return those texts that have their hash, sound terms, and a sound vector under a model."""
+    file = VectorFile.of(db, index_dir, embed_fp)
+    stored = (db.execute(_SOUND, (embed_fp, h)).fetchone() for h in text_hashes)
+    rows = [
+        r for r in stored
+        if r is not None and sha256_hex(r[4]) == r[0] and zlib.crc32(r[5]) == r[6]
+    ]  # fmt: skip
+    if not rows:
+        return set()
+    file.require_whole()
+    return {r[0] for r in rows}.difference(file.damaged([r[:4] for r in rows]))

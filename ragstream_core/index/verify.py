@@ -253,14 +253,8 @@ def _without_vectors(db: sqlite3.Connection) -> list[Finding]:
 
 
 def _bad_vectors(db: sqlite3.Connection, index_dir: Path, part: Part) -> Iterator[str]:
-    for embed_fp, epoch, rows, dimension in db.execute(
-        "SELECT embed_fp, epoch, rows, dimension FROM vector_files"
-    ).fetchall():
-        path = vectors.vector_path(index_dir, embed_fp, epoch)
-        mapped = vectors.map_rows(path, rows=rows, dimension=dimension)
-        named = db.execute(
-            "SELECT text_hash, epoch, row, crc32 FROM vectors WHERE embed_fp = ?", (embed_fp,)
-        )
+    query = "SELECT text_hash, epoch, row, crc32 FROM vectors WHERE embed_fp = ?"
+    for file in vectors.VectorFile.every(db, index_dir):
+        named = db.execute(query, (file.embed_fp,))
         while block := named.fetchmany(_BLOCK):
-            mine = [row for row in block if part.holds(row[0])]
-            yield from vectors.damaged_names(mapped, mine, epoch=epoch)
+            yield from file.damaged([row for row in block if part.holds(row[0])])

@@ -78,15 +78,7 @@ class CatalogView:
 
     @property
     def vectors(self) -> PlacedRows:
-        """Shape (rows, dimension), float32 unit rows, read from their file when some are asked for.
-
-        Raises:
-            IntegrityError: They were damaged since the generation was opened.
-            OperationFailed: The catalog cannot be read.
-        """
-        if not self.loaded.file.is_unchanged():
-            with reading(self.index_dir) as db:
-                self.loaded = load_rows(db, self.index_dir, self.pinned)
+        """Shape (rows, dimension), float32 unit rows, read from their file when asked for."""
         return self.loaded.vectors
 
     @property

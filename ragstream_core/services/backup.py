@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from ragstream_core.errors import (
     RunCommand,
     UnknownProject,
 )
-from ragstream_core.index import vectors
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.catalog_read import latest
 from ragstream_core.index.generations import read
@@ -133,7 +131,7 @@ def copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
     state = IndexState(0, "")
     if (home / "index" / CATALOG_NAME).exists():
         with open_history_catalog(home / "index") as catalog:
-            copy_store(catalog.db, catalog.index_dir, target / HOME / "index")
+            catalog.copy_to(target / HOME / "index")
             mark = history_turns.mark(catalog.db)
             state = IndexState(mark.generation, mark.digest)
     with log.locked():
@@ -286,21 +284,8 @@ def _require_free(path: Path) -> bool:
     return there
 
 
-def copy_store(db: sqlite3.Connection, index_dir: Path, target: Path) -> None:
-    """Copy a catalog and what it names; the lock is held, so nothing moves meanwhile.
-
-    Raises:
-        OSError: Disk full, permission denied.
-    """
-    names = [CATALOG_NAME]
-    shapes = db.execute("SELECT embed_fp, epoch, rows FROM vector_files").fetchall()
-    names += [vectors.vector_path(index_dir, fp, epoch).name for fp, epoch, rows in shapes if rows]
-    for name in names:
-        copy_durable(index_dir / name, target / name)
-
-
 def _copy_index(catalog: Catalog, target: Path) -> IndexState:
-    copy_store(catalog.db, catalog.index_dir, target)
+    catalog.copy_to(target)
     newest = catalog.latest()
     return IndexState(newest.n, newest.digest) if newest else IndexState(0, "")
 

@@ -185,7 +185,7 @@ def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:
     try:
         before = _payload(db)
         went = retention.drop(db, gone, unnamed=True)
-        waste += before - _payload(db) + compaction.unnamed_bytes(db)
+        waste += before - _payload(db) + compaction.unnamed_bytes(db, catalog.index_dir)
     finally:
         db.execute("ROLLBACK")
     pages = db.execute("PRAGMA freelist_count").fetchone()[0]

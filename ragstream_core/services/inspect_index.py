@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RagstreamError, RunCommand
 from ragstream_core.index.schema import LIVE
+from ragstream_core.index.vectors import VectorFile
 from ragstream_core.maps import figures
 from ragstream_core.maps.chunk_map import largest
 from ragstream_core.records.json_form import fields_of
@@ -115,7 +116,7 @@ class _Rows(NamedTuple):
     missing: int
     older: int
     named: list[tuple[int, int]]
-    shape: tuple[int, int, int]
+    file: VectorFile
 
 
 def report(workspace: Workspace, project: str) -> IndexReport:
@@ -135,7 +136,7 @@ def report(workspace: Workspace, project: str) -> IndexReport:
 
     workspace.require_project(project)
     index_dir = workspace.index_dir(project)
-    rows = read(index_dir, _rows)
+    rows = read(index_dir, lambda db: _rows(db, index_dir))
     texts, tokens = {h for _, h, _ in rows.chunks}, [t for _, _, t in rows.chunks]
     newest = rows.generation
     most = largest((path for path, _, _ in rows.chunks), FILES)
@@ -148,7 +149,7 @@ def report(workspace: Workspace, project: str) -> IndexReport:
         model=_model(workspace, newest.embed_fp),
         embed_fp=newest.embed_fp,
         index_fp=newest.index_fp,
-        dimension=rows.shape[2],
+        dimension=rows.file.dimension,
         files=rows.types,
         skipped=rows.skipped,
         chunks=len(rows.chunks),
@@ -161,7 +162,7 @@ def report(workspace: Workspace, project: str) -> IndexReport:
         ),
         repeated=figures.repeated([h for _, h, _ in rows.chunks]),
         vectors=VectorCounts(len(texts) - rows.missing, rows.older, rows.missing),
-        norms=figures.norms(_vectors(index_dir, rows)),
+        norms=figures.norms(_vectors(rows)),
         largest=most,
         findings=_findings(index_dir, project),
         locations={path: place for (_, path), place in places.items()} or None,
@@ -187,7 +188,7 @@ def language_of_texts(workspace: Workspace, name: str) -> str:
     return others.most_common(1)[0][0] if 2 * others.total() > len(said) else ""
 
 
-def _rows(db: sqlite3.Connection) -> _Rows:
+def _rows(db: sqlite3.Connection, index_dir: Path) -> _Rows:
     """Read everything in one transaction.
 
     Raises:
@@ -214,7 +215,6 @@ def _rows(db: sqlite3.Connection) -> _Rows:
     live = f"SELECT DISTINCT text_hash FROM chunks WHERE {LIVE}"
     mine = "SELECT text_hash FROM vectors WHERE embed_fp = :fp"
     named = f"SELECT epoch, row FROM vectors WHERE embed_fp = :fp AND text_hash IN ({live})"
-    shape = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = :fp ORDER BY epoch"
     return _Rows(
         newest,
         types,
@@ -223,7 +223,7 @@ def _rows(db: sqlite3.Connection) -> _Rows:
         missing=_number(db, f"SELECT count(*) FROM (SELECT * FROM ({live}) EXCEPT {mine})", at),
         older=_number(db, f"SELECT count(*) FROM ({mine} EXCEPT {live})", at),
         named=db.execute(named, at).fetchall(),
-        shape=[(0, 0, 0), *db.execute(shape, at).fetchall()][-1],
+        file=VectorFile.of(db, index_dir, newest.embed_fp),
     )
 
 
@@ -231,26 +231,19 @@ def _number(db: sqlite3.Connection, query: str, values: Mapping[str, int | str])
     return int(db.execute(query, values).fetchone()[0])
 
 
-def _vectors(index_dir: Path, rows: _Rows) -> F32:
+def _vectors(rows: _Rows) -> F32:
     """Return the live vectors as they lie in the file, sound or not; none where it cannot be read.
 
     What is wrong with the file is said by the check.
     """
     import numpy as np
 
-    from ragstream_core.errors import RagstreamError
-    from ragstream_core.index import vectors
-
-    epoch, count, dimension = rows.shape
-    path = vectors.vector_path(index_dir, rows.generation.embed_fp, epoch)
-    at = sorted(
-        row for own, row in rows.named if vectors.names_row(own, row, in_epoch=epoch, rows=count)
-    )
+    file = rows.file
+    at = sorted(row for epoch, row in rows.named if file.holds(epoch, row))
     try:
-        mapped = vectors.map_rows(path, rows=count, dimension=dimension)
+        return np.asarray(file.rows[at])
     except (RagstreamError, OSError):
         return np.zeros((0, 1), dtype=np.float32)
-    return np.asarray(mapped[at])
 
 
 def _findings(index_dir: Path, project: str) -> list[IndexFinding]:

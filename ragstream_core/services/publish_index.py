@@ -22,9 +22,7 @@ from ragstream_core.index import catalog_read
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.index.pulled import publishing_copy, require_own
-from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.index.vectors import vector_path
-from ragstream_core.platform.files import copy_durable, make_private_dir, remove_path
+from ragstream_core.platform.files import make_private_dir, remove_path
 from ragstream_core.platform.locks import pid_namespace, process_start, serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
@@ -243,10 +241,7 @@ def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
     try:
         with open_catalog(index_dir) as catalog:
             kept = catalog_read.generations(catalog.db)
-            shapes = catalog.db.execute("SELECT embed_fp, epoch, rows FROM vector_files")
-            paths = [vector_path(index_dir, fp, epoch) for fp, epoch, rows in shapes if rows]
-            for path in [index_dir / CATALOG_NAME, *paths]:
-                copy_durable(path, copy / path.name)
+            catalog.copy_to(copy)
         try:
             yield copy, kept
         except FileNotFoundError:

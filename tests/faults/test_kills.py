@@ -267,7 +267,7 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
     bench, tmp_path, small_batches, monkeypatch
 ):
     """The reader has read which rows are live and where; then everything is moved."""
-    from ragstream_core.index import generation_rows, vectors
+    from ragstream_core.index import vectors
 
     for n in range(16):
         bench.write(f"{n}.md", f"text number {n}")
@@ -284,7 +284,7 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(generation_rows.vectors, "map_rows", pause)
+        patch.setattr(vectors, "map_rows", pause)
         view = bench.fresh_view()
     assert len(view.chunk_ids) == 16
     held = np.asarray(view.vectors)
@@ -312,7 +312,7 @@ def test_a_reader_whose_vector_file_is_gone_starts_again(bench, monkeypatch, sma
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(generation_rows.vectors, "map_rows", vanish)
+        patch.setattr(vectors, "map_rows", vanish)
         patch.setattr(generation_rows, "_epoch_now", lambda db, fp: 2)
         view = bench.fresh_view()
     assert done and len(view.chunk_ids) == 16
