@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from ragstream_assets.instance import SETTING
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import RagstreamError
-from ragstream_core.platform.pg_sessions import sessions
-from ragstream_core.platform.postgres import Database, Tables, database_at
+from ragstream_core.platform.postgres import Database, Tables, database_at, sessions
 
 if TYPE_CHECKING:
     from ragstream_core.platform.postgres import Connection

@@ -7,10 +7,13 @@ statement, and bytes on a network that was cut.
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import queue
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from ragstream_core.errors import (
@@ -26,10 +29,20 @@ from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.abc import RV, PQGen
 
-    from ragstream_core.platform.pg_connection import LimitedConnection
+    class Connection(psycopg.Connection[tuple[object, ...]]):
+        """A connection that waits for an answer for `limit_s` seconds; None: for ever."""
 
-    Connection = LimitedConnection
+        limit_s: float | None = None
+
+        @contextlib.contextmanager
+        def unlimited(self) -> Iterator[None]:
+            """Let statements inside take as long as they need."""
+            yield
+
+
+Answer = TypeVar("Answer")
 
 SCHEMES = ("postgresql", "postgres")
 CONNECT_S = 5
@@ -37,6 +50,7 @@ STATEMENT_S = 30
 LATE_S = 10.0
 """Seconds after the server should have ended a statement; then it hangs and is given up."""
 _CUT_S = 20  # bytes that are not acknowledged for so long end a connection
+_IDLE = 4  # connections of a process that wait for its next question
 _SETUP_LOCK = 0x5241_4753  # "RAGS": one process at a time makes tables
 _SECRET = re.compile(r"(?i)(password=)[^\s&]+")
 
@@ -50,7 +64,7 @@ class Database:
         url: As psycopg takes it. Never shown: it may hold a password.
         shown: The same for people: user, host, port and database.
         connect_s: Seconds a connection may take.
-        statement_s: Seconds a statement may take; 0: as long as it needs, while the server answers.
+        statement_s: Seconds a statement may take; 0: as long as it needs.
     """
 
     setting: str
@@ -60,17 +74,12 @@ class Database:
     statement_s: int = STATEMENT_S
 
     def connect(self) -> Connection:
-        """Return a new connection that commits each statement, unless a transaction is opened.
-
-        Raises:
-            ExtraMissing: psycopg is not installed.
-            StoreFailed: Nobody answers there, or the database does not let us in.
-        """
+        """Return a new connection that commits each statement, unless a transaction is opened."""
         extras.require(f"{self.setting} (PostgreSQL)", "distributed", "psycopg")
         try:
             import psycopg
 
-            from ragstream_core.platform.pg_connection import LimitedConnection
+            limited = _limited_connection()
         except ImportError as error:  # psycopg without libpq
             raise ExtraMissing(
                 f"{self.setting}: psycopg cannot be loaded: {str(error).splitlines()[0]}",
@@ -78,7 +87,7 @@ class Database:
             ) from None
         try:
             given = str(psycopg.conninfo.conninfo_to_dict(self.url).get("options", ""))
-            made = LimitedConnection.connect(
+            made = limited.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=self.connect_s,
@@ -94,12 +103,7 @@ class Database:
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn what psycopg raises inside into our error.
-
-        Raises:
-            StoreFailed: The database is away, refuses or takes too long; the hint says what to do.
-            OperationFailed: Its disk is full.
-        """
+        """Turn what psycopg raises inside into our error."""
         import psycopg
 
         try:
@@ -129,16 +133,33 @@ class Database:
         return (f"look at the database's log and at {self.setting}, then ", TryAgain())
 
 
+@functools.cache
+def _limited_connection() -> type[Connection]:
+    """Return the class of our connections: a server that hangs cannot end its own statements."""
+    import psycopg
+
+    class LimitedConnection(psycopg.Connection[tuple[object, ...]]):
+        limit_s: float | None = None
+
+        def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+            return super().wait(gen, interval, self.limit_s if timeout is None else timeout)
+
+        @contextlib.contextmanager
+        def unlimited(self) -> Iterator[None]:
+            before, self.limit_s = self.limit_s, None
+            try:
+                yield
+            finally:
+                self.limit_s = before
+
+    return LimitedConnection  # type: ignore[return-value]  # the same, as type checkers see it
+
+
 def database_at(url: str, *, setting: str) -> Database:
-    """Check an address and return the database; nobody is contacted.
+    """Check an address, ``postgresql://USER:PASSWORD@HOST:PORT/NAME``; nobody is contacted.
 
-    Args:
-        url: ``postgresql://USER:PASSWORD@HOST:PORT/NAME``; PostgreSQL's own parameters may follow
-            behind ``?``. Without a password, ``PGPASSWORD`` or ``~/.pgpass`` are asked.
-        setting: The setting that it comes from.
-
-    Raises:
-        UnknownSetting: It is no such address.
+    PostgreSQL's own parameters may follow behind ``?``. Without a password, ``PGPASSWORD`` or
+    ``~/.pgpass`` are asked.
     """
     try:
         parts = urlsplit(url.strip())
@@ -158,6 +179,55 @@ def database_at(url: str, *, setting: str) -> Database:
     return Database(setting, url.strip(), shown)
 
 
+class Sessions:
+    """Open connections to one database; each serves one thread at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._idle: queue.LifoQueue[Connection] = queue.LifoQueue(_IDLE)
+
+    def ask(self, question: Callable[[Connection], Answer]) -> Answer:
+        """Return the answer to a question; a connection that had died meanwhile is replaced."""
+        import psycopg
+
+        with self._database.errors():
+            while (db := self._next()) is not None:
+                try:
+                    return self._answer(question, db)
+                except psycopg.OperationalError:
+                    if not db.broken:
+                        raise
+            return self._answer(question, self._database.connect())
+
+    def _answer(self, question: Callable[[Connection], Answer], db: Connection) -> Answer:
+        try:
+            answer = question(db)
+        except BaseException:
+            db.close()
+            raise
+        try:
+            self._idle.put_nowait(db)
+        except queue.Full:
+            db.close()
+        return answer
+
+    def _next(self) -> Connection | None:
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            return None
+
+
+def sessions(database: Database) -> Sessions:
+    """Return this process's connections to a database; a fork must not use its parent's."""
+    return _sessions(database, os.getpid())
+
+
+@functools.lru_cache(maxsize=4)
+def _sessions(database: Database, pid: int) -> Sessions:
+    return Sessions(database)
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """Some tables of ours in a database, made together and of one version.
@@ -173,16 +243,7 @@ class Tables:
     make: tuple[str, ...]
 
     def ensure(self, db: Connection, database: Database) -> None:
-        """Make the tables if they are not there.
-
-        Args:
-            db: A connection.
-            database: Where it leads.
-
-        Raises:
-            Refused: They were made by another version of RAGstream; nothing was changed.
-            OperationFailed: As `Database.failure`.
-        """
+        """Make the tables if they are not there; refuse those of another version."""
         with database.errors():
             found = self._version(db)
             if found is None:

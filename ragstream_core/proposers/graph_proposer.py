@@ -38,7 +38,7 @@ def pinned(workspace: Workspace, pins: Sequence[Pin]) -> dict[str, str]:
     Raises:
         UnknownSetting: The database has no address.
     """
-    from ragstream_core.platform.pg_sessions import sessions
+    from ragstream_core.platform.postgres import sessions
     from ragstream_core.proposers import pg_graph
 
     ask = sessions(database_of(workspace)).ask
@@ -71,7 +71,7 @@ def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> Non
     Raises:
         InputUnavailable: A graph was replaced, or cannot be asked.
     """
-    from ragstream_core.platform.pg_sessions import sessions
+    from ragstream_core.platform.postgres import sessions
     from ragstream_core.proposers import pg_graph
 
     for pin, wanted in zip(pins, store.split()[1:], strict=False):
@@ -139,7 +139,7 @@ class GraphProposer:
     def _rows_near(
         self, view: CatalogView, pinned_seal: str, queries: F32, n: int
     ) -> list[I64] | None:
-        from ragstream_core.platform.pg_sessions import sessions
+        from ragstream_core.platform.postgres import sessions
         from ragstream_core.proposers import pg_graph
         from ragstream_core.proposers.pg_search import GraphSearch
 

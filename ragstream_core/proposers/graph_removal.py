@@ -39,7 +39,7 @@ def drop_graphs(workspace: Workspace, project: str) -> None:
 
 def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
     found, names = pg_receipt.read(index_dir), pg_receipt.made_here(index_dir)
-    from ragstream_core.platform.pg_sessions import sessions
+    from ragstream_core.platform.postgres import sessions
     from ragstream_core.proposers import pg_graph
 
     def question(db: Connection) -> None:

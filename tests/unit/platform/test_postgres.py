@@ -1,6 +1,5 @@
 """`Database` and `Tables`: addresses, errors that say what to do, tables of one version."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -13,11 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import ExtraMissing, OperationFailed, RagstreamError, UnknownSetting
-from ragstream_core.platform import extras, pg_connection
+from ragstream_core.platform import extras
 from ragstream_core.platform import postgres as postgres_module
-from ragstream_core.platform.pg_sessions import Sessions
-from ragstream_core.platform.postgres import Database, Tables, database_at
-from tests.processes import children
+from ragstream_core.platform.postgres import Database, Sessions, Tables, database_at
 
 SETTING = "embeddings.shared"
 CARS = Tables("cars", 1, ("CREATE TABLE cars (name text)",))
@@ -111,52 +108,6 @@ def test_a_server_that_hangs_is_given_up_and_another_one_asked(database, monkeyp
         assert db.execute("SELECT 3 FROM pg_sleep(1.5)").fetchone() == (3,)
 
 
-@pytest.fixture
-def frozen(postgres):
-    """Yield what stops a server with all its processes, as a machine that hangs would."""
-    stopped = []
-
-    def freeze():
-        for pid in (postgres.pid, *children(postgres.pid)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-                stopped.append(pid)
-
-    yield freeze
-    for pid in stopped:
-        os.kill(pid, signal.SIGCONT)
-
-
-def test_a_long_statement_is_given_up_if_the_server_lets_nobody_in(database, frozen, monkeypatch):
-    monkeypatch.setattr(pg_connection, "LOOK_S", 0.1)
-    monkeypatch.setattr(pg_connection, "LOOKS", 1)
-    monkeypatch.setattr(pg_connection, "_LOOK_CONNECT_S", 2)
-    place = at(database, statement_s=0)
-    with place.connect() as db:
-        assert db.execute("SELECT 3 FROM pg_sleep(0.5)").fetchone() == (3,), "looked at meanwhile"
-        frozen()
-        with (
-            pytest.raises(OperationFailed, match="does not answer any more"),
-            place.errors(),
-            db.transaction(),
-        ):
-            db.execute("SELECT 1")
-        assert db.closed
-
-
-def test_a_server_that_is_full_is_one_that_answers(postgres, database, monkeypatch):
-    monkeypatch.setattr(pg_connection, "LOOK_S", 0.1)
-    monkeypatch.setattr(pg_connection, "LOOKS", 1)
-    place = at(database.replace("ragstream@", "narrow@"), statement_s=0)
-    with postgres.connect() as admin:
-        admin.execute("CREATE ROLE narrow LOGIN CONNECTION LIMIT 1")
-        try:
-            with place.connect() as db:
-                assert db.execute("SELECT 3 FROM pg_sleep(0.5)").fetchone() == (3,)
-        finally:
-            admin.execute("DROP ROLE narrow")
-
-
 def test_who_accepts_and_never_answers_is_given_up():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = at(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/name", connect_s=2)
@@ -246,7 +197,8 @@ def test_a_database_that_is_killed_is_found_again(postgres, database):
 
 
 def test_psycopg_without_its_library_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ragstream_core.platform.pg_connection", None)
+    monkeypatch.setattr(extras, "_absent", lambda names: [])
+    monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ExtraMissing, match="psycopg cannot be loaded") as error:
         at("postgresql://host/name").connect()
     assert "ragstream[distributed]" in error.value.hint
