@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -17,15 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urlsplit
 
 from ragstream_core.errors import OperationFailed, RagstreamError, Refused, TryAgain, UsageError
 from ragstream_core.platform.endpoint_address import host_of
 from ragstream_core.platform.files import file_sha256
+from ragstream_core.platform.http import file_client, open_stream
 
 STORES = (".huggingface.co", ".hf.co")
 """Where the hub itself sends downloads to: its own hosts, over https."""
-MOST_REDIRECTS = 5
 MOST_LIST_BYTES = 8_000_000
 MOST_SMALL_BYTES = 64_000_000
 TIMEOUT_S = 30.0
@@ -169,7 +168,7 @@ class Hub:
                         f"{file.name} was only partly received ({error})",
                         hint=(TryAgain(), " to continue from there"),
                     ) from None
-                if error.message == "HTTP 416":  # what is here is no beginning of it
+                if error.status == 416:  # what is here is no beginning of it
                     to.unlink(missing_ok=True)
                 time.sleep(self._pause_s)
         if not _has_digest(to, file):
@@ -220,45 +219,27 @@ class Hub:
 
     @contextmanager
     def _open(self, url: str, *, start: int = 0) -> Iterator[Any]:
-        """Open a URL behind all its redirects.
+        """Open a URL behind its redirects, which lead to the hub or one of its stores."""
+        with (
+            file_client(TIMEOUT_S) as client,
+            open_stream(
+                client, url, start=start, follow=self._require_store,
+                broken=lambda error: _Broken(_said(error)),
+            ) as response,
+        ):  # fmt: skip
+            self._check_status(response.status_code, url)
+            yield response
 
-        Raises:
-            Refused: A redirect leads to a host that is neither the hub nor one of its stores.
-            OperationFailed: The hub answers an error.
-        """
-        import httpx2
-
-        for name in ("httpx2", "httpcore2"):
-            logging.getLogger(name).setLevel(logging.WARNING)
-        headers = {"user-agent": "ragstream", "accept-encoding": "identity"}
-        if start:
-            headers["range"] = f"bytes={start}-"
-        try:
-            with httpx2.Client(timeout=TIMEOUT_S, trust_env=False) as client:
-                for _ in range(MOST_REDIRECTS + 1):
-                    with client.stream("GET", url, headers=headers) as response:
-                        if response.status_code in (301, 302, 303, 307, 308):
-                            url = self._followed(url, response.headers.get("location", ""))
-                            continue
-                        self._check_status(response.status_code, url)
-                        yield response
-                        return
-                raise Refused(f"{self.host} redirects endlessly")
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            raise _Broken(_said(error)) from None
-
-    def _followed(self, url: str, location: str) -> str:
-        """Return the address of a redirect, if it may be followed."""
-        to = urljoin(url, location)
+    def _require_store(self, to: str) -> None:
+        """Refuse a redirect to a host that is neither the hub nor one of its stores."""
         parts = urlsplit(to)
         own = host_of(f"{parts.scheme}://{parts.netloc}", "hub.url") if parts.netloc else ""
         name = own.rpartition(":")[0]
         if own != self.host and not (parts.scheme == "https" and name.endswith(STORES)):
             raise Refused(
-                f"{self.host} redirects to {name or location[:80]!r}, none of its stores",
+                f"{self.host} redirects to {name or to[:80]!r}, none of its stores",
                 hint="set hub.url to a hub that you trust",
             )
-        return to
 
     def _check_status(self, status: int, url: str) -> None:
         if status in (200, 206):
@@ -272,7 +253,7 @@ class Hub:
         if status == 404:
             raise OperationFailed(f"{self.host} has no {what}", hint="organisation/model@revision")
         if status >= 500 or status in (408, 416, 429):
-            raise _Broken(f"HTTP {status}")
+            raise _Broken(f"HTTP {status}", status)
         raise OperationFailed(f"{self.host} answers HTTP {status} for {what}")
 
 
@@ -289,7 +270,11 @@ def _said(error: Exception) -> str:
 
 
 class _Broken(RagstreamError):
-    """A transfer that may be taken up again."""
+    """A transfer that may be taken up again; `status` is 0 without an answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def _blocks(response: Any) -> Iterator[bytes]:

@@ -1,5 +1,7 @@
 """`EndpointClient`: requests to one endpoint that always end, and send nothing but what is listed.
 
+`open_stream` reads files of servers, which nothing but their length and digest is believed of.
+
 The HTTP library's time-outs start again with every byte, and looking up a name or a slow drip of
 headers has none. So each request runs on a thread of its own, and the caller has the clock. What
 leaves is on a list: the header fields below, the body, and the key of this host. Nothing of the
@@ -20,17 +22,24 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import urljoin
 
+from ragstream_core.errors import RagstreamError, Refused
 from ragstream_core.platform.endpoint_address import Endpoint
+
+if TYPE_CHECKING:
+    import httpx2
 
 RETRIES = 4
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 20.0
 CIRCUIT_S = 60.0
 TRANSIENT = frozenset({408, 409, 429})
+MOST_REDIRECTS = 5
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SENT = frozenset(
     {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding",
      "x-stainless-raw-response"}  # the library reads the last one back
@@ -51,11 +60,8 @@ Send = Callable[[Any], AbstractContextManager[Any]]
 class RequestError(Exception):
     """One failed attempt, or the last of several; its text holds nothing of what was sent.
 
-    Attributes:
-        kind: What sort of failure it is.
-        again: Whether another attempt may help.
-        wait_s: What the server asked to wait.
-        status: The HTTP status, 0 if there was none.
+    `again`: whether another attempt may help; `wait_s`: what the server asked to wait; `status` of
+    HTTP is 0 if there was none.
     """
 
     def __init__(
@@ -73,15 +79,9 @@ class EndpointClient:
 
     Repeated: no connection, 408, 409, 429, 5xx, an answer that ends too soon. Not repeated:
     everything that would fail again. After a request failed for good the endpoint is left alone for
-    a minute.
-
-    Args:
-        endpoint: Where it is and how long anything may take.
-        library: Makes the client that a request is opened with, given the endpoint and the seconds
-            without any byte after which it gives up; default: an ``openai.OpenAI``.
-        final: Kinds of failure after which another attempt is no use.
-        now: Seconds on a clock that never goes back.
-        sleep: Waits.
+    a minute. `library` makes the client that a request is opened with, default ``openai.OpenAI``;
+    it gives up after so many seconds without any byte. After a failure of a `final` kind another
+    attempt is no use.
     """
 
     def __init__(
@@ -103,14 +103,9 @@ class EndpointClient:
         self._idle: list[Any] = []
 
     def retry(self, once: Callable[[float], Result], *, insist: bool = False) -> Result:
-        """Return what one attempt returns, repeated if that can help.
+        """Return what one attempt returns, given the seconds it may take; repeated if that helps.
 
-        Args:
-            once: The attempt; it is given the seconds that it may take.
-            insist: Try even if the endpoint is left alone: a person is waiting.
-
-        Raises:
-            RequestError: No attempt succeeded within the budget; it says how many there were.
+        With `insist` an endpoint that is left alone is tried all the same: a person is waiting.
         """
         began = self._now()
         if began < self._closed_until and not insist:
@@ -138,16 +133,7 @@ class EndpointClient:
             self._sleep(delay_s)
 
     def body(self, send: Send, *, limit_s: float, most: int) -> bytes:
-        """Return a whole answer, from one attempt.
-
-        Args:
-            send: Opens the request.
-            limit_s: Seconds from now to the last byte.
-            most: Bytes it may have.
-
-        Raises:
-            RequestError: It failed, took too long or is too large; no more than ``most`` was held.
-        """
+        """Return a whole answer of `most` bytes at most, from one attempt of `limit_s` seconds."""
         end = self._now() + limit_s
         body = bytearray()
         with contextlib.closing(self._blocks(send, limit_s, lambda: end - self._now())) as blocks:
@@ -158,14 +144,7 @@ class EndpointClient:
         return bytes(body)
 
     def stream(self, send: Send) -> Generator[bytes]:
-        """Yield an answer as it comes; it is repeated only before its first byte.
-
-        Args:
-            send: Opens the request.
-
-        Raises:
-            RequestError: It failed, before its first byte or after.
-        """
+        """Yield an answer as it comes; it is repeated only before its first byte."""
         end = self._now() + self.endpoint.budget_s
 
         def first(limit_s: float) -> tuple[bytes, Generator[bytes]]:
@@ -235,7 +214,7 @@ class EndpointClient:
             stopped.set()
             if whole and not self._idle:
                 self._idle.append(client)
-            else:
+            else:  # closing may block as long as the server that hangs
                 threading.Thread(target=client.close, daemon=True).start()
 
 
@@ -268,14 +247,11 @@ def _read(
 def http_client(endpoint: Endpoint, limit_s: float) -> Any:
     """Return an HTTP client that sends what is listed, trusts what is installed, follows nothing.
 
-    Args:
-        endpoint: Whose key it sends.
-        limit_s: Seconds without any byte after which it gives up.
+    It gives up after `limit_s` seconds without any byte.
     """
     import httpx2
 
-    for name in VERBOSE_LOGGERS:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    _quiet()
 
     def send_only_what_is_listed(request: Any) -> None:
         for name in [name for name in request.headers if name.lower() not in SENT]:
@@ -292,6 +268,56 @@ def http_client(endpoint: Endpoint, limit_s: float) -> Any:
         trust_env=False,
         event_hooks={"request": [send_only_what_is_listed], "response": [_check_head]},
     )
+
+
+def file_client(timeout_s: float, *, login: tuple[str, str] | None = None) -> httpx2.Client:
+    """Return a client for `open_stream`: nothing of the environment, and no packed answers."""
+    import httpx2
+
+    _quiet()
+    headers = {"user-agent": "ragstream", "accept-encoding": "identity"}
+    return httpx2.Client(timeout=timeout_s, trust_env=False, auth=login, headers=headers)
+
+
+@contextlib.contextmanager
+def open_stream(
+    client: httpx2.Client,
+    url: str,
+    *,
+    follow: Callable[[str], object],
+    broken: Callable[[Exception], RagstreamError],
+    method: str = "GET",
+    start: int = 0,
+) -> Iterator[httpx2.Response]:
+    """Open a URL behind its redirects, from a byte on.
+
+    Args:
+        client: Of `file_client`.
+        url: Where it begins.
+        follow: Given where a redirect leads; raises if it may not be followed.
+        broken: Given what the HTTP library raised, returns our error for it.
+        method: ``GET`` or ``HEAD``.
+        start: The first byte that is wanted.
+    """
+    import httpx2
+
+    headers = {"range": f"bytes={start}-"} if start else {}
+    try:
+        for _ in range(MOST_REDIRECTS + 1):
+            with client.stream(method, url, headers=headers) as response:
+                if response.status_code not in REDIRECTS:
+                    yield response
+                    return
+                url = urljoin(url, response.headers.get("location", ""))
+                follow(url)
+        raise Refused(f"{url}: more than {MOST_REDIRECTS} redirects")
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+        raise broken(error) from None
+
+
+def _quiet() -> None:
+    for name in VERBOSE_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _openai_client(endpoint: Endpoint, limit_s: float) -> Any:
@@ -322,12 +348,7 @@ def _check_head(response: Any) -> None:
 
 
 def refusal(status: int, retry_after: str | None) -> RequestError:
-    """Return the error that an HTTP status means.
-
-    Args:
-        status: Anything but 2xx.
-        retry_after: The header, seconds or a date; anything else counts as 0.
-    """
+    """Return the error that an HTTP status means, anything but 2xx."""
     again = status in TRANSIENT or status >= 500
     return RequestError(
         f"status {status}",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import hashlib
-import logging
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ragstream_core.errors import FileChanging, OperationFailed, RagstreamError, Refused, UsageError
+from ragstream_core.platform.http import file_client, open_stream
 from ragstream_core.remote.address import LINKS, SUMS, Address
 from ragstream_core.remote.source import QUIET_S, RemoteFile, TransferBroken, known_login
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import httpx2
 
 MOST_LIST_BYTES = 8_000_000
-MOST_REDIRECTS = 5
 _SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 _LINK = re.compile(r"\]\(\s*<?([^)<>\s]+)>?(?:\s[^)]*)?\)")
 _SHA256 = "sha256:"
@@ -39,18 +38,11 @@ class WebFiles:
     parallel = 4
 
     def __init__(self, address: Address) -> None:
-        import httpx2
-
-        for name in ("httpx2", "httpcore2"):
-            logging.getLogger(name).setLevel(logging.WARNING)
         self._url = address.location
         parts = urlsplit(self._url)
         self._origin = (parts.scheme, parts.netloc)
         self._folder, _, self._name = parts.path.rpartition("/")
-        self._broken = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
-        login = known_login(parts.hostname or "")
-        agent = {"user-agent": "ragstream", "accept-encoding": "identity"}
-        self._client = httpx2.Client(timeout=QUIET_S, trust_env=False, auth=login, headers=agent)
+        self._client = file_client(QUIET_S, login=known_login(parts.hostname or ""))
 
     def revision(self) -> str:
         """Return nothing: etags say what is new."""
@@ -153,37 +145,26 @@ class WebFiles:
     def _open(
         self, method: str, url: str, *, missing: type[RagstreamError] = UsageError
     ) -> Iterator[httpx2.Response]:
-        """Open a URL behind its redirects, which stay on the host.
+        """Open a URL behind its redirects, which stay on the host."""
+        with open_stream(
+            self._client, url, method=method, follow=self._require_host, broken=self._no_answer
+        ) as response:
+            _require_success(response.status_code, url, missing)
+            yield response
 
-        Raises:
-            Refused: A redirect leads elsewhere, or the server asks for a login.
-            TransferBroken: No answer, or one that broke off.
-        """
-        try:
-            for _ in range(MOST_REDIRECTS + 1):
-                with self._client.stream(method, url) as response:
-                    if response.status_code in (301, 302, 303, 307, 308):
-                        url = self._followed(url, response.headers.get("location", ""))
-                        continue
-                    _require_success(response.status_code, url, missing)
-                    yield response
-                    return
-            raise Refused(f"{url}: more than {MOST_REDIRECTS} redirects")
-        except self._broken as error:
-            raise TransferBroken(
-                f"{urlsplit(url).netloc} does not answer ({type(error).__name__})",
-                hint="check the network and the address",
-            ) from None
+    def _no_answer(self, error: Exception) -> TransferBroken:
+        return TransferBroken(
+            f"{self._origin[1]} does not answer ({type(error).__name__})",
+            hint="check the network and the address",
+        )
 
-    def _followed(self, url: str, location: str) -> str:
-        to = urljoin(url, location)
+    def _require_host(self, to: str) -> None:
         parts = urlsplit(to)
         if (parts.scheme, parts.netloc) != self._origin:
             raise Refused(
-                f"{urlsplit(url).netloc} redirects to {parts.scheme}://{parts.netloc[:80]}",
+                f"{self._origin[1]} redirects to {parts.scheme}://{parts.netloc[:80]}",
                 hint="add the address there, if you trust it",
             )
-        return to
 
 
 def _require_success(status: int, url: str, missing: type[RagstreamError]) -> None:
