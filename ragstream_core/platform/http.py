@@ -291,13 +291,7 @@ def open_stream(
 ) -> Iterator[httpx2.Response]:
     """Open a URL behind its redirects, from a byte on.
 
-    Args:
-        client: Of `file_client`.
-        url: Where it begins.
-        follow: Given where a redirect leads; raises if it may not be followed.
-        broken: Given what the HTTP library raised, returns our error for it.
-        method: ``GET`` or ``HEAD``.
-        start: The first byte that is wanted.
+    `follow` raises if a redirect may not lead there; `broken` makes our error of the library's.
     """
     import httpx2
 
