@@ -99,8 +99,8 @@ class GenerationRows:
 
 
 _SETTLED_NS = 50_000_000
-"""A file whose times are older was written before the look: their clock ticks every 1 to 10 ms
-on ext4, XFS, Btrfs and tmpfs."""
+"""A file whose times are older was written before the look: they are of the kernel's coarse clock,
+which ticks every 1 to 10 ms."""
 _AHEAD_NS = 1_000_000_000
 """Times further ahead are of another clock, as over NFS: they say nothing of when."""
 _BLOCK = 8_192

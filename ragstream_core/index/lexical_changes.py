@@ -23,6 +23,7 @@ from ragstream_core.text.bm25 import LexicalArrays, build_lexical
 from ragstream_core.text.bm25_merge import MergedLists, row_numbers
 
 if TYPE_CHECKING:
+    from ragstream_core.index.sealed_rows import Delta
     from ragstream_core.text.bm25 import I32
 
 _ARRAYS = {**lexical_file.ARRAYS, "ended": "<i4", "gaps": "<i4", "names": "|u1"}
@@ -86,25 +87,6 @@ def write(path: Path, stamp: Mapping[str, object], changes: Changes) -> None:
     held = {name: getattr(changes.arrays, name) for name in lexical_file.ARRAYS}
     held |= {"ended": changes.ended, "gaps": changes.gaps}
     replace_bytes(path, array_file.encode(stamp, {**held, "names": np.frombuffer(names, np.uint8)}))
-
-
-@dataclass(frozen=True)
-class Delta:
-    """The chunks that end or come with a later generation, which is the newest.
-
-    Attributes:
-        since: The earlier generation.
-        ended: Their ids, ascending.
-        came: Their ids, ascending; one may have ended with another text.
-    """
-
-    since: int
-    ended: Sequence[str]
-    came: Sequence[str]
-
-    def __len__(self) -> int:
-        """How many rows end or come."""
-        return len(self.ended) + len(self.came)
 
 
 def extended(

@@ -12,7 +12,7 @@ import contextlib
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,22 +40,59 @@ if TYPE_CHECKING:
 ROWS_FILE = Path("stores", "rows-newest.bin")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
 MOST_CHANGED = 1 / 8
-"""Share of the rows that may have ended or come; above that all are read from the catalog."""
-_FEW = 4_096
+"""Share of the rows that may have ended or come; above that all are read from the catalog.
+
+Twice the share of the term arrays, which write what changed again with every ingest: here it is
+read once, by whoever opens the generation next, and left behind as rows of that one."""
+_FEW = 4_096  # to read so many costs less than 0.1 s, whatever the share
 _ARRAYS = {
     "ids": "|u1", "ends": "<i8", "files": "|u1", "codes": "<i4", "places": "<i8", "crcs": "<u4",
 }  # fmt: skip
-_ENDED = (
-    f"SELECT c.chunk_id, {CHUNK_CANON} FROM chunks c WHERE c.to_gen > :p AND c.from_gen <= :p "
-    "ORDER BY c.chunk_id LIMIT :most"
+ENDED = "FROM chunks c WHERE c.to_gen > :p AND c.from_gen <= :p ORDER BY c.chunk_id"
+"""SQL source of the chunks that ended since generation ``:p``."""
+# CROSS JOIN is SQLite's way to fix the order of a join: the few files that came, then their chunks
+# by path; the other way round all chunks are read
+CAME = (
+    "FROM files f CROSS JOIN chunks c ON c.path = f.path AND c.to_gen IS NULL "
+    "AND c.from_gen = f.from_gen {joined} WHERE f.from_gen > :p AND f.to_gen IS NULL "
+    "ORDER BY c.chunk_id"
 )
-_CAME = (
-    f"SELECT {COLUMNS} FROM files f CROSS JOIN chunks c ON c.path = f.path AND c.to_gen IS NULL "
-    f"AND c.from_gen = f.from_gen {VECTORS} WHERE f.from_gen > :p AND f.to_gen IS NULL "
-    "ORDER BY c.chunk_id LIMIT :most"
-)
+"""SQL source of the chunks that came since generation ``:p``, up to the newest."""
+_CAME = f"SELECT {COLUMNS} " + CAME.format(joined=VECTORS)
 _FILES_ENDED = f"SELECT {FILE_CANON} FROM files f WHERE f.to_gen > :p AND f.from_gen <= :p"
 _FILES_CAME = f"SELECT {FILE_CANON} FROM files f WHERE f.from_gen > :p AND f.to_gen IS NULL"
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The chunks that end or come with a later generation, which is the newest.
+
+    Attributes:
+        since: The earlier generation.
+        ended: Their ids, ascending.
+        came: Their ids, ascending; one may have ended with another text.
+    """
+
+    since: Generation
+    ended: Sequence[str]
+    came: Sequence[str]
+
+    @classmethod
+    def of(cls, db: sqlite3.Connection, since: Generation, most: float) -> Delta | None:
+        """Return what changed; None if more than so many chunks ended or came."""
+        sources = (ENDED, CAME.format(joined=""))
+        at = {"p": since.n, "most": int(most) + 1}
+        ended, came = (
+            [str(name) for (name,) in db.execute(f"SELECT c.chunk_id {source} LIMIT :most", at)]
+            for source in sources
+        )
+        return cls(since, ended, came) if len(ended) + len(came) <= most else None
+
+
+def kept(db: sqlite3.Connection, digest: object) -> Generation | None:
+    """Return the last generation of a digest that is still kept."""
+    generations = reversed(catalog_read.generations(db))
+    return next((g for g in generations if g.digest == digest), None)
 
 
 def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
@@ -117,11 +154,11 @@ def _before(
     """Return the generation that a file is of, if the wanted one can be made from it."""
     if told.get("digest") == wanted.digest:
         return wanted
-    kept = catalog_read.generations(db) if told else []
-    found = next((g for g in reversed(kept) if g.digest == told["digest"]), None)
-    if found is None or kept[-1].n != wanted.n or found.embed_fp != wanted.embed_fp:
+    found, newest = kept(db, told.get("digest")), catalog_read.latest(db)
+    if found is None or newest is None or newest.n != wanted.n:
         return None
-    return found if catalog_read.digest_matches(found, found.row_sum) else None
+    same = found.embed_fp == wanted.embed_fp
+    return found if same and catalog_read.digest_matches(found, found.row_sum) else None
 
 
 def _held(
@@ -178,18 +215,18 @@ def _brought_up(
     known, file = held.file, VectorFile.of(db, index_dir, wanted.embed_fp)
     if (file.epoch, file.dimension) != (known.epoch, known.dimension):
         return None
-    most = max(_FEW, int(len(held.chunk_ids) * MOST_CHANGED))
-    at = {"fp": wanted.embed_fp, "p": before.n, "most": most + 1}
-    ended, came = (db.execute(query, at).fetchall() for query in (_ENDED, _CAME))
+    delta = Delta.of(db, before, max(_FEW, int(len(held.chunk_ids) * MOST_CHANGED)))
+    if delta is None:
+        return None
+    at = {"fp": wanted.embed_fp, "p": before.n}
     read = ReadRows(file)
-    read.add(came)
-    sums = {"added": _texts(db, _FILES_CAME, at), "removed": _texts(db, _FILES_ENDED, at)}
-    total = multiset_sum(before.row_sum + read.total, **sums)
-    total = multiset_sum(total, (), removed=(str(canon) for _, canon in ended))
-    gone = [bisect_left(held.chunk_ids, row[0]) for row in ended]
-    there = [i for row in gone for i in held.chunk_ids[row : row + 1]] == [row[0] for row in ended]
-    few = max(len(ended), len(came)) <= most
-    if not (few and there and read.named and catalog_read.digest_matches(wanted, total)):
+    read.add(db.execute(_CAME, at).fetchall())
+    ended = _texts(db, f"SELECT {CHUNK_CANON} {ENDED}", at) + _texts(db, _FILES_ENDED, at)
+    total = before.row_sum + read.total
+    total = multiset_sum(total, _texts(db, _FILES_CAME, at), removed=ended)
+    gone = [bisect_left(held.chunk_ids, name) for name in delta.ended]
+    there = [i for row in gone for i in held.chunk_ids[row : row + 1]] == delta.ended
+    if not (there and read.named and catalog_read.digest_matches(wanted, total)):
         return None
     ids, paths, (crcs, places, heads, vector_crcs) = read.made()
     fresh, state = (places, heads, vector_crcs), file_state(file.path)
