@@ -112,17 +112,7 @@ class Inspection(NamedTuple):
 def inspect(
     index_dir: Path, documents: DocumentTree, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
 ) -> Inspection:
-    """Compare a project's documents with its catalog by signatures alone.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        documents: Where its documents lie.
-        scan_fp: Digest of every setting that shapes the index; another one makes it pending.
-        rules: Which files are documents.
-
-    Raises:
-        UnknownProject: Their folder below the data root is not there.
-    """
+    """Compare a project's documents with its catalog by signatures alone."""
     found = documents.scan(rules)
     if not (index_dir / CATALOG_NAME).exists():
         return Inspection(found, None, Pending("never ingested", None))
@@ -253,14 +243,7 @@ def _speed(db: sqlite3.Connection) -> float:
 
 
 def peeked(documents: DocumentTree, paths: Iterable[str], found: Scan, known: Known) -> Known:
-    """Return what is known, with a look into files of the types that little was read of.
-
-    Args:
-        documents: Where the project's documents lie.
-        paths: New and changed files.
-        found: The scan, for their sizes.
-        known: From `known`.
-    """
+    """Return what is known, with a look into files of the types that little was read of."""
     sizes = {
         path: found.files[path][0]
         for path in paths
@@ -280,14 +263,7 @@ def forecast(
     *,
     profile: ChunkProfile = PROFILES["default"],
 ) -> Forecast:
-    """Reckon what an ingest of some files would embed.
-
-    Args:
-        paths: New and changed files.
-        found: The scan, for their sizes.
-        known: From `known`.
-        profile: How they would be cut; counts where little of a type was read before.
-    """
+    """Reckon what an ingest of some files would embed."""
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for path in paths:
         sizes[file_type(path)].append(found.files[path][0])

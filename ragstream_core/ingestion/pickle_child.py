@@ -82,11 +82,7 @@ class Array:
         self.check()
 
     def check(self) -> None:
-        """Refuse what is not an array.
-
-        Raises:
-            NotAllowed: Type, shape and data do not belong together.
-        """
+        """Refuse what is not an array."""
         dtype, shape = self.dtype, self.shape
         if not isinstance(dtype, DType) or not isinstance(shape, tuple):
             raise NotAllowed("holds a damaged array")
@@ -111,11 +107,7 @@ class NDArray:
 
 
 def reconstruct(subtype: object, shape: object, code: object) -> Array:
-    """Begin an array as NumPy's ``_reconstruct`` does.
-
-    Raises:
-        NotAllowed: It is to be of another class.
-    """
+    """Begin an array as NumPy's ``_reconstruct`` does."""
     if subtype is not NDArray:
         raise NotAllowed("holds an array of a foreign class")
     return Array()
@@ -130,22 +122,14 @@ def from_buffer(data: Any, dtype: Any, shape: Any, order: object = "C", *more: o
 
 
 def scalar(dtype: DType, data: object = b"") -> Any:
-    """Return a NumPy scalar as a plain value; a float is of no use here.
-
-    Raises:
-        NotAllowed: Type or data are none.
-    """
+    """Return a NumPy scalar as a plain value; a float is of no use here."""
     if not isinstance(dtype, DType) or not isinstance(data, bytes):
         raise NotAllowed("holds a damaged scalar")
     return (dtype.values(data) or [None])[0]
 
 
 def encode(text: str, coding: str) -> bytes:
-    """Return the bytes that protocols 0 to 2 store as text.
-
-    Raises:
-        NotAllowed: Another codec is asked for.
-    """
+    """Return the bytes that protocols 0 to 2 store as text."""
     if coding not in ("latin1", "latin-1"):
         raise NotAllowed(f"asks for the codec {str(coding)[:20]!r}")
     return text.encode("latin-1")
@@ -167,31 +151,19 @@ class Reader(pickle.Unpickler):
     """An unpickler that resolves the names of `_KNOWN` to recorders and refuses all others."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the recorder for a name.
-
-        Raises:
-            NotAllowed: The name is not in `_KNOWN`.
-        """
+        """Return the recorder for a name."""
         known = _KNOWN.get(module, {})
         if name not in known:
             raise NotAllowed(f"names {module}.{name}, which no array or container needs")
         return known[name]
 
     def persistent_load(self, pid: object) -> Any:
-        """Refuse references to the outside.
-
-        Raises:
-            NotAllowed: Always.
-        """
+        """Refuse references to the outside."""
         raise NotAllowed("refers to something outside the file")
 
 
 def rows_of(loaded: object) -> tuple[list[dict[str, Any]], int]:
-    """Return records with ``name`` and ``text`` from the accepted shapes, and how many vectors.
-
-    Raises:
-        NotAllowed: It has none of these shapes.
-    """
+    """Return records with ``name`` and ``text`` from the accepted shapes, and how many vectors."""
     if isinstance(loaded, dict):
         if _first(loaded, TEXTS) is not None:
             return _columns(loaded)

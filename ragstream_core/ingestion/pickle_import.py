@@ -63,17 +63,7 @@ class Imported(NamedTuple):
 
 
 def read_pickle(path: Path, limits: PickleLimits) -> tuple[list[tuple[str, str]], int]:
-    """Return (name, text) of the records of a pickle, and how many vectors it holds.
-
-    Args:
-        path: The file; only the child reads what it means.
-        limits: What the child may use.
-
-    Raises:
-        UsageError: The file cannot be read.
-        PickleRefused: It names anything but arrays and containers, is damaged or too large, or
-            the child was stopped by its limits. Nothing in it was executed.
-    """
+    """Return (name, text) of the records of a pickle, and how many vectors it holds."""
     try:
         if path.stat().st_size > limits.file_bytes:
             raise PickleRefused(f"{path} is larger than {limits.file_bytes} bytes")
@@ -101,30 +91,14 @@ def _checked(rows: Any) -> list[tuple[str, str]]:
 
 
 def _plain(text: object) -> str:
-    """Return a text of the child without lone surrogates.
-
-    Raises:
-        TypeError: It is no text.
-    """
+    """Return a text of the child without lone surrogates."""
     if not isinstance(text, str):
         raise TypeError
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def import_pickle(path: Path, doc_dir: Path, *, limits: PickleLimits | None = None) -> Imported:
-    """Write every text of a pickle as ``imported/<name>.md`` below a project's documents.
-
-    Args:
-        path: The pickle.
-        doc_dir: The project's document folder; created when missing.
-        limits: What the child may use; default: `PickleLimits`.
-
-    Raises:
-        UsageError: The file cannot be read, or a document of that name holds another text;
-            nothing was written.
-        PickleRefused: The pickle is refused; nothing was written.
-        OSError: Disk full.
-    """
+    """Write every text of a pickle as ``imported/<name>.md`` below a project's documents."""
     rows, vectors = read_pickle(path, limits or PickleLimits())
     texts = [(name, text) for name, text in rows if text.strip()]
     targets = dict(zip(_file_names([name for name, _ in texts]), texts, strict=True))

@@ -31,12 +31,7 @@ _PACKED = frozenset(  # or hold more pictures than words
 
 
 def tokens_per_byte(documents: DocumentTree, sizes: Mapping[str, int]) -> dict[str, float]:
-    """Return about how many tokens a byte of each type holds; types without an answer are left out.
-
-    Args:
-        documents: Where the project's documents lie.
-        sizes: Bytes by path of the files in question.
-    """
+    """Return about how many tokens a byte of each type holds, of the types that a look can tell."""
     of_type: dict[str, dict[str, int]] = {}
     for path in sorted(sizes):
         if sizes[path] and (kind := file_type(path)) not in _PACKED:

@@ -59,11 +59,7 @@ class Pulled:
 
 
 def pulled(folder: Path) -> Pulled | None:
-    """Return what was pulled into a folder; None if nothing was.
-
-    Raises:
-        IntegrityError: Its stamp is damaged.
-    """
+    """Return what was pulled into a folder; None if nothing was."""
     path = folder / STAMP
     if not path.is_file():
         return None
@@ -76,12 +72,7 @@ def pulled(folder: Path) -> Pulled | None:
 
 
 def verify_pulled(folder: Path) -> int:
-    """Check every file of a pulled model against the sha256 it had; return how many there are.
-
-    Raises:
-        WeightsMismatch: A file is missing or is another one.
-        IntegrityError: The stamp is damaged.
-    """
+    """Check every file of a pulled model against the sha256 it had; return how many there are."""
     found = pulled(folder)
     for name, sha256 in found.files.items() if found else ():
         path = folder / name
@@ -97,19 +88,7 @@ def verify_pulled(folder: Path) -> int:
 def pull_model(
     hub: Hub, model: HubModel, models_dir: Path, *, told: Progress | None = None
 ) -> Path:
-    """Fetch a model into ``<models>/<organisation>/<model>`` and return that folder.
-
-    Args:
-        hub: Where it is.
-        model: From `Hub.model`; a person agreed to it.
-        models_dir: ``<data>/models``.
-        told: Called with (bytes so far, bytes in all).
-
-    Raises:
-        Refused: A file is not what was listed, or no model.
-        OperationFailed: The connection broke for good, or the disk has no room.
-        ProjectLocked: Another process pulls.
-    """
+    """Fetch a model into ``<models>/<organisation>/<model>`` and return that folder."""
     place = models_dir / model.repo
     staging = models_dir / ".pull" / f"{model.repo.replace('/', '--')}@{model.commit[:12]}"
     with FolderLock(models_dir / ".pull", "the folder of models").held():
@@ -134,17 +113,7 @@ def pull_model(
 
 
 def pull_token_file(file: TokenFile, models_dir: Path, *, told: Progress | None = None) -> Path:
-    """Fetch one of tiktoken's token files from its publisher and return its path.
-
-    Args:
-        file: Which.
-        models_dir: ``<data>/models``.
-        told: Called with (bytes so far, bytes in all).
-
-    Raises:
-        Refused: It does not have its sha256.
-        OperationFailed: It cannot be had.
-    """
+    """Fetch one of tiktoken's token files from its publisher and return its path."""
     folder, part = token_folder(models_dir), models_dir / ".pull" / file.file_name
     with FolderLock(models_dir / ".pull", "the folder of models").held():
         _require_room(models_dir, file.size)
@@ -169,11 +138,7 @@ def _is_whole(place: Path) -> bool:
 
 
 def _require_room(models_dir: Path, size: int) -> None:
-    """Refuse to begin what cannot end.
-
-    Raises:
-        OperationFailed: The disk has no room for it.
-    """
+    """Refuse to begin what cannot end."""
     free = shutil.disk_usage(models_dir).free
     if free < size + SPARE_BYTES:
         raise OperationFailed(
@@ -183,11 +148,7 @@ def _require_room(models_dir: Path, size: int) -> None:
 
 
 def _require_weights(path: Path) -> None:
-    """Refuse a file of weights that is none, whatever its name and digest say.
-
-    Raises:
-        Refused: It has no header of the safetensors format.
-    """
+    """Refuse a file of weights that is none, whatever its name and digest say."""
     if path.suffix != ".safetensors":
         return
     with path.open("rb") as handle:

@@ -82,12 +82,7 @@ class HubModel:
 
 
 class Hub:
-    """A hub at an address.
-
-    Args:
-        url: Its address, https or on this machine.
-        pause_s: Seconds before a broken transfer is taken up again.
-    """
+    """A hub at an address."""
 
     def __init__(self, url: str, *, pause_s: float = 1.0) -> None:
         self._url = url.rstrip("/")
@@ -95,18 +90,7 @@ class Hub:
         self._pause_s = pause_s
 
     def model(self, repo: str, *, revision: str = "main", most_bytes: int) -> HubModel:
-        """Return what there is of a model; nothing is fetched but its list.
-
-        Args:
-            repo: ``organisation/model``.
-            revision: Branch, tag or commit.
-            most_bytes: Most bytes of all files.
-
-        Raises:
-            UsageError: It is no name of a model.
-            Refused: The list leads out of the folder, holds nothing but pickles, or is too large.
-            OperationFailed: The hub cannot be asked, has no such model, or answers something else.
-        """
+        """Return what there is of a model; nothing is fetched but its list."""
         if not _REPO.fullmatch(repo) or not _REVISION.fullmatch(revision) or ".." in repo:
             raise UsageError(
                 f"{repo!r} is not the name of a model", hint="name it as organisation/model"
@@ -146,18 +130,7 @@ class Hub:
         return f"{self._url}/{model.repo}/resolve/{model.commit}/{quote(file.name)}"
 
     def fetch(self, url: str, file: HubFile, to: Path, *, told: Callable[[int], None]) -> None:
-        """Fetch a file, going on where an earlier try ended, and check it.
-
-        Args:
-            url: Where it is.
-            file: What it must be.
-            to: Its path; what is there already counts as its beginning.
-            told: Called with the bytes that are here.
-
-        Raises:
-            Refused: It is not what was listed, or a redirect leads elsewhere; `to` is gone.
-            OperationFailed: The connection broke again and again; what came is kept for next time.
-        """
+        """Fetch a file, going on where an earlier try ended, and check it."""
         for left in reversed(range(TRIES)):
             try:
                 self._into(url, file, to, told)
@@ -293,11 +266,7 @@ def _is_taken(name: str, names: list[str]) -> bool:
 
 
 def _file(repo: str, name: str, row: dict[str, Any]) -> HubFile:
-    """Return a listed file.
-
-    Raises:
-        Refused: It states no size or no digest.
-    """
+    """Return a listed file."""
     lfs = row.get("lfs") or {}
     size, sha256 = row.get("size"), str(lfs.get("sha256") or lfs.get("oid") or "")
     blob = "" if sha256 else str(row.get("blobId") or "")
@@ -311,11 +280,7 @@ def _file(repo: str, name: str, row: dict[str, Any]) -> HubFile:
 
 
 def _require_whole(repo: str, names: list[str], files: tuple[HubFile, ...]) -> None:
-    """Refuse a model that could not be used.
-
-    Raises:
-        Refused: Weights or tokenizer are missing, or only there as a pickle.
-    """
+    """Refuse a model that could not be used."""
     here = {file.name for file in files}
     weights = [
         name for name in here if name.endswith((".safetensors", ".onnx")) and "/" not in name

@@ -15,15 +15,7 @@ if TYPE_CHECKING:
 
 
 def row_products(rows: F32, columns: F32) -> F32:
-    """Multiply rows with queries; float32 sums, each within 1e-6 of the exact one for unit vectors.
-
-    Args:
-        rows: Shape (rows, dimension), contiguous.
-        columns: The queries as columns, shape (dimension, queries).
-
-    Returns:
-        Shape (queries, rows).
-    """
+    """Multiply (rows, dimension) by (dimension, queries); of unit vectors within 1e-6 of exact."""
     found: F32 = _session().run(None, {"rows": rows, "columns": columns})[0]
     return found
 

@@ -98,28 +98,14 @@ def token_folder(models_dir: Path) -> Path:
 
 
 def is_here(file: TokenFile, models_dir: Path) -> bool:
-    """Return whether an encoding can be counted with: its file is here, whole or not, and tiktoken.
-
-    Args:
-        file: The encoding.
-        models_dir: ``<data>/models``.
-    """
+    """Return whether an encoding can be counted with: its file is here, and tiktoken."""
     return (token_folder(models_dir) / file.file_name).is_file() and bool(
         importlib.util.find_spec("tiktoken")
     )
 
 
 def verified(file: TokenFile, models_dir: Path) -> Path:
-    """Return the path of a token file that has its sha256.
-
-    Args:
-        file: The encoding.
-        models_dir: ``<data>/models``.
-
-    Raises:
-        WeightsMissing: It is not here.
-        WeightsMismatch: It is damaged, or another file.
-    """
+    """Return the path of a token file that has its sha256."""
     path = token_folder(models_dir) / file.file_name
     again = RunCommand("models pull", file.name)
     try:
@@ -139,12 +125,7 @@ def verified(file: TokenFile, models_dir: Path) -> Path:
 
 
 class EncodingCounter:
-    """A `ragstream_core.ports.TokenCounter` that counts with one of tiktoken's encodings.
-
-    Args:
-        file: The encoding.
-        path: Its file, from `verified`.
-    """
+    """A `ragstream_core.ports.TokenCounter` that counts with one of tiktoken's encodings."""
 
     def __init__(self, file: TokenFile, path: Path) -> None:
         self._file = file
@@ -158,12 +139,7 @@ class EncodingCounter:
         return f"tiktoken {self._file.name} (sha256 {self._file.sha256[:12]})"
 
     def count(self, text: str) -> int:
-        """Return the number of tokens; what looks like a special token is text.
-
-        Raises:
-            WeightsMissing: tiktoken is not installed.
-            WeightsMismatch: A line of the file is no rank.
-        """
+        """Return the number of tokens; what looks like a special token is text."""
         return self._counted(text)
 
     def _count(self, text: str) -> int:
@@ -208,11 +184,7 @@ class Resolved:
 
 
 def encoding_of(model: str) -> str:
-    """Return the encoding of tiktoken that a model uses, empty if it uses another tokenizer.
-
-    Args:
-        model: Its name, with or without its provider (``openai/gpt-4o``).
-    """
+    """Return the encoding of tiktoken that a model uses, empty if it uses another tokenizer."""
     name = model.rsplit("/", 1)[-1].lower()
     if _NEWER.match(name):
         return "o200k_base"
@@ -220,16 +192,7 @@ def encoding_of(model: str) -> str:
 
 
 def resolved_counter(prompt: PromptConfig, models_dir: Path) -> Resolved:
-    """Return which counter these settings mean on this machine.
-
-    Args:
-        prompt: Section ``prompt``.
-        models_dir: ``<data>/models``.
-
-    Raises:
-        WeightsMissing: `prompt.token_counter` names an encoding whose file is not here.
-        WeightsMismatch: It is damaged.
-    """
+    """Return which counter these settings mean on this machine."""
     if prompt.chars_per_token:
         return Resolved(HeuristicTokenCounter(prompt.chars_per_token).name)
     wanted, family = prompt.token_counter, encoding_of(prompt.model_target)
@@ -253,16 +216,7 @@ def resolved_counter(prompt: PromptConfig, models_dir: Path) -> Resolved:
 
 
 def counter_named(name: str, models_dir: Path) -> TokenCounter:
-    """Return the counter of that name, as `resolved_counter` gave it.
-
-    Args:
-        name: From a prompt's inputs.
-        models_dir: ``<data>/models``.
-
-    Raises:
-        InputUnavailable: What it counts with is not on this machine any more, or it is a counter of
-            another version.
-    """
+    """Return the counter of that name, as `resolved_counter` gave it."""
     estimate = re.fullmatch(r"estimate \(([\d.e+-]+) characters a token\)", name)
     if estimate:
         return HeuristicTokenCounter(float(estimate[1]))
@@ -288,16 +242,7 @@ def counter_named(name: str, models_dir: Path) -> TokenCounter:
 
 
 def counter_for(prompt: PromptConfig, models_dir: Path) -> TokenCounter:
-    """Return the counter that these settings mean on this machine.
-
-    Args:
-        prompt: Section ``prompt``.
-        models_dir: ``<data>/models``.
-
-    Raises:
-        WeightsMissing: `prompt.token_counter` names an encoding whose file is not here.
-        WeightsMismatch: It is damaged.
-    """
+    """Return the counter that these settings mean on this machine."""
     return counter_named(resolved_counter(prompt, models_dir).name, models_dir)
 
 
@@ -311,11 +256,7 @@ def _open_encoding(name: str, path: Path) -> EncodingCounter:
 
 
 def _require(counter: TokenCounter, name: str) -> TokenCounter:
-    """Return a counter that has the name it was pinned by.
-
-    Raises:
-        WeightsMismatch: Its file is another one now.
-    """
+    """Return a counter that has the name it was pinned by."""
     if counter.name != name:
         raise WeightsMismatch(f"its file has changed ({counter.name})", hint="restore it")
     return counter
@@ -347,11 +288,7 @@ class _TokenizerCounter:
 
 @functools.lru_cache(maxsize=2)
 def _open_tokenizer(path: Path, digest: str) -> ModelTokenizer:
-    """Load a tokenizer.
-
-    Raises:
-        WeightsMismatch: The file is none.
-    """
+    """Load a tokenizer."""
     try:
         return ModelTokenizer.from_file(path)
     except Exception as error:  # tokenizers raises a bare Exception

@@ -39,11 +39,7 @@ _WIDE = 0x2E80  # from here on a character is a token
 
 
 def pdf_tokens(data: bytes) -> int:
-    """Return about how many tokens the text operators of a PDF show.
-
-    Args:
-        data: The file, or its beginning.
-    """
+    """Return about how many tokens the text operators of a PDF show."""
     heads = [
         (at.end(), _unpacked(data, at.end(), _HEAD_BYTES))
         for at in islice(_STREAM.finditer(data), _STREAMS)
@@ -147,11 +143,7 @@ _CELLS = ("td", "th", "li")
 
 
 def html_text(data: bytes) -> str:
-    """Return about the text of a page, markup left out.
-
-    Args:
-        data: The file, or its beginning.
-    """
+    """Return about the text of a page, markup left out."""
     first, *parts = data.decode(_encoding(data), "replace").split("<")
     said, until = [first], ""
     for part in parts:

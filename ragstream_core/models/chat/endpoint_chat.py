@@ -62,12 +62,7 @@ class ChatOptions:
 
 
 class EndpointChat:
-    """A `ragstream_core.ports.ChatModel` over HTTP.
-
-    Args:
-        options: Model, address and limits.
-        client: Makes the requests; default: one made of the options.
-    """
+    """A `ragstream_core.ports.ChatModel` over HTTP."""
 
     def __init__(self, options: ChatOptions, client: EndpointClient | None = None) -> None:
         endpoint = options.endpoint
@@ -77,11 +72,7 @@ class EndpointChat:
 
     @property
     def name(self) -> str:
-        """The model's name; asks the endpoint for its list if none is set.
-
-        Raises:
-            ChatFailed: No name is set and the endpoint cannot be asked, or has no model.
-        """
+        """The model's name; asks the endpoint for its list if none is set."""
         if not self._model:
             self._model = chosen_model("", self.list_models())
         return self._model
@@ -97,11 +88,7 @@ class EndpointChat:
         return self._options.endpoint.is_local
 
     def list_models(self) -> list[str]:
-        """Return the names of the endpoint's models, sorted.
-
-        Raises:
-            ChatFailed: It cannot be asked.
-        """
+        """Return the names of the endpoint's models, sorted."""
         try:
             answer = self._answer(
                 lambda client: client.models.with_streaming_response.list(), MAX_STRUCTURED_BYTES
@@ -117,15 +104,7 @@ class EndpointChat:
     def complete(
         self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
     ) -> ChatReply:
-        """Return the whole answer.
-
-        Args:
-            messages: At least one.
-            schema: What the answer must be.
-
-        Raises:
-            ChatFailed: No answer within the budget; or it is empty, declined, or not of the schema.
-        """
+        """Return the whole answer."""
         body: dict[str, object] = {}
         try:
             body = self._completion(self._request(messages), schema)
@@ -141,11 +120,7 @@ class EndpointChat:
         return replace(reply, parsed=validated(text, schema, who=who, took=reply.usage))
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
-        """Yield the answer as it comes, the reply last.
-
-        Raises:
-            ChatFailed: It failed before its first word.
-        """
+        """Yield the answer as it comes, the reply last."""
         answer = StreamedText()
         reason = ""
         try:
@@ -254,13 +229,6 @@ def chosen_model(wanted: str, available: Sequence[str]) -> str:
     """Return the model to take: the wanted one, one of its tags, else the first one that chats.
 
     The same lists give the same choice.
-
-    Args:
-        wanted: A name; empty: any.
-        available: What the endpoint lists.
-
-    Raises:
-        ChatRefused: It lists no model.
     """
     names = sorted(available)
     itself = [name for name in (wanted, f"{wanted}{LATEST}") if name in names]

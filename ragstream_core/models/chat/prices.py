@@ -18,11 +18,7 @@ FROM_TABLE = -1.0
 
 @functools.lru_cache(maxsize=64)
 def context_window(model: str) -> int:
-    """Return how many tokens a model reads and writes together; 0 if that is unknown.
-
-    Args:
-        model: Its name, as its provider knows it.
-    """
+    """Return how many tokens a model reads and writes together; 0 if that is unknown."""
     from genai_prices import data_snapshot
 
     try:
@@ -49,15 +45,7 @@ class Prices:
     def cost(
         self, model: str, input_tokens: int, output_tokens: int, *, cached_tokens: int = 0
     ) -> float | None:
-        """Return the cost in US dollars, ≥ 0; None if no price is known.
-
-        Args:
-            model: As the endpoint knows it.
-            input_tokens: Tokens sent, cached ones included.
-            output_tokens: Tokens answered.
-            cached_tokens: Those of the sent ones that the endpoint had kept; the table may have a
-                lower price for them.
-        """
+        """Return the cost in US dollars, ≥ 0; None if no price is known."""
         sent, answered = self.input_usd_per_mtok, self.output_usd_per_mtok
         if sent >= 0 and answered >= 0:
             return PER_MTOK * (sent * input_tokens + answered * output_tokens)
@@ -80,15 +68,7 @@ def table_price(
     cached_tokens: int = 0,
     base_url: str | None = None,
 ) -> float | None:
-    """Return what a model costs in US dollars by the table; None if no price is known.
-
-    Args:
-        model: As its provider knows it.
-        input_tokens: Tokens sent, cached ones included.
-        output_tokens: Tokens answered.
-        cached_tokens: Those of the sent ones that the provider had kept.
-        base_url: Where it is asked; None: anywhere.
-    """
+    """Return what a model costs in US dollars by the table; None if no price is known."""
     from genai_prices import Usage, calc_price
 
     try:

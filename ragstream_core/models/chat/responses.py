@@ -72,11 +72,7 @@ def failed(error: RequestError, endpoint: Endpoint) -> ChatFailed:
 
 
 def event_texts(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what follows ``data:`` on each line of an event stream; what is empty says nothing.
-
-    Raises:
-        RequestError: A line is longer than `MAX_EVENT_BYTES`.
-    """
+    """Yield what follows ``data:`` on each line of an event stream; what is empty says nothing."""
     for line in _lines(blocks):
         data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
         if data:
@@ -98,11 +94,7 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def json_object(data: bytes) -> dict[str, object]:
-    """Return the JSON object of an answer or an event.
-
-    Raises:
-        RequestError: It is none, or nested too deep.
-    """
+    """Return the JSON object of an answer or an event."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -113,11 +105,7 @@ def json_object(data: bytes) -> dict[str, object]:
 
 
 def model_names(body: Mapping[str, object]) -> list[str]:
-    """Return the names in a list of models, sorted, each once.
-
-    Raises:
-        RequestError: It is no such list.
-    """
+    """Return the names in a list of models, sorted, each once."""
     rows = body.get("data")
     if not isinstance(rows, list) or not all(isinstance(r, dict) and "id" in r for r in rows):
         raise RequestError("an answer that is not a list of models", kind="broken")
@@ -125,11 +113,7 @@ def model_names(body: Mapping[str, object]) -> list[str]:
 
 
 def text_of(body: Mapping[str, object]) -> str:
-    """Return the text of a completion; never empty.
-
-    Raises:
-        RequestError: There is none, the model declined, or its limit left only a part of it.
-    """
+    """Return the text of a completion; never empty."""
     message = _choice(body).get("message")
     if not isinstance(message, Mapping):
         raise RequestError("an answer without a message", kind="broken")
@@ -178,11 +162,7 @@ class StreamedText:
         self._last: dict[str, object] = {}
 
     def add(self, event: Mapping[str, object]) -> str:
-        """Return the text that an event adds; may be empty.
-
-        Raises:
-            RequestError: The event says that the stream failed, or the text is too long.
-        """
+        """Return the text that an event adds; may be empty."""
         if event.get("error"):
             raise RequestError("the endpoint broke the answer off", kind="broken")
         for name in ("model", "usage"):
@@ -213,11 +193,7 @@ class StreamedText:
         return self._last
 
     def require_text(self) -> None:
-        """Check that there is something.
-
-        Raises:
-            RequestError: There is not.
-        """
+        """Check that there is something."""
         if not self.text.strip():
             raise _empty(finish_of(self._last))
 
@@ -252,17 +228,7 @@ def _whole_characters(text: str) -> str:
 def validated(
     text: str, schema: type[Schema], *, who: str, took: ChatUsage | None = None
 ) -> Schema:
-    """Return the value that an answer holds.
-
-    Args:
-        text: The answer.
-        schema: What it must be.
-        who: The model or host that answered, for the message.
-        took: What the answer took, for the error.
-
-    Raises:
-        ChatBroken: It is no JSON, nested too deep, or does not fit the schema.
-    """
+    """Return the value that an answer holds."""
     from pydantic import ValidationError
 
     try:

@@ -34,15 +34,7 @@ KEYS = frozenset({"when", "say", "fail", "cut", "once"})
 
 
 class ScriptedChat:
-    """A `ragstream_core.ports.ChatModel` that follows a script and sends nothing.
-
-    Args:
-        script: A YAML file; empty: the entries alone.
-        entries: Entries in front of the script's.
-
-    Raises:
-        UnknownSetting: The file cannot be read, or is no script.
-    """
+    """A `ragstream_core.ports.ChatModel` that follows a script and sends nothing."""
 
     name = "scripted"
     host = ""
@@ -67,11 +59,7 @@ class ScriptedChat:
     def complete(
         self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
     ) -> ChatReply:
-        """Return what the script says.
-
-        Raises:
-            ChatFailed: The script says so, has no entry, or what it says does not fit the schema.
-        """
+        """Return what the script says."""
         entry = self._entry(messages)
         text = _said(entry)
         reply = self._reply(text, messages, cut=bool(entry.get("cut")))
@@ -81,11 +69,7 @@ class ScriptedChat:
         return replace(reply, parsed=parsed)
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
-        """Yield what the script says in pieces of `PIECE` characters, the reply last.
-
-        Raises:
-            ChatFailed: The script says so or has no entry.
-        """
+        """Yield what the script says in pieces of `PIECE` characters, the reply last."""
         entry = self._entry(messages)
         text = _said(entry)
         for start in range(0, len(text), PIECE):

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 class WrappedChat:
-    """A `ragstream_core.ports.ChatModel`; a subclass overrides what it changes.
-
-    Args:
-        model: The model that is asked.
-    """
+    """A `ragstream_core.ports.ChatModel`; a subclass overrides what it changes."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
@@ -38,11 +34,7 @@ class WrappedChat:
         return self._model.is_local
 
     def list_models(self) -> list[str]:
-        """Return the models that the endpoint has, sorted.
-
-        Raises:
-            ChatFailed: It cannot be asked.
-        """
+        """Return the models that the endpoint has, sorted."""
         return self._model.list_models()
 
     def price(self, input_tokens: int, output_tokens: int) -> float | None:
@@ -52,21 +44,9 @@ class WrappedChat:
     def complete(
         self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
     ) -> ChatReply:
-        """Return the whole answer.
-
-        Args:
-            messages: At least one.
-            schema: What the answer must be.
-
-        Raises:
-            ChatFailed: There is no answer, or, with a schema, none that fits it.
-        """
+        """Return the whole answer."""
         return self._model.complete(messages, schema=schema)
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
-        """Yield the answer as it comes, the reply last.
-
-        Raises:
-            ChatFailed: It failed before its first word.
-        """
+        """Yield the answer as it comes, the reply last."""
         return self._model.stream(messages)

@@ -32,17 +32,7 @@ if TYPE_CHECKING:
 
 
 def mean_unit(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> F32:
-    """Return the mean of rows, scaled to length 1.
-
-    Args:
-        rows: Shape (n, dimension), n ≥ 1.
-
-    Returns:
-        Shape (dimension,), float32, length 1 ± 1e-6.
-
-    Raises:
-        EmbeddingFailed: The mean is not finite or has no length.
-    """
+    """Return the mean of rows (n ≥ 1, dimension), scaled to length 1 ± 1e-6, as float32."""
     mean = np.asarray(rows, dtype=np.float64).mean(axis=0)
     length = float(np.sqrt(np.square(mean).sum()))
     if not 0.0 < length < float("inf"):  # also catches NaN
@@ -52,26 +42,12 @@ def mean_unit(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> F32:
 
 
 def mean_of_windows(parts: Iterable[npt.NDArray[Any]]) -> F32:
-    """Return the vector of a text from those of its windows, each scaled to length 1 first.
-
-    Args:
-        parts: Vectors of shape (dimension,), at least one.
-
-    Raises:
-        EmbeddingFailed: One is not finite or has no length.
-    """
+    """Return the vector of a text from those of its windows, each scaled to length 1 first."""
     return mean_unit([mean_unit(part[np.newaxis]).astype(np.float64) for part in parts])
 
 
 def unit_rows_f16(rows: npt.NDArray[Any]) -> F16:
-    """Scale each row to length 1 and round it to float16.
-
-    Args:
-        rows: Shape (n, dimension), n ≥ 0.
-
-    Raises:
-        EmbeddingFailed: A row is not finite or has no length.
-    """
+    """Scale each row (n ≥ 0, dimension) to length 1 and round it to float16."""
     wide = np.asarray(rows, dtype=np.float64)
     lengths = np.sqrt(np.square(wide).sum(axis=1, keepdims=True))
     if not bool(np.all((lengths > 0.0) & np.isfinite(lengths))):
@@ -81,18 +57,7 @@ def unit_rows_f16(rows: npt.NDArray[Any]) -> F16:
 
 
 def stack_checked(rows: Iterable[F32], *, shape: tuple[int, int]) -> F32:
-    """Put rows under each other and refuse anything but what was asked for.
-
-    Args:
-        rows: Vectors of length ``shape[1]``.
-        shape: Expected (texts, dimension).
-
-    Returns:
-        Shape ``shape``, float32, each row of length 1 ± 1e-6.
-
-    Raises:
-        EmbeddingFailed: Wrong count, wrong dimension, not finite, or not of length 1.
-    """
+    """Put rows under each other; refuse another ``shape`` (texts, dimension) or length."""
     stacked: F32 = np.asarray(list(rows), dtype=np.float32).reshape(-1, shape[1])
     if stacked.shape != shape:
         raise EmbeddingFailed(f"the encoder returned shape {stacked.shape}, expected {shape}")
@@ -171,42 +136,18 @@ class Encoder(ABC):
         return len(self.token_offsets(text))
 
     def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
-        """Embed passages of any length.
-
-        Args:
-            texts: The passages.
-            progress: Called with (done, total), at most five times a second and at the end.
-
-        Returns:
-            Shape (len(texts), dimension), float32, rows of length 1 ± 1e-6, aligned with ``texts``.
-
-        Raises:
-            EmbeddingFailed: What the model gave is not one finite vector a text; or it is behind
-                an endpoint that cannot be reached or refuses.
-        """
+        """Embed passages of any length."""
         rows = self._rows(texts)
         counted = rows if progress is None else throttled(rows, progress, total=len(texts))
         return stack_checked(counted, shape=(len(texts), self.dimension))
 
     def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries, with the model family's query prefix if it has one.
-
-        Raises:
-            EmbeddingFailed: As `embed_documents`.
-        """
+        """Embed queries, with the model family's query prefix if it has one."""
         rows = self._rows(texts, query=True)
         return stack_checked(rows, shape=(len(texts), self.dimension))
 
     def token_vectors(self, texts: Sequence[str]) -> list[F16]:
-        """Return the token vectors of each text, for late interaction.
-
-        Returns:
-            One array (tokens, dimension) a text, unit rows rounded to float16, without special
-            tokens; the windows of a long text one after the other.
-
-        Raises:
-            EmbeddingFailed: A value is not finite.
-        """
+        """Return (tokens, dimension) float16 a text, unit rows without special tokens."""
         return list(self._each(self._tokens_of, texts))
 
     def _rows(self, texts: Sequence[str], *, query: bool = False) -> Iterator[F32]:
@@ -308,14 +249,9 @@ class EmbeddingBackend(Encoder):
 
     @abstractmethod
     def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
-        """Return one vector a text; a subclass may leave ``progress`` out.
+        """Return shape (len(texts), dimension), of any length of rows and any float type.
 
-        Args:
-            texts: Any number of texts.
-            progress: Called with (done, total).
-
-        Returns:
-            Shape (len(texts), dimension); of the subclass, any length and any float type.
+        A subclass may leave ``progress`` out.
         """
 
     @property
@@ -334,11 +270,7 @@ class EmbeddingBackend(Encoder):
 
     @functools.cached_property
     def dimension(self) -> int:  # type: ignore[override]  # found when it is first asked for
-        """Length of a vector, found by embedding a word.
-
-        Raises:
-            EmbeddingFailed: What it answers is no vector.
-        """
+        """Length of a vector, found by embedding a word."""
         return int(self._row("dimension").shape[0])
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
@@ -360,11 +292,7 @@ class EmbeddingBackend(Encoder):
         return mean_unit([self._row(part).astype(np.float64) for part in parts])
 
     def _row(self, text: str) -> F32:
-        """Embed one text that fits into the window.
-
-        Raises:
-            EmbeddingFailed: The subclass returned something else than one vector.
-        """
+        """Embed one text that fits into the window."""
         try:
             found: npt.NDArray[np.float64] = np.asarray(type(self)._raw(self, [text]), np.float64)
         except (TypeError, ValueError) as error:

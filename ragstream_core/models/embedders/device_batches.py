@@ -32,27 +32,14 @@ STEP = 32
 
 
 class DeviceBatches:
-    """Runs token ids in batches of one shape a length.
-
-    Args:
-        run: Runs a batch.
-        pad: Token id of padding.
-        longest: Tokens of one text at most, special ones included.
-    """
+    """Runs token ids in batches of one shape a length."""
 
     def __init__(self, run: Run, *, pad: int, longest: int) -> None:
         self._run, self._pad, self._longest = run, pad, longest
         self._rows: dict[int, int] = {}
 
     def vectors(self, texts: Sequence[Ids]) -> F32:
-        """Return a vector for each text.
-
-        Args:
-            texts: Token ids of each, special ones included; at least one text.
-
-        Returns:
-            Shape (len(texts), dimension); a row depends on its own text alone.
-        """
+        """Return a vector for each text."""
         lengths = np.array([self._length(text) for text in texts])
         found: F32 | None = None
         for length in np.unique(lengths).tolist():

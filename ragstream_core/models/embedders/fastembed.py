@@ -64,17 +64,7 @@ class LocalModel:
 
 
 def local_model(model: str, models_dir: Path) -> LocalModel:
-    """Return a model of FastEmbed's list, found on this machine without loading it.
-
-    Args:
-        model: As FastEmbed calls it: ``BAAI/bge-small-en-v1.5``.
-        models_dir: ``<data>/models``, where it lies under this name or that of its export's source;
-            after it FastEmbed's own cache and that of Hugging Face are looked through.
-
-    Raises:
-        WeightsMissing: FastEmbed is not installed, or the files are in none of these places.
-        UnknownSetting: FastEmbed has no such model.
-    """
+    """Return a model of FastEmbed's list, found on this machine without loading it."""
     row = _described(model)
     name, source, weights_file = str(row["model"]), str(row["sources"]["hf"]), row["model_file"]
     needed = (str(weights_file), *map(str, row["additional_files"]), *_CONFIGURATION)
@@ -90,25 +80,12 @@ def local_model(model: str, models_dir: Path) -> LocalModel:
 
 
 def hub_source(model: str) -> str:
-    """Return the repository that holds FastEmbed's export of a model.
-
-    Args:
-        model: As FastEmbed calls it.
-
-    Raises:
-        WeightsMissing: FastEmbed is not installed.
-        UnknownSetting: It has no such model.
-    """
+    """Return the repository that holds FastEmbed's export of a model."""
     return str(_described(model)["sources"]["hf"])
 
 
 def _described(model: str) -> dict[str, Any]:
-    """Return FastEmbed's description of a model.
-
-    Raises:
-        WeightsMissing: The package is not installed.
-        UnknownSetting: It has no such model.
-    """
+    """Return FastEmbed's description of a model."""
     try:
         from fastembed import TextEmbedding
     except ImportError:
@@ -139,18 +116,7 @@ class FastEmbedEmbeddings(Encoder):
     """An embedder over a model of FastEmbed's list."""
 
     def __init__(self, models_dir: Path, *, model: str, workers: int = 0) -> None:
-        """Load a model from local files.
-
-        Args:
-            models_dir: ``<data>/models``.
-            model: As FastEmbed calls it.
-            workers: Texts encoded at the same time; 0 = one for each core.
-
-        Raises:
-            WeightsMissing: FastEmbed is not installed, or the files are not on this machine.
-            WeightsMismatch: A file is damaged.
-            UnknownSetting: FastEmbed has no such model, or it is no encoder of texts.
-        """
+        """Load a model from local files."""
         local = local_model(model, models_dir)
         self.name, self._digest = local.name, local.fingerprint
         self._fast = _opened(local)
@@ -215,12 +181,7 @@ def _word_before(spans: list[tuple[int, int]], at: int) -> int:
 
 
 def _opened(local: LocalModel) -> Any:
-    """Return FastEmbed over local files, one thread a call.
-
-    Raises:
-        WeightsMismatch: A file is damaged.
-        UnknownSetting: The model is no encoder of texts.
-    """
+    """Return FastEmbed over local files, one thread a call."""
     from fastembed import TextEmbedding
 
     try:

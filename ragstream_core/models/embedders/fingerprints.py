@@ -64,12 +64,7 @@ def prefixes_of(model: str) -> Prefixes:
 
 
 def prefixes_for(folder: Path, model: str) -> Prefixes:
-    """Return the prefixes that a model's own configuration states, else those of its family.
-
-    Args:
-        folder: Its local folder.
-        model: Its name.
-    """
+    """Return the prefixes that a model's own configuration states, else those of its family."""
     try:
         path = folder / "config_sentence_transformers.json"
         stated = json.loads(path.read_text(encoding="utf-8"))["prompts"]
@@ -83,12 +78,7 @@ def prefixes_for(folder: Path, model: str) -> Prefixes:
 
 
 def default_fingerprint(runtime: str) -> str:
-    """Return ``embed_fp`` of all-MiniLM-L6-v2 from constants alone: no file, no import.
-
-    Args:
-        runtime: `ONNX_RUNTIME`, `ONNX_INT8_RUNTIME` or `TORCH_RUNTIME`: another kind of runtime
-            has other last bits, hence another fingerprint.
-    """
+    """Return ``embed_fp`` of all-MiniLM-L6-v2 from constants alone: no file, no import."""
     return digest_of(
         {
             "weights": weights.SHA256["model.safetensors"],
@@ -104,16 +94,7 @@ def default_fingerprint(runtime: str) -> str:
 
 
 def folder_fingerprint(folder: Path, *, model: str, runtime: str) -> str:
-    """Return ``embed_fp`` of a model that is not in `weights.SHA256`, from its files' bytes.
-
-    Args:
-        folder: Its local folder.
-        model: Its name, which decides the prefixes.
-        runtime: Kind of runtime.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
+    """Return ``embed_fp`` of a model that is not in `weights.SHA256`, from its files' bytes."""
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in _MODEL_SUFFIXES)
     prefixes = prefixes_for(folder, model)
     return digest_of(
@@ -127,15 +108,7 @@ def folder_fingerprint(folder: Path, *, model: str, runtime: str) -> str:
 
 
 def torch_fingerprint(model: str, models_dir: Path) -> str:
-    """Return ``embed_fp`` of any model under the sentence-transformers backend.
-
-    Args:
-        model: A folder, or a name as ``organisation/model``.
-        models_dir: ``<data>/models``.
-
-    Raises:
-        WeightsMissing: A model other than the default one is not on this machine.
-    """
+    """Return ``embed_fp`` of any model under the sentence-transformers backend."""
     if weights.is_default(model):
         return default_fingerprint(TORCH_RUNTIME)
     folder = weights.find_model(model, models_dir)
@@ -157,11 +130,7 @@ def known_dimension(models_dir: Path, endpoint: Endpoint, model: str) -> int:
 
 
 def keep_dimension(models_dir: Path, endpoint: Endpoint, model: str, *, dimension: int) -> None:
-    """Keep what an endpoint answered, so that looking for changes sends nothing.
-
-    Raises:
-        OSError: Disk full or permission denied.
-    """
+    """Keep what an endpoint answered, so that looking for changes sends nothing."""
     text = json.dumps({"dimension": dimension})
     replace_text(_probe_path(models_dir, endpoint, model), text, durable=False)
 
@@ -220,16 +189,7 @@ DEFAULT_RECIPE = Recipe("mean", WINDOW_WITH_SPECIALS, Prefixes(), (101,), (102,)
 
 
 def recipe_of(folder: Path, model: str) -> Recipe:
-    """Return how a model is used.
-
-    Args:
-        folder: Its local folder.
-        model: Its name; decides the prefixes if the folder states none.
-
-    Raises:
-        NotExportable: It has other modules or another pooling than those an export can have, or no
-            fast tokenizer.
-    """
+    """Return how a model is used."""
     kinds = {str(row["type"]).rsplit(".", 1)[-1]: row for row in _modules(folder)}
     other = [kind for kind in kinds if kind not in _MODULES]
     if other:

@@ -29,15 +29,7 @@ _LENGTH_BYTES = 8
 
 
 def onnx_bytes(weights: Path) -> bytes:
-    """Return the default model as ONNX.
-
-    Args:
-        weights: Its ``model.safetensors``, verified before this call.
-
-    Raises:
-        WeightsMismatch: The result is not the expected file: the graph is damaged.
-        OSError: The weights cannot be read.
-    """
+    """Return the default model as ONNX."""
     packed = resources.files(__package__).joinpath(GRAPH_FILE).read_bytes()
     try:
         made = _filled(zlib.decompress(packed), weights.read_bytes())
@@ -49,11 +41,7 @@ def onnx_bytes(weights: Path) -> bytes:
 
 
 def tensors(data: bytes) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the float32 arrays of a safetensors file.
-
-    Args:
-        data: The whole file.
-    """
+    """Return the float32 arrays of a safetensors file."""
     import numpy as np
 
     start = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
@@ -81,12 +69,7 @@ def _filled(graph: bytes, weights: bytes) -> bytes:
 
 
 def damaged(name: str, problem: str) -> WeightsMismatch:
-    """Return the error of a graph that is not what was installed.
-
-    Args:
-        name: Its file.
-        problem: What is wrong with it.
-    """
+    """Return the error of a graph that is not what was installed."""
     return WeightsMismatch(
         f"{name} of this installation is damaged: {problem}",
         hint=RunProgram("pip install --force-reinstall --no-deps ragstream"),

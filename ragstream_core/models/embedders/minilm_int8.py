@@ -65,15 +65,7 @@ class _Described(TypedDict):
 
 
 def onnx_bytes(weights: Path) -> bytes:
-    """Return the default model with products of 8 bits as ONNX.
-
-    Args:
-        weights: Its ``model.safetensors``, verified before this call.
-
-    Raises:
-        WeightsMismatch: The result is not the expected file: the graph is damaged.
-        OSError: The weights cannot be read.
-    """
+    """Return the default model with products of 8 bits as ONNX."""
     try:
         made = _filled(weights.read_bytes())
     except (zlib.error, ValueError, KeyError) as error:
@@ -86,16 +78,7 @@ def onnx_bytes(weights: Path) -> bytes:
 def rounded(
     weights: npt.NDArray[np.float32], factors: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Round weights to 8 bits.
-
-    Args:
-        weights: Shape (inputs, outputs).
-        factors: By which the inputs are divided, shape (inputs,).
-
-    Returns:
-        The numbers, and the scale of each output: their product is close to the weights times the
-        factors.
-    """
+    """Round weights to 8 bits."""
     import numpy as np
 
     wide = weights * factors[:, np.newaxis]
@@ -104,15 +87,7 @@ def rounded(
 
 
 def require_same_products(vector: F32) -> None:
-    """Refuse a processor whose products of 8 bits are others than those of the graph.
-
-    Args:
-        vector: What it made of `CHECKED_TEXT`, of length 1.
-
-    Raises:
-        UnknownSetting: They are.
-        WeightsMismatch: The graph is damaged.
-    """
+    """Refuse a processor whose products of 8 bits are others than those of the graph."""
     import numpy as np
 
     expected = np.frombuffer(base64.b64decode(_graph()[0]["checked"]), "<f4")

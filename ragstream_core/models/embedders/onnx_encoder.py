@@ -60,15 +60,7 @@ class Export:
 
 
 def known_export(model: str, models_dir: Path) -> Export:
-    """Return what is known about the export of a model; nothing is made.
-
-    Args:
-        model: A folder, or a name as ``organisation/model``.
-        models_dir: ``<data>/models``.
-
-    Raises:
-        WeightsMissing: The model is not on this machine.
-    """
+    """Return what is known about the export of a model; nothing is made."""
     source = weights.find_model(model, models_dir)
     digest = fingerprints.folder_fingerprint(source, model=model, runtime=fingerprints.ONNX_RUNTIME)
     folder = models_dir / digest
@@ -91,20 +83,7 @@ def open_default(
     workers: int = 0,
     notice: onnx_export.Notice | None = None,
 ) -> OnnxEmbedder:
-    """Return all-MiniLM-L6-v2, writing it as ONNX first if that was never done.
-
-    Args:
-        models_dir: ``<data>/models``.
-        precision: Of its products; each has vectors of its own.
-        workers: Texts encoded at the same time; 0 = one for each core.
-        notice: Told one line before it is written as ONNX.
-
-    Raises:
-        WeightsMissing: No weights here.
-        WeightsMismatch: A source file is not the expected one.
-        UnknownSetting: This processor's products of 8 bits are others.
-        OperationFailed: Another process holds the export lock for too long.
-    """
+    """Return all-MiniLM-L6-v2, writing it as ONNX first if that was never done."""
     folder = onnx_export.ensure_onnx(models_dir, precision=precision, notice=notice)
     recipe, name = fingerprints.DEFAULT_RECIPE, weights.DEFAULT_MODEL
     digest = fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
@@ -119,20 +98,7 @@ def open_default(
 def open_model(
     model: str, models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
 ) -> OnnxEmbedder:
-    """Return a model through onnxruntime, exporting it first if that was never tried.
-
-    Args:
-        model: A folder, or a name as ``organisation/model``.
-        models_dir: ``<data>/models``.
-        workers: Texts encoded at the same time; 0 = one for each core.
-        notice: Told one line before the one-time export begins.
-
-    Raises:
-        WeightsMissing: The model is not on this machine.
-        ExtraMissing: It was never exported, and the extra `torch` is not installed.
-        NotExportable: It cannot be exported, or its export differs from torch.
-        OperationFailed: Another process holds the export lock for too long.
-    """
+    """Return a model through onnxruntime, exporting it first if that was never tried."""
     export = known_export(model, models_dir)
     if not export.made and not export.refused:
         export = _exported(model, models_dir, export, notice)
@@ -179,11 +145,7 @@ def _make(model: str, models_dir: Path, export: Export, notice: onnx_export.Noti
 
 
 def _compare(exported: OnnxEmbedder, model: str, models_dir: Path) -> None:
-    """Compare the vectors of an export with those of the model's own library.
-
-    Raises:
-        NotExportable: They differ by more than 1e-5.
-    """
+    """Compare the vectors of an export with those of the model's own library."""
     from ragstream_core.models.embedders.sentence_transformers import SentenceTransformerEmbeddings
 
     own = SentenceTransformerEmbeddings(models_dir, model=model, device="cpu")
@@ -200,19 +162,8 @@ def _compare(exported: OnnxEmbedder, model: str, models_dir: Path) -> None:
 class OnnxEmbedder(WindowedEncoder):
     """An embedder over an exported model; safe to share between threads.
 
-    Args:
-        folder: Where the export lies.
-        recipe: How the model is used.
-        name: For people.
-        fingerprint: Digest of the model's files, its prefixes and the runtime kind.
-        workers: Texts encoded at the same time; 0 = one for each core.
-
     Attributes:
         precision: Of its products, for messages.
-
-    Raises:
-        NotExportable: The model reads no more tokens than its prefixes have.
-        EmbeddingFailed: It does not answer one row a token.
     """
 
     precision: Precision = "float32"
@@ -269,11 +220,7 @@ class OnnxEmbedder(WindowedEncoder):
 
 
 def _open_session(path: Path) -> Any:
-    """Return a session that computes the same bits whatever else this machine does.
-
-    Args:
-        path: An ONNX file.
-    """
+    """Return a session that computes the same bits whatever else this machine does."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -44,18 +44,7 @@ Notice = Callable[[str], None]
 def ensure_onnx(
     models_dir: Path, *, precision: Precision = "float32", notice: Notice | None = None
 ) -> Path:
-    """Return the folder of the verified ONNX model, making it first if needed.
-
-    Args:
-        models_dir: ``<data>/models``.
-        precision: Of its products.
-        notice: Told one line before an export begins.
-
-    Raises:
-        WeightsMissing: No weights here.
-        WeightsMismatch: A source file is not the expected one.
-        ProjectLocked: Another process holds the export lock for too long.
-    """
+    """Return the folder of the verified ONNX model, making it first if needed."""
     folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
     if not is_intact(folder):
         weights.find_default(models_dir)  # before anything is written
@@ -98,26 +87,12 @@ def _export_into(folder: Path, precision: Precision, *, notice: Notice | None) -
 
 
 def require_packages(model: str) -> None:
-    """Refuse the export of a model other than the default one before its slow part.
-
-    Args:
-        model: Its name.
-
-    Raises:
-        ExtraMissing: What it needs is not installed.
-    """
+    """Refuse the export of a model other than the default one before its slow part."""
     extras.require(f"the one-time ONNX export of {model}", "torch")
 
 
 def exported_bytes(source: Path) -> bytes:
-    """Return any encoder as ONNX: its last hidden state, for any number of tokens.
-
-    Args:
-        source: The model's folder.
-
-    Raises:
-        NotExportable: The library cannot load it, or the exporter cannot trace it.
-    """
+    """Return any encoder as ONNX: its last hidden state, for any number of tokens."""
     try:
         model = _loaded(source)
         takes = inspect.signature(model.forward).parameters

@@ -61,17 +61,7 @@ class EndpointEmbedder(Encoder):
         endpoint: Endpoint,
         client: EndpointClient | None = None,
     ) -> None:
-        """Ask the endpoint for the dimension, unless it has been asked before.
-
-        Args:
-            models_dir: Where the answer is kept.
-            model: The model as the endpoint knows it.
-            endpoint: Where it is.
-            client: Makes the requests; default: one made of the endpoint.
-
-        Raises:
-            EmbeddingFailed: The endpoint cannot be reached or refuses.
-        """
+        """Ask the endpoint for the dimension, unless it has been asked before."""
         self.name = model
         self._prefixes = fingerprints.prefixes_of(model)
         self._client = client or EndpointClient(endpoint)

@@ -146,26 +146,7 @@ def create_embeddings(
     endpoint: Endpoint | None = None,
     precision: Precision = "float32",
 ) -> Embedder:
-    """Return an embedder; the model is loaded, and exported first if it must be.
-
-    Args:
-        backend: ``onnx``, ``sentence_transformers``, ``fastembed``, ``openai``, ``hashed``, a
-            registered name, or an import path ``package.module:factory``.
-        model: Model name or folder.
-        models_dir: ``<data>/models``.
-        device: ``auto`` or a torch device name.
-        workers: Texts encoded at the same time; 0 = one for each core.
-        notice: Told one line when something slow begins.
-        endpoint: Where a model behind HTTP is.
-        precision: Of its products; ``int8`` for the default model under `onnx` alone.
-
-    Raises:
-        UnknownSetting: No such backend, a model that the backend does not know, or a precision
-            that the model or this processor does not have.
-        UsageError: What the factory returned is no `ragstream_core.ports.Embedder`.
-        WeightsMissing: The model is not on this machine.
-        WeightsMismatch: A model file is not the expected one.
-    """
+    """Return an embedder; the model is loaded, and exported first if it must be."""
     _require_precision(backend, model, precision)
     options = EmbeddingOptions(model, models_dir, device, workers, notice, endpoint, precision)
     return EMBEDDERS.create(backend, options)
@@ -183,22 +164,7 @@ def embed_fingerprint(
     endpoint: Endpoint | None = None,
     precision: Precision = "float32",
 ) -> str:
-    """Return ``embed_fp`` of a configuration; for the built-in backends without loading anything.
-
-    Args:
-        backend: As for `create_embeddings`.
-        model: Model name or folder.
-        models_dir: ``<data>/models``.
-        endpoint: Where a model behind HTTP is.
-        precision: As for `create_embeddings`.
-
-    Raises:
-        UnknownSetting: No such backend, a model that the backend does not know, or a precision
-            that the model does not have.
-        EmbeddingFailed: An endpoint that was never asked before cannot be reached.
-        UsageError: A foreign backend is no `ragstream_core.ports.Embedder`.
-        WeightsMissing: The model is neither the default one nor on this machine.
-    """
+    """Return ``embed_fp`` of a configuration; of the built-in backends without loading anything."""
     _require_precision(backend, model, precision)
     if backend == "onnx" and weights.is_default(model):
         return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])

@@ -34,14 +34,7 @@ _AT_ONCE = 2_048
 
 
 def resolve_device(device: str) -> str:
-    """Return the torch device: ``auto`` is CUDA, else MPS, else the CPU.
-
-    Args:
-        device: ``auto`` or a torch device name, which is taken as it is.
-
-    Raises:
-        ExtraMissing: It is ``auto``, and torch is not installed.
-    """
+    """Return the torch device: ``auto`` is CUDA, else MPS, else the CPU."""
     if device != "auto":
         return device
     extras.require("a torch device", "torch", "torch")
@@ -58,19 +51,7 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
     def __init__(
         self, models_dir: Path, *, model: str = weights.DEFAULT_MODEL, device: str = "auto"
     ) -> None:
-        """Load a model from local files.
-
-        Args:
-            models_dir: ``<data>/models``.
-            model: A folder, or a name as ``organisation/model``.
-            device: ``auto`` or a torch device name.
-
-        Raises:
-            ExtraMissing: The extra `torch` is not installed.
-            WeightsMissing: The model is not on this machine.
-            WeightsMismatch: A file of the default model is not the expected one.
-            UsageError: The model has no fast tokenizer.
-        """
+        """Load a model from local files."""
         extras.require("embeddings.backend=sentence_transformers", "torch", *ENGINE)
         folder = weights.find_model(model, models_dir)
         if weights.is_default(model):

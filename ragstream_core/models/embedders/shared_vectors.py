@@ -67,16 +67,8 @@ class FoundVectors(NamedTuple):
 class VectorTable:
     """The rows of one embedder; connects when it is made.
 
-    Args:
-        database: Where the table is.
-        embedder: Whose vectors; nothing of it is run.
-
     Attributes:
         db: The connection.
-
-    Raises:
-        StoreFailed: The database is away or lets nobody in.
-        Refused: The tables have another version, or hold this fingerprint with another dimension.
     """
 
     def __init__(self, database: Database, embedder: Embedder) -> None:
@@ -97,14 +89,7 @@ class VectorTable:
         self.db.close()
 
     def read(self, hashes: Sequence[str]) -> FoundVectors:
-        """Return what the table holds of some texts; a row that is not sound is named as damaged.
-
-        Args:
-            hashes: SHA-256 of the texts, 64 hex digits each.
-
-        Raises:
-            StoreFailed: As `Database.failure`.
-        """
+        """Return what the table holds of some texts; a row that is not sound counts as damaged."""
         vectors: dict[str, F32] = {}
         damaged: set[str] = set()
         for start in range(0, len(hashes), _AT_ONCE):
@@ -126,11 +111,7 @@ class VectorTable:
         return FoundVectors(vectors, damaged)
 
     def lacking(self, hashes: Sequence[str]) -> list[str]:
-        """Return those texts that have no row; whether a row is sound is not looked at.
-
-        Raises:
-            StoreFailed: As `Database.failure`.
-        """
+        """Return those texts that have no row; whether a row is sound is not looked at."""
         keys = [bytes.fromhex(h) for h in hashes]
         with self._database.errors():
             rows = self.db.execute(
@@ -143,19 +124,7 @@ class VectorTable:
         return [h for h, key in zip(hashes, keys, strict=True) if key not in there]
 
     def add(self, vectors: Mapping[str, F32], *, damaged: Collection[str] = ()) -> int:
-        """Add vectors; of a text that has one already the table keeps its own.
-
-        Args:
-            vectors: Text hash → vector.
-            damaged: Text hashes whose rows are replaced.
-
-        Returns:
-            How many rows were replaced.
-
-        Raises:
-            StoreFailed: As `Database.failure`; none of a statement's rows is kept.
-            OperationFailed: The database's disk is full.
-        """
+        """Add vectors; of a text that has one already the table keeps its own."""
         for again, statement in ((False, _KEEP), (True, _REPLACE)):
             # in one order: two that add the same texts wait for each other instead of for ever
             chosen = sorted(h for h in vectors if (h in damaged) is again)
@@ -169,21 +138,7 @@ class VectorTable:
         texts: Mapping[str, str],
         held: AbstractContextManager[bool],
     ) -> int | None:
-        """Embed those texts that have no sound vector, and add the vectors.
-
-        Args:
-            embedder: The one whose rows these are.
-            texts: Hash → text.
-            held: Entered when they are made; yields whether the vectors are still wanted.
-
-        Returns:
-            How many texts were embedded; None if nobody wants them any more, none is added then.
-
-        Raises:
-            EmbeddingFailed: The embedder returned something unusable.
-            StoreFailed: As `Database.failure`.
-            OperationFailed: The database's disk is full.
-        """
+        """Embed those texts that have no sound vector, and add the vectors."""
         found = self.read(list(texts))
         missing = [h for h in texts if h not in found.vectors]
         made = embedder.embed_documents([texts[h] for h in missing]) if missing else ()
@@ -236,11 +191,6 @@ class SharedEmbedder:
     """An embedder that takes vectors of passages from a table and adds to it what it made itself.
 
     A database that is away costs one warning and local work. Questions and tokens never go there.
-
-    Args:
-        inner: Makes the vectors.
-        database: Where the table is.
-        clock: Seconds, for the pause after a failure.
 
     Attributes:
         taken: Texts whose vectors came from the table.
@@ -311,15 +261,7 @@ class SharedEmbedder:
         return self._inner.token_vectors(texts)
 
     def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
-        """Return one vector a text: from the table where it has it, else made here and added.
-
-        Args:
-            texts: The passages.
-            progress: Called with (done, total).
-
-        Raises:
-            EmbeddingFailed: The embedder returned something unusable.
-        """
+        """Return one vector a text: from the table where it has it, else made here and added."""
         by_hash = {sha256_hex(text): text for text in texts}
         found = self._asked(lambda table: table.read(list(by_hash))) or FoundVectors({}, set())
         missing = [h for h in by_hash if h not in found.vectors]

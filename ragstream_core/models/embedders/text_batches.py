@@ -48,28 +48,14 @@ class Batch(NamedTuple):
 
 
 class BatchTable:
-    """The batches of runs.
-
-    Args:
-        db: A connection.
-        database: Where it leads.
-        package: Version of this RAGstream, for messages.
-
-    Raises:
-        Refused: The table has another version.
-        StoreFailed: As `Database.failure`.
-    """
+    """The batches of runs."""
 
     def __init__(self, db: Connection, database: Database, package: str) -> None:
         self._db, self._database, self._package = db, database, package
         BATCHES.ensure(db, database)
 
     def forget(self, owner: str) -> None:
-        """Remove the batches of an owner's earlier runs, and of runs that nobody settled.
-
-        Raises:
-            StoreFailed: As `Database.failure`.
-        """
+        """Remove the batches of an owner's earlier runs, and of runs that nobody settled."""
         with self._database.errors():
             self._db.execute(
                 "DELETE FROM ragstream_batches"
@@ -80,19 +66,7 @@ class BatchTable:
     def write(
         self, run: str, batch: int, texts: Mapping[str, str], *, owner: str, embed_fp: str
     ) -> None:
-        """Write one batch.
-
-        Args:
-            run: The run that it belongs to.
-            batch: Its number.
-            texts: Hash → text.
-            owner: Whose run it is: a project of a data root.
-            embed_fp: Fingerprint of the embedder.
-
-        Raises:
-            StoreFailed: As `Database.failure`.
-            OperationFailed: The database's disk is full.
-        """
+        """Write one batch."""
         hashes = [bytes.fromhex(h) for h in texts]
         data = [text.encode("utf-8", "surrogatepass") for text in texts.values()]
         with self._database.errors():
@@ -104,13 +78,7 @@ class BatchTable:
             )
 
     def read(self, run: str, batch: int) -> Batch | None:
-        """Return a batch; None if its run is settled.
-
-        Raises:
-            ModelMismatch: A RAGstream wrote it that means something else by a batch.
-            IntegrityError: A text is not the one that was written.
-            StoreFailed: As `Database.failure`.
-        """
+        """Return a batch; None if its run is settled."""
         with self._database.errors():
             row = self._db.execute(
                 "SELECT embed_fp, format, package, hashes, texts FROM ragstream_batches"
@@ -144,9 +112,6 @@ class BatchTable:
 
         What is written inside is kept at its end. Who erases a text removes its batches first and
         its vectors then, so a vector is either refused here or removed there.
-
-        Raises:
-            StoreFailed: As `Database.failure`.
         """
         with self._database.errors(), self._db.transaction():
             row = self._db.execute(
@@ -156,20 +121,12 @@ class BatchTable:
             yield row is not None
 
     def remove(self, run: str) -> None:
-        """Remove the batches of a run.
-
-        Raises:
-            StoreFailed: As `Database.failure`.
-        """
+        """Remove the batches of a run."""
         with self._database.errors():
             self._db.execute("DELETE FROM ragstream_batches WHERE run = %s", (run,))
 
     def lacking(self, run: str, embedder_id: int) -> tuple[int, int]:
-        """Return how many texts a run has, and how many of them have no vector.
-
-        Raises:
-            StoreFailed: As `Database.failure`.
-        """
+        """Return how many texts a run has, and how many of them have no vector."""
         with self._database.errors():
             row = self._db.execute(
                 "SELECT count(*), count(*) FILTER (WHERE v.text_hash IS NULL)"

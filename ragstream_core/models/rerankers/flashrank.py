@@ -23,12 +23,7 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 def find_flashrank(model: str, models_dir: Path) -> Path | None:
-    """Return the local folder of a FlashRank model, or None.
-
-    Args:
-        model: A folder, or a name such as ``ms-marco-MiniLM-L-12-v2``.
-        models_dir: ``<data>/models``.
-    """
+    """Return the local folder of a FlashRank model, or None."""
     for folder in (Path(model), models_dir / "flashrank" / model, models_dir / model):
         if _onnx_file(folder) is not None and (folder / TOKENIZER).is_file():
             return folder
@@ -36,12 +31,7 @@ def find_flashrank(model: str, models_dir: Path) -> Path | None:
 
 
 class FlashRankReranker(CrossEncoderReranker):
-    """A `ragstream_core.ports.Reranker`; scores are logits, whose order is that of FlashRank's.
-
-    Args:
-        folder: The model's local folder, from `find_flashrank`.
-        model: Its name.
-    """
+    """A `ragstream_core.ports.Reranker`; scores are logits, whose order is that of FlashRank's."""
 
     kind = "flashrank"
 

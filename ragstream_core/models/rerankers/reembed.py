@@ -25,12 +25,7 @@ class ReembedReranker:
     tau: float = 9.0
 
     def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
-        """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``.
-
-        Raises:
-            UsageError: The embedder's vectors cannot be made again: no replay would be exact.
-            EmbeddingFailed: A vector is not finite.
-        """
+        """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
         import numpy as np
 
         from ragstream_core.retrieval.scoring import DIGITS, exact_cosines, log_avg_exp
