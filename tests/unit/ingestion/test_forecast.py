@@ -203,10 +203,8 @@ def test_many_small_files_have_a_chunk_each_and_sizes_that_are_set_count(bench):
 @pytest.mark.parametrize(
     "data",
     [b"", b"junk", b"stream\n" * 5000, b"stream\nBT(" + b"(" * 99_999,
-     b"stream\r\n" + zlib.compress(b"BT <zz> ET" + b" " * 50_000_000),
-     b"stream\nbegincmap beginbfrange <0000> <ffff> <4e00>" * 4000,
-     b"stream\nbegincmap beginbfchar" + b"<0041>" * 9_999],
-    ids=["empty", "junk", "many", "open", "bomb", "maps", "map"],
+     b"stream\r\n" + zlib.compress(b"BT <zz> ET" + b" " * 50_000_000)],
+    ids=["empty", "junk", "many", "open", "bomb"],
 )  # fmt: skip
 def test_a_look_into_a_broken_pdf_costs_little_and_says_nothing(bench, data):
     bench.write("a.pdf", data)
