@@ -18,7 +18,6 @@ import math
 import os
 import pickle
 import resource
-import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -31,8 +30,6 @@ TEXT = ("text", "document", "chunk", "snippet", "page_content")
 VECTORS, VECTOR = ("vectors", "embeddings"), ("vector", "embedding")
 METADATA = ("metadata", "metadatas", "meta")
 NAMES = ("id", "source", "path", "file", "filename")
-_INTEGERS = {("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q"}
-_INTEGERS |= {("u", size): code.upper() for (_, size), code in list(_INTEGERS.items())}
 
 
 class NotAllowed(Exception):
@@ -40,14 +37,16 @@ class NotAllowed(Exception):
 
 
 class DType:
-    """Records a dtype: kind, item size, byte order."""
+    """Records a dtype: kind, bytes of an item, byte order."""
 
     def __init__(self, code: str, *flags: object) -> None:
         if not isinstance(code, str) or code[:1] not in tuple("fiubSUO"):
             raise NotAllowed(f"holds an array of type {str(code)[:20]!r}")
-        self.kind, self.size, self.order = code[0], int(code[1:] or 8), "<"
-        if not 0 <= self.size <= 1 << 20:
+        size = int(code[1:] or 8)
+        if not 0 <= size <= 1 << 20:
             raise NotAllowed("holds an array with items of an impossible size")
+        self.kind, self.order = code[0], "<"
+        self.width = size * (4 if self.kind == "U" else 1)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Take the byte order; fields and sub-arrays are not for documents."""
@@ -56,17 +55,18 @@ class DType:
         self.order = ">" if state[1] == ">" else "<"
 
     def values(self, data: bytes) -> list[Any]:
-        """Return the items of a buffer: texts, integers, or None for floats, which nobody needs."""
-        size = self.size * (4 if self.kind == "U" else 1)
-        if self.kind in "fb" or not size:
-            return [None] * (len(data) // size if size else 0)
-        parts = [data[at : at + size] for at in range(0, len(data), size)]
-        if self.kind == "U":
-            name = "utf-32-le" if self.order == "<" else "utf-32-be"
-            return [part.decode(name, "replace").rstrip("\0") for part in parts]
-        if self.kind == "S":
-            return [part.decode("utf-8", "replace").rstrip("\0") for part in parts]
-        return [n for (n,) in struct.iter_unpack(self.order + _INTEGERS[self.kind, size], data)]
+        """Return the items of a buffer: texts, integers, or None for what nobody needs."""
+        if self.kind == "O":
+            raise NotAllowed("holds a damaged array")
+        if self.kind in "fb" or not self.width:
+            return [None] * (len(data) // self.width if self.width else 0)
+        parts = [data[at : at + self.width] for at in range(0, len(data), self.width)]
+        if self.kind in "iu":
+            order: Any = "little" if self.order == "<" else "big"
+            return [int.from_bytes(part, order, signed=self.kind == "i") for part in parts]
+        wide = "utf-32-le" if self.order == "<" else "utf-32-be"
+        name = wide if self.kind == "U" else "utf-8"
+        return [part.decode(name, "replace").rstrip("\0") for part in parts]
 
 
 class Array:
@@ -88,8 +88,7 @@ class Array:
             raise NotAllowed("holds a damaged array")
         if not all(isinstance(n, int) and n >= 0 for n in shape):
             raise NotAllowed("holds an array of an impossible shape")
-        size = dtype.size * (4 if dtype.kind == "U" else 1)
-        whole = math.prod(shape) * (1 if dtype.kind == "O" else size)
+        whole = math.prod(shape) * (1 if dtype.kind == "O" else dtype.width)
         if len(self.data) != whole:
             raise NotAllowed("holds an array whose data does not have its shape")
 
