@@ -16,7 +16,7 @@ from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.platform.locks import serialized
 from ragstream_core.remote.address import Address, is_remote, parse
-from ragstream_core.remote.object_store import file_system, foreign_errors, store_error
+from ragstream_core.remote.object_store import changed_ns, file_system, foreign_errors, store_error
 
 _SMALL = 1_000
 _LOCK_S = 10.0
@@ -63,15 +63,23 @@ class Depot(Protocol):
             Refused, OperationFailed: As `write`.
         """
 
-    def names(self, folder: str) -> set[str]:
-        """Return the names of all objects below a folder.
+    def times(self, folder: str) -> dict[str, float]:
+        """Return all objects below a folder: name → when it was put, seconds of its own clock.
 
         Raises:
             Refused, OperationFailed: As `read`.
         """
 
-    def remove(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str], *, if_still: tuple[str, bytes] | None = None) -> bool:
         """Remove objects; one that is gone is no error.
+
+        Args:
+            names: Of the objects.
+            if_still: Name and bytes of an object: if it is not that any more, nothing is removed.
+                Nobody exchanges it meanwhile, but on S3, which has no lock.
+
+        Returns:
+            Whether they were removed.
 
         Raises:
             Refused, OperationFailed: As `read`.
@@ -154,20 +162,24 @@ class FolderDepot:
                     self.write(name, data)
                 return found in (before, data)
 
-    def names(self, folder: str) -> set[str]:
-        """Return the names below a folder; see `Depot`."""
-        found = set()
+    def times(self, folder: str) -> dict[str, float]:
+        """Return the objects below a folder and their times; see `Depot`."""
+        found = {}
         with self._named():
             for parent, _, files in os.walk(self.root / folder):
-                below = Path(parent).relative_to(self.root).as_posix()
-                found |= {f"{below}/{file}" for file in files}
+                for path in (Path(parent, file) for file in files):
+                    with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                        found[path.relative_to(self.root).as_posix()] = path.stat().st_mtime
         return found
 
-    def remove(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str], *, if_still: tuple[str, bytes] | None = None) -> bool:
         """Remove objects; see `Depot`."""
-        with self._named():
+        with self._named(), serialized(self.root):
+            if if_still and self.read(if_still[0], most=_SMALL) != if_still[1]:
+                return False
             for name in names:
                 (self.root / name).unlink(missing_ok=True)
+            return True
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
@@ -197,6 +209,7 @@ class BucketDepot:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._fs = file_system(address)
+        self._is_s3 = address.kind == "s3"
         self._base = f"{address.host}/{address.location}".rstrip("/")
         self.url = address.url
 
@@ -220,7 +233,7 @@ class BucketDepot:
 
     def exchange(self, name: str, data: bytes, before: bytes | None) -> bool:
         """Put an object under its name if it is still what it was; see `Depot`."""
-        if self._address.kind != "s3":
+        if not self._is_s3:
             with self._locked(f"{name}.lock"):
                 found = self.read(name, most=_SMALL)
                 if found == before:
@@ -236,6 +249,7 @@ class BucketDepot:
             try:
                 self._fs.pipe_file(path, data, **held)
             except OSError as error:
+                # s3fs makes EINVAL of what it does not know, a condition that failed among it
                 if error.errno != errno.EINVAL and not isinstance(error, FileExistsError):
                     raise
         # a request that was sent twice meets what it wrote itself
@@ -269,7 +283,7 @@ class BucketDepot:
         try:
             yield
         finally:
-            self.remove([name])
+            self._remove([name])
 
     def _made(self, path: str, data: bytes) -> bool:
         with self._named():
@@ -283,15 +297,28 @@ class BucketDepot:
                 return False
         return True
 
-    def names(self, folder: str) -> set[str]:
-        """Return the names below a folder; see `Depot`."""
+    def times(self, folder: str) -> dict[str, float]:
+        """Return the objects below a folder and their times; see `Depot`."""
         with self._named():
             self._fs.invalidate_cache()
-            found: Iterable[Any] = self._fs.find(f"{self._base}/{folder}")
-            return {str(name).removeprefix(f"{self._base}/") for name in found}
+            found: dict[str, Any] = self._fs.find(f"{self._base}/{folder}", detail=True)
+            return {
+                name.removeprefix(f"{self._base}/"): changed_ns(row) / 1e9
+                for name, row in found.items()
+            }
 
-    def remove(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str], *, if_still: tuple[str, bytes] | None = None) -> bool:
         """Remove objects; see `Depot`."""
+        if if_still is None:
+            self._remove(names)
+            return True
+        with contextlib.nullcontext() if self._is_s3 else self._locked(f"{if_still[0]}.lock"):
+            if self.read(if_still[0], most=_SMALL) != if_still[1]:
+                return False
+            self._remove(names)
+            return True
+
+    def _remove(self, names: Iterable[str]) -> None:
         with self._named():
             for name in names:
                 with contextlib.suppress(FileNotFoundError):

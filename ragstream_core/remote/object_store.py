@@ -194,12 +194,17 @@ def _s3_range(fs: AbstractFileSystem, file: RemoteFile, start: int, end: int) ->
 def _file(path: str, handle: str, row: Mapping[str, Any]) -> RemoteFile:
     """Return a listed object; the stores' libraries name its properties differently."""
     size = int(next((row[k] for k in ("Size", "size") if row.get(k) is not None), -1))
+    when = changed_ns(row)
+    etag = str(next((row[k] for k in ("ETag", "etag", "generation") if row.get(k)), ""))
+    return RemoteFile(path, size, etag or (f"{size} {when}" if when else ""), when, handle)
+
+
+def changed_ns(row: Mapping[str, Any]) -> int:
+    """Return when a listed object was put, in nanoseconds since 1970; 0 if that is unknown."""
     changed = next((row[k] for k in ("LastModified", "updated", "last_modified") if row.get(k)), "")
     if isinstance(changed, str) and changed:
         changed = dt.datetime.fromisoformat(changed)
-    when = int(changed.timestamp() * 1e9) if isinstance(changed, dt.datetime) else 0
-    etag = str(next((row[k] for k in ("ETag", "etag", "generation") if row.get(k)), ""))
-    return RemoteFile(path, size, etag or (f"{size} {when}" if when else ""), when, handle)
+    return int(changed.timestamp() * 1e9) if isinstance(changed, dt.datetime) else 0
 
 
 def store_error(

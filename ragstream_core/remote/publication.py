@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -24,13 +24,12 @@ from ragstream_core.remote.depot import Depot
 BLOCK_BYTES = 1 << 15
 """A commit changes pages of SQLite here and there: small blocks, and little of the old is sent."""
 POINTER = "newest"
-BLOCKS, MANIFESTS, PUBLISHERS = "blocks", "manifests", "publishers"
-PRUNING = "pruning"
-"""Folder of marks, one for each machine that removes older publications just now."""
-ENTRIES = frozenset({POINTER, BLOCKS, MANIFESTS, PUBLISHERS, PRUNING})
-"""All that lies at the top of a place."""
+FOLDERS = BLOCKS, MANIFESTS, PUBLISHERS = "blocks", "manifests", "publishers"
+ENTRIES = frozenset({POINTER, *FOLDERS, "pruning"})
+"""All that lies at the top of a place; the last one had marks, once."""
 MAX_MANIFEST_BYTES = 1 << 28
 _MAX_STORED = BLOCK_BYTES + 1_024  # bytes that do not compress grow by a few
+_MOST_POINTER = 100
 _LEVEL = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -121,6 +120,11 @@ def manifest_name(digest: str) -> str:
     return f"{MANIFESTS}/{digest}.json"
 
 
+def publisher_name(digest: str) -> str:
+    """Return where it is noted who published a manifest."""
+    return f"{PUBLISHERS}/{digest}"
+
+
 def split(path: Path) -> PublishedFile:
     """Return a file as it would be published; reads all of it.
 
@@ -168,7 +172,7 @@ def newest(depot: Depot) -> str:
         IntegrityError: The pointer is damaged.
         RagstreamError: The depot does not answer.
     """
-    data = depot.read(POINTER, most=100)
+    data = depot.read(POINTER, most=_MOST_POINTER)
     if data is None:
         return ""
     text = data.decode("ascii", "replace")
@@ -183,7 +187,13 @@ def point_to(depot: Depot, digest: str) -> None:
     Raises:
         RagstreamError: The depot does not answer; it points where it did.
     """
-    depot.write(POINTER, _pointer(digest))
+    while not depot.exchange(POINTER, _pointer(digest), depot.read(POINTER, most=_MOST_POINTER)):
+        pass  # another machine exchanged it meanwhile
+
+
+def remove_while(depot: Depot, digest: str, names: Iterable[str]) -> bool:
+    """Remove objects if a depot still points to a manifest; return whether it does."""
+    return depot.remove(names, if_still=(POINTER, _pointer(digest)))
 
 
 def point_on(depot: Depot, digest: str, before: str) -> bool:
@@ -209,7 +219,7 @@ def note_publisher(depot: Depot, digest: str, told: str) -> None:
     Raises:
         RagstreamError: The depot does not answer.
     """
-    depot.write(f"{PUBLISHERS}/{digest}", told.encode())
+    depot.write(publisher_name(digest), told.encode())
 
 
 def publisher(depot: Depot, digest: str) -> str:
@@ -218,7 +228,7 @@ def publisher(depot: Depot, digest: str) -> str:
     Raises:
         RagstreamError: The depot does not answer.
     """
-    told = depot.read(f"{PUBLISHERS}/{digest}", most=300) or b""
+    told = depot.read(publisher_name(digest), most=300) or b""
     return "".join(c for c in told.decode("utf-8", "replace") if c.isprintable())
 
 

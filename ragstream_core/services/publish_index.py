@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
-import json
-import os
-import secrets
 import shutil
 import socket
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -23,7 +19,7 @@ from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.index.pulled import publishing_copy, require_own
 from ragstream_core.platform.files import make_private_dir, remove_path
-from ragstream_core.platform.locks import pid_namespace, process_start, serialized
+from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import FolderDepot, open_depot
@@ -39,8 +35,11 @@ if TYPE_CHECKING:
 
 _PARALLEL = 8
 _REMOVED_AT_ONCE = 50
-_PRUNING_S, _LOOK_S = 60.0, 0.05
-"""Longer than so many removals take: whoever has not ended by then was killed."""
+GRACE_S = 3600.0
+"""What no publication needs stays so long: another machine may have just sent it, or count on it.
+
+That one looks for its blocks again when it has exchanged the pointer, which nobody does in the
+middle of a batch of removals (but on S3, which has no lock). Only the place's clock is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,7 @@ class Published:
         sent_bytes: What they hold, uncompressed.
         bytes: Of the whole index.
         removed: Objects of older publications that went.
+        waiting: Objects of older publications that are too young to go.
     """
 
     project: str
@@ -81,10 +81,11 @@ class Published:
     sent_bytes: int
     bytes: int
     removed: int
+    waiting: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream index publish --json` prints."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "waiting"}
 
 
 def publish(
@@ -176,14 +177,13 @@ def _publish(
             elif not publication.point_on(depot, name, before):
                 raise _overtaken(depot, project)
             # another machine that prunes may have removed some before it saw the pointer change
-            _wait_for_pruning(depot)
-            again = _send(depot, copy, made, None, verify=False, progress=progress)
+            again = _send(depot, copy, made, None, progress=progress, verify=False, again=True)
             sent = sent[0] + again[0], sent[1] + again[1]
             if depot.read(publication.manifest_name(name), most=1) is None:
                 _put_manifest(depot, name, made)
-    removed = 0 if wanted.keep is None else _prune(depot, name, made, wanted.keep)
+    removed = (0, 0) if wanted.keep is None else _prune(depot, name, made, wanted.keep)
     size = sum(file.size for file in made.files)
-    return Published(project, depot.url, name, made.generation, *sent, size, removed)
+    return Published(project, depot.url, name, made.generation, *sent, size, *removed)
 
 
 def _put_manifest(depot: Depot, name: str, made: Manifest) -> None:
@@ -279,13 +279,20 @@ def _send(
     *,
     verify: bool,
     progress: PhaseProgress | None,
+    again: bool = False,
 ) -> tuple[int, int]:
-    """Write the blocks that are not there; return how many and their bytes."""
+    """Write the blocks that are not there; return how many and their bytes.
+
+    Those of a publication that was interrupted count if they are young: older ones are written
+    anew, or a machine that prunes might take them for forgotten. `again`: all count.
+    """
     there = {digest for digest, *_ in known.blocks()} if known else set()
     missing = {row[0]: row for row in made.blocks() if verify or row[0] not in there}
     if missing and not verify:
-        names = depot.names(publication.BLOCKS)  # those of a publication that was interrupted
-        missing = {d: row for d, row in missing.items() if publication.block_name(d) not in names}
+        times = depot.times(publication.BLOCKS)
+        since = 0.0 if again or not times else _now(depot, made) - GRACE_S / 2
+        fresh = {name for name, at in times.items() if at >= since}
+        missing = {d: row for d, row in missing.items() if publication.block_name(d) not in fresh}
     send = functools.partial(_send_block, depot, copy, verify=verify)
     sent = [size for size in _in_turn(send, list(missing.values()), progress) if size]
     return len(sent), sum(sent)
@@ -307,6 +314,13 @@ def _in_turn(
             raise
 
 
+def _now(depot: Depot, made: Manifest) -> float:
+    """Return the time by the place's own clock: that of a note which is put there just now."""
+    digest = publication.digest_of(made.data())
+    publication.note_publisher(depot, digest, _me())
+    return depot.times(publication.PUBLISHERS)[publication.publisher_name(digest)]
+
+
 def _send_block(depot: Depot, copy: Path, row: tuple[str, str, int, int], *, verify: bool) -> int:
     """Write one block; return its bytes, 0 if it was there."""
     digest, name, offset, length = row
@@ -318,11 +332,13 @@ def _send_block(depot: Depot, copy: Path, row: tuple[str, str, int, int], *, ver
     return length
 
 
-def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
-    """Remove what neither the newest publication nor ``keep`` older ones need.
+def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> tuple[int, int]:
+    """Remove what neither the newest publication nor `keep` older ones need, if it is old enough.
 
-    Another machine may be publishing: what it sends is needed by no publication yet. So it waits
-    when it has published until nothing more is removed here, and looks for its blocks again.
+    What another machine sends just now is needed by no publication yet, but it is young.
+
+    Returns:
+        How many objects went, and how many wait until they are old enough.
     """
     kept, manifests, at = {name}, [newest], newest
     while len(kept) <= keep and at.previous:
@@ -337,54 +353,15 @@ def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> int:
         at = older
     needed = {publication.manifest_name(digest) for digest in kept}
     needed |= {publication.block_name(row[0]) for one in manifests for row in one.blocks()}
-    needed |= {f"{publication.PUBLISHERS}/{digest}" for digest in kept}
-    folders = (publication.MANIFESTS, publication.BLOCKS, publication.PUBLISHERS)
-    there = {name for folder in folders for name in depot.names(folder)}
-    gone = sorted(there - needed)
-    with _marked(depot):
-        for start in range(0, len(gone), _REMOVED_AT_ONCE):
-            if publication.newest(depot) != name:
-                return start
-            depot.remove(gone[start : start + _REMOVED_AT_ONCE])
-    return len(gone)
-
-
-@contextlib.contextmanager
-def _marked(depot: Depot) -> Iterator[None]:
-    """Leave a mark at the place while something is removed there; it says which process does it."""
-    mark = f"{publication.PRUNING}/{secrets.token_hex(8)}"
-    pid = os.getpid()
-    mine = {"at": _counted_at(), "pid": pid, "start": process_start(pid)}
-    depot.write(mark, json.dumps(mine).encode())
-    try:
-        yield
-    finally:
-        depot.remove([mark])
-
-
-def _wait_for_pruning(depot: Depot) -> None:
-    """Wait until no machine removes anything; it ends by itself when it sees the pointer changed.
-
-    A mark that stays is of a process that was killed: it goes.
-    """
-    until = time.monotonic() + _PRUNING_S
-    while marks := depot.names(publication.PRUNING):
-        dead = marks if time.monotonic() > until else {m for m in marks if _has_ended(depot, m)}
-        depot.remove(dead)
-        if dead != marks:
-            time.sleep(_LOOK_S)
-
-
-def _counted_at() -> list[str]:
-    """Return what tells where a pid is one of this process's: containers count theirs apart."""
-    return [socket.gethostname(), pid_namespace()]
-
-
-def _has_ended(depot: Depot, mark: str) -> bool:
-    """Whether a mark was left by a process of this machine that has ended."""
-    try:
-        row = json.loads(depot.read(mark, most=300) or b"{}")
-        here = row["at"] == _counted_at()
-        return bool(here and process_start(int(row["pid"])) != row["start"])
-    except (ValueError, KeyError, TypeError):  # gone meanwhile, or damaged: only time tells
-        return False
+    needed |= {publication.publisher_name(digest) for digest in kept}
+    before = _now(depot, newest) - GRACE_S
+    times: dict[str, float] = {}
+    for folder in publication.FOLDERS:
+        times |= depot.times(folder)
+    unneeded = sorted(times.keys() - needed)
+    gone = [row for row in unneeded if times[row] <= before]
+    for start in range(0, len(gone), _REMOVED_AT_ONCE):
+        batch = gone[start : start + _REMOVED_AT_ONCE]
+        if not publication.remove_while(depot, name, batch):
+            return start, 0  # the machine that published meanwhile prunes for itself
+    return len(gone), len(unneeded) - len(gone)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -39,17 +40,17 @@ def depot(place, request):
 
 
 def test_what_is_written_is_read_and_listed_until_it_is_removed(depot):
-    assert depot.read("blocks/ab/one", most=9) is None and depot.names("blocks") == set()
+    assert depot.read("blocks/ab/one", most=9) is None and depot.times("blocks") == {}
     depot.write("blocks/ab/one", b"first")
     depot.write("blocks/cd/two", b"second")
     depot.write("newest", b"x")
     assert depot.read("blocks/ab/one", most=100) == b"first"
     assert depot.read("blocks/ab/one", most=3) == b"fir"
-    assert depot.names("blocks") == {"blocks/ab/one", "blocks/cd/two"}
+    assert set(depot.times("blocks")) == {"blocks/ab/one", "blocks/cd/two"}
     depot.write("newest", b"another")
     assert depot.read("newest", most=100) == b"another"
     depot.remove(["blocks/ab/one", "blocks/ef/none"])
-    assert depot.names("blocks") == {"blocks/cd/two"}
+    assert set(depot.times("blocks")) == {"blocks/cd/two"}
 
 
 def test_an_object_is_exchanged_only_if_it_is_what_it_was(depot):
@@ -65,6 +66,25 @@ def test_an_object_is_exchanged_only_if_it_is_what_it_was(depot):
     assert not depot.exchange("newest", b"four", b"two")
     assert depot.read("newest", most=9) is None
     assert depot.exchange("newest", b"five", None)
+
+
+def test_objects_have_the_times_at_which_they_were_put(depot):
+    depot.write("blocks/ab/one", b"first")
+    first = depot.times("blocks")["blocks/ab/one"]
+    assert abs(first - time.time()) < 60
+    time.sleep(1.1)  # stores count seconds
+    depot.write("blocks/ab/one", b"first")
+    assert depot.times("blocks")["blocks/ab/one"] > first, "put again, it is young again"
+
+
+def test_nothing_is_removed_once_an_object_is_not_what_it_was(depot):
+    depot.write("newest", b"one")
+    depot.write("blocks/ab/one", b"first")
+    assert not depot.remove(["blocks/ab/one"], if_still=("newest", b"two"))
+    assert not depot.remove(["blocks/ab/one"], if_still=("none", b"two"))
+    assert depot.read("blocks/ab/one", most=9) == b"first"
+    assert depot.remove(["blocks/ab/one"], if_still=("newest", b"one"))
+    assert depot.times("blocks") == {}
 
 
 def test_opening_a_folder_leaves_the_mask_of_new_files_as_it_is(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.services import publish_index
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.publish_index import PublishRequest, publish
 from ragstream_core.services.pull_index import pull
@@ -47,7 +48,8 @@ def pulled(place, root):
 
 
 @pytest.mark.sweep
-def test_publishing_is_killed_at_random_moments(writer, tmp_path):
+def test_publishing_is_killed_at_random_moments(writer, tmp_path, monkeypatch):
+    monkeypatch.setattr(publish_index, "GRACE_S", 0.0)  # what is not needed goes at once
     place, killer = str(tmp_path / "place"), Killer(161)
     publish(writer, "demo", place)
     states = [digest_in(writer)]

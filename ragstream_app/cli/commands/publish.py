@@ -71,6 +71,11 @@ def publish(
     request = PublishRequest(keep, verify=verify, force=force)
     with ingest_progress(project) as progress:
         done = publish_index(workspace, project, place, request, progress=progress)
+    if done.waiting:
+        note(
+            f"{done.waiting:,} objects of older publications are less than an hour old and stay; "
+            "publish again later to remove them"
+        )
     if as_json:
         emit_json(done.to_json())
         return

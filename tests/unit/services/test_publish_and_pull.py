@@ -1,7 +1,6 @@
 """An index that is published and pulled: the same prompts there, and never half of one."""
 
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -29,7 +28,7 @@ from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME
 from ragstream_core.remote import publication
-from ragstream_core.remote.depot import FolderDepot, open_depot
+from ragstream_core.remote.depot import open_depot
 from ragstream_core.services import publish_index
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
@@ -309,6 +308,7 @@ def test_older_publications_go_when_they_are_not_kept(writer, reader, place, tmp
         publish(writer, "demo", place)
     manifests = tmp_path / "team" / "demo" / "manifests"
     assert len(list(manifests.iterdir())) == 5
+    aged(place)
     done = publish(writer, "demo", place, PublishRequest(keep=1))
     assert done.removed and len(list(manifests.iterdir())) == 2
     assert pull(reader, place).generation == 5
@@ -395,6 +395,7 @@ def test_a_publication_that_is_removed_meanwhile_is_read_anew(writer, reader, pl
     def slow(depot, digest, length):
         if first.pop() if first else False:
             changed(writer)
+            aged(place)
             publish(writer, "demo", place, PublishRequest(keep=0))
         return read(depot, digest, length)
 
@@ -429,6 +430,7 @@ def test_pruning_ends_at_an_older_manifest_that_was_damaged(writer, reader, plac
     changed(writer)
     publish(writer, "demo", place)
     older.write_text("{}")
+    aged(place)
     assert publish(writer, "demo", place, PublishRequest(keep=3)).removed
     assert not older.exists() and pull(reader, place).generation == 2
 
@@ -443,7 +445,8 @@ def test_what_one_machine_prunes_while_another_publishes_is_sent_again(
     real, pointed = publication.point_on, []
 
     def point_on(depot, digest, before):
-        publish(writer, "demo", place, PublishRequest(keep=0))  # removes what was just sent
+        aged(place)  # as if it took long to send
+        publish(writer, "demo", place, PublishRequest(keep=0))  # removes what was sent
         assert publication.newest(depot) == before
         pointed.append(digest)
         return real(depot, digest, before)
@@ -455,29 +458,40 @@ def test_what_one_machine_prunes_while_another_publishes_is_sent_again(
     assert pull(reader, place).generation == 2
 
 
-def pruned_while(writer, place, monkeypatch, other):
-    """Prune with a first removal that comes when another machine has just published.
+def aged(place):
+    """Make all that is published somewhere two hours older."""
+    for path in Path(place).rglob("*"):
+        if path.is_file():
+            then = path.stat().st_mtime - 7_200
+            os.utime(path, (then, then))
+
+
+def pruned_while(writer, place, other, unlinking):
+    """Prune while another machine publishes.
+
+    Args:
+        writer: Who prunes.
+        place: Where.
+        other: The other machine.
+        unlinking: Called with the other's thread and whether it has published, before a removal.
 
     Returns:
         How many objects were removed, and what the other machine published.
     """
-    before = publication.newest(open_depot(place))
-    real, done = FolderDepot.remove, []
-    theirs = threading.Thread(
-        target=lambda: done.append(publish(other, "demo", place, PublishRequest(force=True)))
-    )
+    before, done, real = publication.newest(open_depot(place)), [], Path.unlink
+    request = PublishRequest(force=True)
+    theirs = threading.Thread(target=lambda: done.append(publish(other, "demo", place, request)))
 
-    def remove(depot, names):
-        if theirs.ident is None:
-            theirs.start()
-            assert until(lambda: publication.newest(depot) != before, 60)
-        real(depot, names)
+    def unlink(path, missing_ok=False):
+        if path.is_relative_to(place):
+            unlinking(theirs, lambda: publication.newest(open_depot(place)) != before)
+        real(path, missing_ok=missing_ok)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(FolderDepot, "remove", remove)
+    aged(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
         removed = publish(writer, "demo", place, PublishRequest(keep=0)).removed
         theirs.join(60)
-    assert not any((Path(place) / "pruning").iterdir())
     return removed, done[0]
 
 
@@ -491,41 +505,58 @@ def test_pruning_ends_when_another_machine_has_published(
     other = hashed_workspace(tmp_path / "other")
     changed(other, "# Other\n\nAnother machine writes this.\n")
     monkeypatch.setattr(publish_index, "_REMOVED_AT_ONCE", 1)
-    removed, theirs = pruned_while(writer, place, monkeypatch, other)
-    assert theirs.generation == 3 and removed == 1
+    real, calls = publication.remove_while, []
+
+    def after_theirs(*words):
+        calls.append(words)
+        if len(calls) == 2:  # between two batches
+            publish(other, "demo", place, PublishRequest(force=True))
+        return real(*words)
+
+    aged(place)
+    monkeypatch.setattr(publication, "remove_while", after_theirs)
+    assert publish(writer, "demo", place, PublishRequest(keep=0)).removed == 1
     assert pull(reader, place).generation == 3
 
 
-def test_who_publishes_waits_for_the_removals_of_another_machine(
-    writer, reader, place, tmp_path, monkeypatch
+def test_nobody_publishes_in_the_middle_of_removals_and_what_is_gone_is_sent_again(
+    writer, reader, place, tmp_path
 ):
     publish(writer, "demo", place)
     shutil.copytree(writer.data_dir, tmp_path / "other")
     other = hashed_workspace(tmp_path / "other")  # all that it needs is there, and is removed
     changed(writer)
     publish(writer, "demo", place)
-    removed, theirs = pruned_while(writer, place, monkeypatch, other)
+
+    def begin(theirs, has_published):
+        if theirs.ident is None:
+            theirs.start()
+            assert not until(has_published, 0.5)
+
+    removed, theirs = pruned_while(writer, place, other, begin)
     assert removed > 1 and theirs.sent and theirs.generation == 1
     assert pull(reader, place).generation == 1
 
 
-@pytest.mark.parametrize("by", ["a process of here", "a host", "a container", "half a mark"])
-def test_a_mark_of_removals_that_were_killed_does_not_hold_a_publication(
-    writer, place, monkeypatch, by
-):
+def test_what_is_young_stays_and_is_counted(writer, place):
     publish(writer, "demo", place)
     changed(writer)
-    host, space = publish_index._counted_at()
-    at = {"a host": ["elsewhere", space], "a container": [host, "1"]}.get(by, [host, space])
-    row = {"at": at, "pid": os.getpid(), "start": "1"}
-    mark = Path(place) / "pruning" / "0123"
-    mark.parent.mkdir()
-    mark.write_text(json.dumps(row) if by != "half a mark" else "half")
-    waited = []
-    monkeypatch.setattr(publish_index.time, "sleep", waited.append)
-    monkeypatch.setattr(publish_index, "_PRUNING_S", 0.2)
-    assert publish(writer, "demo", place).generation == 2
-    assert not mark.exists() and bool(waited) is (by != "a process of here")
+    done = publish(writer, "demo", place, PublishRequest(keep=0))
+    assert (done.removed, done.waiting > 0) == (0, True) and "waiting" not in done.to_json()
+    aged(place)
+    again = publish(writer, "demo", place, PublishRequest(keep=0))
+    assert (again.removed, again.waiting) == (done.waiting, 0)
+
+
+def test_old_blocks_of_nobody_are_put_anew_so_that_no_machine_removes_them(writer, place):
+    publish(writer, "demo", place)
+    changed(writer)
+    publish(writer, "demo", place)
+    (Path(place) / "newest").unlink()  # as if the last publication had not come to its end
+    aged(place)
+    done = publish(writer, "demo", place)
+    assert done.sent and done.sent_bytes == done.bytes
+    assert publish(writer, "demo", place, PublishRequest(verify=True)).sent == 0
 
 
 def test_damage_of_what_is_here_is_found_named_and_fetched_again(writer, reader, place):
