@@ -4,17 +4,15 @@ Dagster keeps counts alone: no title, no path and no word of a conversation, for
 after a clearing.
 """
 
-import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
 import dagster as dg
 
-from ragstream_assets.failures import short_errors
+from ragstream_assets.failures import RETRIES, short_errors, unattended
 from ragstream_assets.metadata import table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.sensors import STATE_TAG, attempts
+from ragstream_assets.sensors import AGAIN
 from ragstream_assets.specs import asset_spec
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import import_conversations as importing
@@ -31,10 +29,10 @@ AGENT_LOGS_SPEC = asset_spec(
 )
 
 
-@dg.op(out=dg.Out(dg.Nothing))
+@dg.op(out=dg.Out(dg.Nothing), retry_policy=RETRIES)
 def follow_agent_logs(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
     """Adds what is new in the logs to the journal."""
-    with short_errors():
+    with short_errors(again=unattended(context)):
         done = importing.follow_logs(workspace.open())
     added: Counter[str] = Counter()
     for row in done.conversations:
@@ -81,11 +79,11 @@ def agent_logs_sensor(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource
 ) -> dg.SensorResult:
     """Request a run if a log is new or has changed."""
-    return tick(workspace.open(), context.instance)
+    return tick(workspace.open(), context.cursor)
 
 
-def tick(workspace: Workspace, instance: dg.DagsterInstance) -> dg.SensorResult:
-    """Look once; a state whose run failed is asked for again, later each time."""
+def tick(workspace: Workspace, cursor: str | None) -> dg.SensorResult:
+    """Look once; a log that could not be read is asked for again when one has changed."""
     folders = importing.log_folders(workspace)
     if not folders or not workspace.config.settings.history.persist:
         return dg.SensorResult(skip_reason=OFF if not folders else "history.persist is off")
@@ -94,10 +92,7 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance) -> dg.SensorResult:
         missing = sum(not folder.is_dir() for folder in folders)
         note = [f"{missing} of {len(folders)} folders are not there"] if missing else []
         return dg.SensorResult(skip_reason="; ".join(["no log has changed", *note]))
-    state = f"agent_logs:{digest_of(states)}"
-    tried = attempts(instance, state)
-    # a run that ended well, and after which there is still something to do, could not read a log
-    if tried.ended and not replace(tried, failures=tried.ended).due(time.time()):
-        return dg.SensorResult(skip_reason=f"tried {tried.ended} times: again later")
-    request = dg.RunRequest(run_key=tried.key(state), tags={STATE_TAG: state})
-    return dg.SensorResult(run_requests=[request])
+    state = digest_of(states)
+    if state == cursor:
+        return dg.SensorResult(skip_reason="these logs were read as far as they can be")
+    return dg.SensorResult(run_requests=[dg.RunRequest(tags=AGAIN)], cursor=state)

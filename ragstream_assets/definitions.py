@@ -25,7 +25,7 @@ from ragstream_assets.evaluation_assets import (
     measure_gold_prompts,
     sweep_thresholds,
 )
-from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, facts_sensor, remember_facts
+from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, remember_facts
 from ragstream_assets.history_assets import (
     embed_history,
     embed_months,
@@ -89,7 +89,7 @@ defs = dg.Definitions(
         weather_report,
     ],
     schedules=SCHEDULES,
-    sensors=[folder_sensor, journal_sensor, facts_sensor, agent_logs_sensor],
+    sensors=[folder_sensor, journal_sensor, agent_logs_sensor],
     resources={
         "workspace": WorkspaceResource(),
         "worker": WorkerResource(),

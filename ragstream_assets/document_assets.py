@@ -14,7 +14,14 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.failures import chosen, failure, reporter, short_errors
+from ragstream_assets.failures import (
+    RETRIES,
+    chosen,
+    failure,
+    reporter,
+    short_errors,
+    unattended,
+)
 from ragstream_assets.metadata import (
     chunk_metadata,
     embedding_metadata,
@@ -46,8 +53,6 @@ MIRROR_KEY = dg.AssetKey(["remote", "mirror"])
 INGEST_OPS = ("ingest", "documents__chroma_collection")
 """Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
-LONG_RUN = {"dagster/max_runtime": str(14 * 24 * 3600)}
-"""Tags of a run that may take days, for millions of texts, where a `dagster.yaml` sets a limit."""
 projects = dg.DynamicPartitionsDefinition(name="project")
 
 
@@ -96,13 +101,14 @@ INDEX = asset_spec(
     specs=[FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX],
     can_subset=False,
     partitions_def=projects,
+    retry_policy=RETRIES,
 )
 def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, workspace: WorkspaceResource
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Bring one project's index up to date: scan, chunk, embed what is new, commit."""
     space, left = workspace.open(), outcome(context.run_id)
-    with short_errors(context.run_id):
+    with short_errors(context.run_id, again=unattended(context)):
         (project,) = chosen(context)
         told = reporter(context.log.info, left.progress)
         not_shared = "" if left.asked_workers else ask_workers(space, project, config, told)
@@ -199,7 +205,6 @@ ingest_documents = dg.define_asset_job(
     INGEST_JOB,
     selection=dg.AssetSelection.groups(GROUP),
     description="Ingest one project; a new generation if anything changed.",
-    tags=LONG_RUN,
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.document_assets import LONG_RUN, projects
+from ragstream_assets.document_assets import projects
 from ragstream_assets.failures import reporter, short_errors
 from ragstream_assets.resources import WorkerResource, WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
@@ -93,7 +93,6 @@ embed_texts = embed.to_job(
     description="Embed the new texts of a project before its ingest, on workers if there are any.",
     partitions_def=projects,
     executor_def=here_or_workers,
-    tags=LONG_RUN,
 )
 
 

@@ -14,8 +14,6 @@ from ragstream_assets.failures import short_errors
 from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
-from ragstream_core.services import history_update
-from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.fact_proposals import FoundFact
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 JOB = "remember_facts"
 IN_MEMORY = "in_memory"
 ASSET = ("memory", "facts")
-INTERVAL_S = 60
-OFF = "facts.form is off: nothing is looked for unless you ask"
 FACTS_SPEC = asset_spec(
     ASSET,
     "What is remembered of what was said: `memory/USER_MEMORY.md` and `memory/COMPANY_MEMORY.md`. "
@@ -116,33 +112,3 @@ def found_metadata(found: "Sequence[FoundFact]") -> Metadata:
         "new": sum(not row.why for row in found),
         "candidates": table(rows, *columns),
     }
-
-
-@dg.sensor(
-    job=remember_facts,
-    minimum_interval_seconds=INTERVAL_S,
-    default_status=dg.DefaultSensorStatus.STOPPED,
-    description="Looks for facts in new turns, if `facts.form` is on; old turns wait for you.",
-)
-def facts_sensor(
-    context: dg.SensorEvaluationContext, workspace: WorkspaceResource
-) -> dg.SensorResult:
-    """Request a run where turns were added since the last look."""
-    return tick(workspace.open(), context.cursor)
-
-
-def tick(workspace: Workspace, cursor: str | None) -> dg.SensorResult:
-    """Look once; the first look only remembers where the journal ends."""
-    reason = history_update.idle(workspace)
-    if reason or workspace.config.settings.facts.form == "off":
-        return dg.SensorResult(skip_reason=reason or OFF, cursor=cursor)
-    newest = history_update.newest(workspace)
-    since = int(cursor) if cursor and cursor.isdigit() else newest.seq
-    if not history_update.turns_behind(workspace, since):
-        skip = f"no new turn after record {since}"
-        return dg.SensorResult(skip_reason=skip, cursor=str(newest.seq))
-    request = dg.RunRequest(
-        run_key=f"facts:{newest.chain}",
-        run_config={"ops": {"analyze": {"config": {"since": since, "upto": newest.seq}}}},
-    )
-    return dg.SensorResult(run_requests=[request], cursor=str(newest.seq))

@@ -10,8 +10,24 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from ragstream_assets.run_outcomes import outcome
-from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.errors import (
+    EmbeddingFailed,
+    ProjectLocked,
+    RagstreamError,
+    StoreFailed,
+    UsageError,
+)
 from ragstream_core.ports import PhaseProgress
+
+RETRIES = dg.RetryPolicy(max_retries=3, delay=30, backoff=dg.Backoff.EXPONENTIAL)
+"""For what may pass: three and a half minutes in all, since a run holds one of few places."""
+PASSING = (ProjectLocked, StoreFailed, EmbeddingFailed)
+UNATTENDED = ("dagster/sensor_name", "dagster/schedule_name")
+
+
+def unattended(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> bool:
+    """Whether nobody waits for a run, so that it may wait itself for what may pass."""
+    return any(name in context.run.tags for name in UNATTENDED)
 
 
 def failure(said: str, next_: str = "", *, again: bool = False) -> dg.Failure:
@@ -53,7 +69,7 @@ def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
     Args:
         run_id: The run whose recorder gets the error itself; empty for work that comes after the
             commit: it never makes an ingest fail that has been committed.
-        again: Whether the step's retry policy may run it again.
+        again: Whether the step's retry policy may run it again, if what is wrong may pass.
 
     Raises:
         Failure: Our message and what to do next, or the bare type of an unexpected error.
@@ -64,9 +80,10 @@ def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
         if run_id:
             outcome(run_id).error = error
         if isinstance(error, RagstreamError):
-            raise failure(error.message, error.hint, again=again) from None
+            may_pass = again and isinstance(error, PASSING)
+            raise failure(error.message, error.hint, again=may_pass) from None
         look = "run it with --no-record --traceback to see it" if run_id else ""
-        raise failure(f"{type(error).__name__}: unexpected", look, again=again) from None
+        raise failure(f"{type(error).__name__}: unexpected", look) from None
 
 
 LOG_EVERY_S = 10.0

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.document_assets import is_alone, made_of
-from ragstream_assets.failures import chosen, reporter, short_errors
+from ragstream_assets.failures import RETRIES, chosen, reporter, short_errors, unattended
 from ragstream_assets.history_metadata import (
     log_metadata,
     month_metadata,
@@ -137,12 +137,12 @@ def embed_months(
     return dg.MaterializeResult(metadata=run_metadata(done), data_version=version)
 
 
-@dg.multi_asset(name=PUBLISH_OP, specs=[SNAPSHOT])
+@dg.multi_asset(name=PUBLISH_OP, specs=[SNAPSHOT], retry_policy=RETRIES)
 def publish_snapshot(
     context: dg.AssetExecutionContext, config: DeltaConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Embed what lies behind the mark, then publish; prompts read the old file until then."""
-    with short_errors():
+    with short_errors(again=unattended(context)):
         done = history_update.catch_up(
             workspace.open(),
             upto=config.upto,

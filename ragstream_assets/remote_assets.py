@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.document_assets import GROUP as DOCUMENTS
-from ragstream_assets.document_assets import LONG_RUN, MIRROR_KEY, projects
+from ragstream_assets.document_assets import MIRROR_KEY, projects
 from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
@@ -78,5 +78,4 @@ sync_documents = dg.define_asset_job(
     selection=dg.AssetSelection.assets(MIRROR_KEY) | dg.AssetSelection.groups(DOCUMENTS),
     description="Fetch what is new at a project's addresses, then ingest what is here.",
     executor_def=dg.in_process_executor,
-    tags=LONG_RUN,
 )

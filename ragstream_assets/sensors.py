@@ -1,18 +1,17 @@
 """The sensors: a folder that changed is ingested, a journal that grew is embedded.
 
 They only detect. What there is to do is decided by comparing contents and by the catalog's mark,
-so a lost cursor costs one superfluous look, and no work is done twice.
+so a lost cursor costs one superfluous look, and no work is done twice. A state is requested once:
+its run tries again by itself what may pass, and Dagster launches a run again whose process died.
 """
 
 import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.document_assets import INGEST_JOB, ingest_documents, projects
+from ragstream_assets.document_assets import ingest_documents, projects
 from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history
 from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.resources import WorkspaceResource
@@ -25,9 +24,8 @@ from ragstream_core.wiring.workspace import Workspace
 
 CURSOR_VERSION = 1
 DIGEST_DIGITS = 16
-FIRST_RETRY_S = 30.0
-ROUNDING_S = 1e-3
-LONGEST_RETRY_S = 3600.0
+AGAIN = {"dagster/max_retries": "3"}
+"""Tags of a run that Dagster launches so often again when its process dies."""
 
 
 def folder_digest(workspace: Workspace, project: str) -> str:
@@ -60,44 +58,8 @@ def write_cursor(seen: Mapping[str, str]) -> str:
     return json.dumps({"v": CURSOR_VERSION, "projects": dict(sorted(seen.items()))})
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRuns:
-    """The finished runs for one state of a folder.
-
-    Attributes:
-        ended: How many there are, of the last `LOOK_BACK`.
-        failures: How many of them failed in a row, newest first.
-        last_end: When the newest ended, seconds since the epoch.
-        newest: Id of the newest; empty if there is none.
-    """
-
-    ended: int
-    failures: int
-    last_end: float
-    newest: str = ""
-
-    def key(self, state: str) -> str:
-        """Return the key of the next run for a state: it names the run that it comes after.
-
-        A number would come twice, since old runs are not counted and their records end.
-        """
-        return f"{state}:{self.newest or 'first'}"
-
-    def due(self, now: float) -> bool:
-        """Whether a failed state is to be tried again: after 30 s, then twice as long each time.
-
-        A run that ended in the future was timed by a clock that has been put back since; times are
-        kept to the microsecond, rounded.
-        """
-        pause = min(FIRST_RETRY_S * 2 ** max(self.failures - 1, 0), LONGEST_RETRY_S)
-        return self.failures > 0 and not -ROUNDING_S <= now - self.last_end < pause
-
-
-STATE_TAG = "ragstream/folder_state"
 INTERVAL_S = 30
 MOST_REQUESTS = 5
-LOOK_BACK = 50
-NONE = FinishedRuns(ended=0, failures=0, last_end=0.0)
 
 
 @dg.sensor(
@@ -120,16 +82,14 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
     """
     mark_stale_runs(instance, workspace.config)
     seen, names = read_cursor(cursor), workspace.own_projects()
-    failed = failed_states(instance)
     after: dict[str, str] = {}
     requests: list[dg.RunRequest] = []
     for name in names:
         digest = folder_digest(workspace, name)
-        state, known = f"{name}:{digest}", seen.get(name, "")
-        tried = attempts(instance, state) if state in failed or digest != known else NONE
-        wanted = tried.due(time.time()) if digest == known else behind(workspace, name)
+        known = seen.get(name, "")
+        wanted = digest != known and behind(workspace, name)
         if wanted and len(requests) < MOST_REQUESTS:
-            requests.append(_request(name, state, tried))
+            requests.append(dg.RunRequest(partition_key=name, tags={PROJECT_TAG: name, **AGAIN}))
             after[name] = digest
         else:
             after[name] = known if wanted else digest
@@ -154,40 +114,6 @@ def behind(workspace: Workspace, project: str) -> bool:
         return False
     except RagstreamError:
         return True
-
-
-def failed_states(instance: dg.DagsterInstance) -> set[str]:
-    """Return the folder states whose runs failed lately."""
-    runs = instance.get_runs(
-        dg.RunsFilter(job_name=INGEST_JOB, statuses=[dg.DagsterRunStatus.FAILURE]), limit=LOOK_BACK
-    )
-    return {run.tags[STATE_TAG] for run in runs if STATE_TAG in run.tags}
-
-
-def _request(
-    project: str, state: str, tried: FinishedRuns, ops: Mapping[str, object] | None = None
-) -> dg.RunRequest:
-    """Request a run for one state; the next attempt has another key, so it is no duplicate."""
-    return dg.RunRequest(
-        run_key=tried.key(state),
-        partition_key=None if project == HISTORY else project,
-        run_config={"ops": {op: {"config": given} for op, given in ops.items()}} if ops else None,
-        tags={PROJECT_TAG: project, STATE_TAG: state},
-    )
-
-
-def attempts(instance: dg.DagsterInstance, state: str) -> FinishedRuns:
-    """Count the finished runs for one state of a folder."""
-    records = instance.get_run_records(dg.RunsFilter(tags={STATE_TAG: state}), limit=LOOK_BACK)
-    ended = [r for r in records if r.dagster_run.is_finished]
-    failures = 0
-    for record in ended:
-        if record.dagster_run.status is not dg.DagsterRunStatus.FAILURE:
-            break
-        failures += 1
-    last_end = max((r.end_time or r.update_timestamp.timestamp() for r in ended), default=0.0)
-    newest = ended[0].dagster_run.run_id if ended else ""
-    return FinishedRuns(len(ended), failures, last_end, newest)
 
 
 def _new_partitions(
@@ -230,17 +156,17 @@ def history_tick(
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     newest = history_update.newest(workspace)
     seen = tail_cursor(workspace, newest)
-    state = f"{HISTORY}:{newest.chain}"
-    tried = attempts(instance, state)
-    wanted = tried.due(time.time()) if seen == cursor else history_update.behind(workspace)
-    if not wanted:
+    if seen == cursor or not history_update.behind(workspace):
         return dg.SensorResult(skip_reason=f"nothing new after record {newest.seq}", cursor=seen)
     if under_way(instance):
         return dg.SensorResult(skip_reason="a run is in progress: next time", cursor=cursor)
     if history_update.waits_for_model(workspace):
         return dg.SensorResult(skip_reason=OTHER_MODEL, cursor=cursor)
     ops = {PUBLISH_OP: {"upto": newest.seq}, SEAL_OP: {"rest_s": REST_S}}
-    request = _request(HISTORY, state, tried, ops)
+    request = dg.RunRequest(
+        run_config={"ops": {op: {"config": given} for op, given in ops.items()}},
+        tags={PROJECT_TAG: HISTORY, **AGAIN},
+    )
     return dg.SensorResult(run_requests=[request], cursor=seen)
 
 

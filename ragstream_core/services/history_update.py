@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import GenerationGone, ModelMismatch
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.platform.locks import retry_while_locked
@@ -64,12 +62,6 @@ def idle(workspace: Workspace) -> str:
     if not workspace.config.settings.history.persist:
         return "history.persist is off: nothing is kept"
     return "" if newest(workspace).seq else "no conversation has been recorded yet"
-
-
-def turns_behind(workspace: Workspace, seq: int) -> bool:
-    """Say whether the journal has turns behind a record."""
-    near = itertools.takewhile(lambda entry: entry.seq > seq, journal(workspace).backwards())
-    return any(isinstance(entry.record, Turn) for entry in near)
 
 
 def behind(workspace: Workspace) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dagster as dg
 import pytest
 
 from ragstream_assets import agent_logs_job
@@ -11,12 +10,6 @@ from ragstream_assets.resources import adopt
 from ragstream_core.conversations.importers import reader
 from ragstream_core.wiring.journal import show
 from tests.unit.conversations.importers import exports
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as found:
-        yield found
 
 
 @pytest.fixture
@@ -47,52 +40,38 @@ def write(logs, *questions):
     return exports.write_jsonl(logs / "s.jsonl", exports.claude_code(*rows))
 
 
-def test_the_sensor_asks_once_for_each_state_of_the_logs(space, logs, instance):
-    def tick():
-        return agent_logs_job.tick(space, instance)
-
-    assert "1 of 1 folders are not there" in tick().skip_reason.skip_message
+def test_the_sensor_asks_once_for_each_state_of_the_logs(space, logs):
+    missing = agent_logs_job.tick(space, None)
+    assert "1 of 1 folders are not there" in missing.skip_reason.skip_message
     write(logs, "Does it hold?")
-    (first,) = tick().run_requests
-    (again,) = tick().run_requests
-    assert first.run_key == again.run_key
+    first = agent_logs_job.tick(space, missing.cursor)
+    assert len(first.run_requests) == 1
+    assert not agent_logs_job.tick(space, first.cursor).run_requests
     assert run(space).success
-    assert tick().skip_reason.skip_message == "no log has changed"
+    after = agent_logs_job.tick(space, first.cursor)
+    assert after.skip_reason.skip_message == "no log has changed"
     write(logs, "Does it hold?", "And now?")
-    (later,) = tick().run_requests
-    assert later.run_key != first.run_key
+    assert len(agent_logs_job.tick(space, first.cursor).run_requests) == 1
 
 
-def test_a_log_that_cannot_be_read_is_not_asked_for_at_every_look(
-    space, logs, instance, monkeypatch
-):
-    now = agent_logs_job.time.time()
+def test_a_log_that_cannot_be_read_is_not_asked_for_until_it_changes(space, logs, monkeypatch):
     monkeypatch.setattr(reader, "_opener", lambda source: unreadable)
     write(logs, "Does it hold?")
-    (request,) = agent_logs_job.tick(space, instance).run_requests
-    job = defs.resolve_job_def(agent_logs_job.JOB)
-    given = {"resources": {"workspace": {"config": adopt(space)}}}
-    for pause in (31, 61):
-        done = job.execute_in_process(run_config=given, instance=instance, tags=request.tags)
-        assert done.success
-        waits = agent_logs_job.tick(space, instance)
-        assert not waits.run_requests and "again later" in waits.skip_reason.skip_message
-        now += pause
-        monkeypatch.setattr(agent_logs_job.time, "time", lambda at=now: at)
-        (later,) = agent_logs_job.tick(space, instance).run_requests
-        assert later.run_key != request.run_key
-        request = later
+    first = agent_logs_job.tick(space, None)
+    assert first.run_requests and run(space).success
+    waits = agent_logs_job.tick(space, first.cursor)
+    assert not waits.run_requests and "as far as they can be" in waits.skip_reason.skip_message
+    write(logs, "Does it hold?", "And now?")
+    assert agent_logs_job.tick(space, first.cursor).run_requests
 
 
-def test_without_a_folder_or_a_journal_it_does_nothing(
-    root, open_root, space, monkeypatch, instance
-):
+def test_without_a_folder_or_a_journal_it_does_nothing(root, open_root, space, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
-    assert agent_logs_job.tick(open_root(root), instance).skip_reason.skip_message == (
+    assert agent_logs_job.tick(open_root(root), None).skip_reason.skip_message == (
         "history.persist is off"
     )
     monkeypatch.delenv("RAGSTREAM_PATHS__AGENT_LOGS")
-    assert agent_logs_job.tick(open_root(root), instance).skip_reason.skip_message == (
+    assert agent_logs_job.tick(open_root(root), None).skip_reason.skip_message == (
         agent_logs_job.OFF
     )
 

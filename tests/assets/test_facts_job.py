@@ -1,4 +1,4 @@
-"""The job `remember_facts`: three ops, steps that are skipped, a sensor, and no word in Dagster."""
+"""The job `remember_facts`: three ops, steps that are skipped, and no word in Dagster."""
 
 import json
 
@@ -62,23 +62,6 @@ def test_only_the_turns_that_are_asked_for_are_read(space):
     assert run(space, since=last.seq).success and FactMemory(space).facts() == []
     assert run(space, upto=last.seq - 1).success
     assert [fact.target for fact in FactMemory(space).facts()] == ["user"]
-
-
-def test_the_sensor_waits_for_new_turns_and_says_why(space, open_root, root, monkeypatch):
-    assert "no conversation" in facts_job.tick(space, None).skip_reason.skip_message
-    say(space, ROLE)
-    first = facts_job.tick(space, None)
-    assert not first.run_requests and first.cursor == "1"
-    entry = say(space, "We host all services in Dublin.")
-    second = facts_job.tick(space, first.cursor)
-    (request,) = second.run_requests
-    assert request.run_config["ops"]["analyze"]["config"] == {"since": 1, "upto": entry.seq}
-    assert run(space, **request.run_config["ops"]["analyze"]["config"]).success
-    third = facts_job.tick(space, second.cursor)  # the fact itself is no turn
-    assert not third.run_requests and int(third.cursor) > entry.seq
-    monkeypatch.setenv("RAGSTREAM_FACTS__FORM", "off")
-    assert facts_job.tick(open_root(root), second.cursor).skip_reason.skip_message == facts_job.OFF
-    assert facts_job.facts_sensor.default_status is dg.DefaultSensorStatus.STOPPED
 
 
 def test_where_nothing_may_be_written_the_run_says_so(root, open_root, monkeypatch):

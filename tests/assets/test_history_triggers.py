@@ -34,7 +34,7 @@ def obey(space, home, request, embed):
     """Run what was requested, as the daemon does, tags included."""
     result = embed(
         space, home, config=request.run_config["ops"][history_assets.PUBLISH_OP]["config"],
-        tags={**request.tags, "dagster/run_key": request.run_key},
+        tags=request.tags,
     )  # fmt: skip
     assert result.success
     return result
@@ -65,7 +65,6 @@ def test_a_turn_is_requested_once_with_the_record_to_stop_at(space, home, say):
     result = tick(space, home)
     (request,) = result.run_requests
     assert request.run_config["ops"]["publish_snapshot"]["config"] == {"upto": entry.seq}
-    assert request.run_key == f"~history:{entry.chain}:first"
     assert request.tags["ragstream/project"] == "~history"
     again = tick(space, home, result.cursor)
     assert not again.run_requests and "nothing new" in again.skip_reason.skip_message
@@ -128,17 +127,6 @@ def test_another_model_is_left_to_the_night(space, home, embedded, say, open_roo
     assert not tick(other, home, embedded).run_requests
     say(other, 4)
     assert tick(other, home, embedded).run_requests
-
-
-def test_a_failed_run_is_tried_again_under_another_key(space, home, monkeypatch, say):
-    say(space, 1)
-    first = tick(space, home)
-    failed = leave(home, first.run_requests[0], dg.DagsterRunStatus.FAILURE)
-    assert not tick(space, home, first.cursor).run_requests  # not at once
-    now = sensors.time.time()
-    monkeypatch.setattr(sensors.time, "time", lambda: now + 31)
-    (again,) = tick(space, home, first.cursor).run_requests
-    assert again.run_key == first.run_requests[0].run_key.replace("first", failed.run_id)
 
 
 @pytest.mark.parametrize("turns", [0, 1])

@@ -11,14 +11,19 @@ import pytest
 from dagster import DagsterRunStatus as Status
 from dagster._core.events import EngineEventData
 from dagster._core.launcher import WorkerStatus
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._daemon.auto_run_reexecution.auto_run_reexecution import (
+    consume_new_runs_for_automatic_reexecution,
+)
 from dagster._daemon.monitoring.run_monitoring import execute_run_monitoring_iteration
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets import launcher
 from ragstream_assets.definitions import defs
 from ragstream_assets.launcher import MACHINE_TAG, machine
+from ragstream_assets.sensors import AGAIN
 from tests.assets.executing import execute
 from tests.processes import alive, children, command_of, until
 from tests.workspaces import docs_of
@@ -57,11 +62,15 @@ def at_work(space, home, monkeypatch):
             "repositoryLocationName": "ragstream", "repositoryName": "__repository__",
             "jobName": "__ASSET_JOB", "assetSelection": ASSETS, "assetCheckSelection": [],
         },
-        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": "demo"}]},
+        "executionMetadata": {"tags": [
+            {"key": "dagster/partition", "value": "demo"},
+            *({"key": key, "value": value} for key, value in AGAIN.items()),
+        ]},
         "mode": "default",
     }  # fmt: skip
     target = WorkspaceFileTarget([str(REPOSITORY / "workspace.yaml")])
-    with WorkspaceProcessContext(home, target) as context:
+    # what Dagster leaves in a variable of the thread is of an instance that other tests do not have
+    with set_defs_state_storage(None), WorkspaceProcessContext(home, target) as context:
         request = context.create_request_context()
         (server,) = [p for p in children(os.getpid()) if "dagster" in command_of(p)]
         answer = execute_dagster_graphql(request, LAUNCH, variables={"params": params})
@@ -110,9 +119,23 @@ def test_a_killed_code_server_ends_no_run_that_lives_and_hides_none_that_died(at
     os.kill(run, signal.SIGKILL)
     assert until(lambda: not alive(run), WAIT_S)
     poll(context)
-    assert home.get_run_by_id(run_id).status is Status.FAILURE
+    dead = home.get_run_record_by_id(run_id)
+    assert dead.dagster_run.status is Status.FAILURE
     said = [entry.message for entry in home.all_logs(run_id)]
     assert any(f"its process {run} is gone" in line and "next: " in line for line in said)
+
+
+def test_a_run_of_a_sensor_is_launched_again_when_its_process_died(at_work, home):
+    context, run_id, run, _ = at_work
+    os.kill(run, signal.SIGKILL)
+    assert until(lambda: not alive(run), WAIT_S)
+    poll(context)
+    logger = logging.getLogger("retries")
+    for _ in range(2):
+        record = home.get_run_record_by_id(run_id)
+        list(consume_new_runs_for_automatic_reexecution(context, [record], logger))
+    (again,) = home.get_runs(dg.RunsFilter(tags={"dagster/parent_run_id": run_id}))
+    assert again.status is Status.QUEUED and again.tags["dagster/partition"] == "demo"
 
 
 def _begun(home, pid, *, tags=None):

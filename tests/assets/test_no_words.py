@@ -158,7 +158,7 @@ def test_no_kind_of_run_leaves_a_word_in_dagsters_storage(storage, root):
     space, home, holding = storage
     tick(space, home, None)
     history_tick(space, home, None)
-    agent_logs_tick(space, home)
+    agent_logs_tick(space, None)
     seen = set()
     for name, given in kinds(space):
         result = run(space, home, name, given)

@@ -5,22 +5,13 @@ import os
 
 import dagster as dg
 
-from ragstream_assets import sensors
+from ragstream_assets import document_assets, sensors
 from ragstream_assets.definitions import defs
-from ragstream_assets.sensors import FinishedRuns
+from ragstream_core.errors import ProjectLocked, UsageError
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.projects import AddRequest, add
+from tests.assets.executing import execute
 from tests.workspaces import docs_of
-
-
-def _run(home, request, status):
-    run = home.create_run_for_job(
-        defs.resolve_job_def("ingest_documents"),
-        tags={**request.tags, "dagster/run_key": request.run_key},
-    )
-    if status == "failed":
-        home.report_run_failed(run)
-    return run
 
 
 def _tick(space, home, cursor=None):
@@ -35,8 +26,7 @@ def test_a_new_folder_is_a_partition_and_a_request(space, home):
     (request,) = result.run_requests
     digest = sensors.folder_digest(space, "demo")
     assert request.partition_key == "demo"
-    assert request.run_key == f"demo:{digest}:first"
-    assert request.tags["ragstream/project"] == "demo"
+    assert request.tags == {"ragstream/project": "demo", "dagster/max_retries": "3"}
     assert home.get_dynamic_partitions("project") == ["demo"]
     assert json.loads(result.cursor) == {"v": 1, "projects": {"demo": digest}}
 
@@ -79,34 +69,37 @@ def test_a_changed_file_is_requested_once(ingested, home):
     assert not _tick(ingested, home, changed.cursor).run_requests
 
 
-def test_a_failed_state_is_tried_again_under_another_key(space, home, monkeypatch):
+def test_what_may_pass_is_tried_again_where_nobody_waits(space, home, monkeypatch):
+    """A run of a sensor waits for the lock; a person is told at once."""
+    monkeypatch.setattr(dg.RetryPolicy, "calculate_delay", lambda self, attempt: 0)
+    real, tries = document_assets.ingest_project, []
+
+    def ingest(*given, **config):
+        tries.append(1)
+        if len(tries) < 3:
+            raise ProjectLocked("demo is being written by process 1")
+        return real(*given, **config)
+
+    monkeypatch.setattr(document_assets, "ingest_project", ingest)
+    by_hand = execute(space, home, job="ingest_documents", project="demo")
+    assert not by_hand.success and len(tries) == 1
+    tags = {"dagster/sensor_name": "folder_sensor"}
+    assert execute(space, home, job="ingest_documents", project="demo", tags=tags).success
+    assert len(tries) == 3
+
+
+def test_a_failed_state_waits_for_a_change(space, home, monkeypatch):
+    def ingest(*given, **config):
+        raise UsageError("the settings are wrong")
+
+    monkeypatch.setattr(document_assets, "ingest_project", ingest)
     first = _tick(space, home)
-    failed = _run(home, first.run_requests[0], "failed")
-    assert not _tick(space, home, first.cursor).run_requests  # not at once
-    now = sensors.time.time()
-    monkeypatch.setattr(sensors.time, "time", lambda: now + 31)
-    (again,) = _tick(space, home, first.cursor).run_requests
-    assert again.run_key == first.run_requests[0].run_key.replace("first", failed.run_id)
-    failed = _run(home, again, "failed")
-    monkeypatch.setattr(sensors.time, "time", lambda: now + 62)
-    assert not _tick(space, home, first.cursor).run_requests  # the second pause is longer
-    monkeypatch.setattr(sensors.time, "time", lambda: now + 99)
-    assert _tick(space, home, first.cursor).run_requests[0].run_key.endswith(failed.run_id)
-
-
-def test_no_attempt_has_the_key_of_another_however_many_there_were(space, home, monkeypatch):
-    monkeypatch.setattr(sensors, "LOOK_BACK", 2)  # more than so many are not counted
-    now, keys, runs = sensors.time.time(), list[str](), []
-    cursor = None
-    for hours in range(6):
-        monkeypatch.setattr(sensors.time, "time", lambda at=now + 3700 * hours: at)
-        result = _tick(space, home, cursor)
-        cursor = result.cursor
-        keys += [request.run_key for request in result.run_requests]
-        runs.append(_run(home, result.run_requests[0], "failed"))
-        if hours == 3:
-            home.delete_run(runs[0].run_id)  # its retention is over
-    assert len(set(keys)) == 6
+    tags = {"dagster/sensor_name": "folder_sensor", **first.run_requests[0].tags}
+    result = execute(space, home, job="ingest_documents", project="demo", tags=tags)
+    assert not result.success and len(result.get_failed_step_keys()) >= 1
+    assert not _tick(space, home, first.cursor).run_requests
+    (docs_of(space) / "lock.md").write_text("# Locks\n\nA longer and newer text.\n")
+    assert _tick(space, home, first.cursor).run_requests
 
 
 def test_a_damaged_cursor_costs_one_look(ingested, home):
@@ -120,18 +113,9 @@ def test_five_requests_a_tick_and_the_rest_later(space, home, make_project):
     first = _tick(space, home)
     second = _tick(space, home, first.cursor)
     assert (len(first.run_requests), len(second.run_requests)) == (5, 2)
-    keys = {r.run_key for r in [*first.run_requests, *second.run_requests]}
+    keys = {r.partition_key for r in [*first.run_requests, *second.run_requests]}
     assert len(keys) == 7
     assert len(home.get_dynamic_partitions("project")) == 7
-
-
-def test_pauses_double_up_to_an_hour():
-    assert not FinishedRuns(0, 0, 0.0).due(1e9)
-    assert FinishedRuns(1, 1, 100.0).due(130.0) and not FinishedRuns(1, 1, 100.0).due(129.0)
-    assert FinishedRuns(9, 9, 0.0).due(3600.0) and not FinishedRuns(9, 9, 0.0).due(3599.0)
-    assert not FinishedRuns(3, 0, 0.0).due(1e9)  # the newest one succeeded
-    assert FinishedRuns(1, 1, 9e9).due(1e9) and not FinishedRuns(3, 0, 9e9).due(1e9)  # put back
-    assert not FinishedRuns(1, 1, 100.0000004).due(100.0)  # rounded up, not put back
 
 
 def test_it_runs_by_default_and_evaluates_with_its_resource(space, home):
