@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragstream_core.errors import EmbeddingFailed
-from ragstream_core.models.embedders import fingerprints, minilm_int8, onnx_export, weights
+from ragstream_core.models.embedders import fingerprints, onnx_export, shipped_model, weights
 from ragstream_core.models.embedders.base import Ids, WindowedEncoder
 from ragstream_core.models.embedders.fingerprints import NotExportable, Precision, Recipe, recipe_of
 from ragstream_core.platform import files
@@ -90,8 +90,8 @@ def open_default(
     opened = OnnxEmbedder(folder, recipe, name=name, fingerprint=digest, workers=workers)
     opened.precision = precision
     if precision == "int8":
-        checked = opened.embed_documents([minilm_int8.CHECKED_TEXT])[0]
-        minilm_int8.require_same_products(checked)
+        checked = opened.embed_documents([shipped_model.CHECKED_TEXT])[0]
+        shipped_model.require_same_products(checked)
     return opened
 
 

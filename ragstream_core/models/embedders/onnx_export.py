@@ -1,6 +1,6 @@
 """Makes `model.onnx` once, and checks it each time it is opened.
 
-The default model's is its verified weights in the graph that ships (`minilm_graph`); another
+The default model's is its verified weights in the graph that ships (`shipped_model`); another
 model's is exported by torch. The folder ``<models>/<fingerprint>/`` then holds everything the
 encoder needs: ``model.onnx``, ``tokenizer.json`` and ``stamp.json`` (sha256 of the model, what it
 was made from). A file that does not have its stamped digest is made again.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.models.embedders import fingerprints, minilm_graph, minilm_int8, weights
+from ragstream_core.models.embedders import fingerprints, shipped_model, weights
 from ragstream_core.models.embedders.fingerprints import NotExportable, Precision
 from ragstream_core.platform import extras, files
 from ragstream_core.platform.locks import FolderLock
@@ -79,11 +79,12 @@ def _export_into(folder: Path, precision: Precision, *, notice: Notice | None) -
     weights.verify_files(source, SOURCE_FILES)
     if notice is not None:
         notice(f"writing {weights.DEFAULT_MODEL} as ONNX, once ({folder})")
-    graph = minilm_int8 if precision == "int8" else minilm_graph
-    data = graph.onnx_bytes(source / "model.safetensors")
+    data = shipped_model.onnx_bytes(source / "model.safetensors", precision)
     files.replace_bytes(folder / MODEL_FILE, data)
     files.replace_bytes(folder / TOKENIZER_FILE, (source / TOKENIZER_FILE).read_bytes())
-    files.replace_text(folder / STAMP_FILE, canonical_json(_stamp(graph.ONNX_SHA256)) + "\n")
+    files.replace_text(
+        folder / STAMP_FILE, canonical_json(_stamp(shipped_model.GRAPHS[precision].sha256)) + "\n"
+    )
 
 
 def require_packages(model: str) -> None:

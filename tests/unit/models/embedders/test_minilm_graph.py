@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import WeightsMismatch
-from ragstream_core.models.embedders import minilm_graph, onnx_export, weights
-from ragstream_core.models.embedders.minilm_graph import GRAPH_FILE, ONNX_SHA256
+from ragstream_core.models.embedders import onnx_export, shipped_model, weights
+from ragstream_core.models.embedders.shipped_model import GRAPHS
 from ragstream_core.records.identity import sha256_hex
 
 SMALLEST = 1024
 """Bytes: smaller tensors of an export may stay in the graph."""
-SHIPPED = Path(minilm_graph.__file__).with_name(GRAPH_FILE)
+SHIPPED = Path(shipped_model.__file__).with_name(GRAPHS["float32"].file)
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,9 @@ def without_weights(model, arrays):
 @pytest.mark.model
 def test_the_graph_with_the_weights_is_the_export_of_torch(source):
     exported = onnx_export.exported_bytes(source)
-    assert sha256_hex(exported) == ONNX_SHA256
-    assert minilm_graph.onnx_bytes(source / "model.safetensors") == exported
-    arrays = minilm_graph.tensors((source / "model.safetensors").read_bytes())
+    assert sha256_hex(exported) == GRAPHS["float32"].sha256
+    assert shipped_model.onnx_bytes(source / "model.safetensors") == exported
+    arrays = shipped_model.tensors((source / "model.safetensors").read_bytes())
     assert zlib.decompress(without_weights(exported, arrays)) == zlib.decompress(
         SHIPPED.read_bytes()
     )
@@ -65,15 +65,16 @@ def test_other_weights_do_not_pass(source, tmp_path):
     changed = tmp_path / "model.safetensors"
     changed.write_bytes(data)
     with pytest.raises(WeightsMismatch, match="other bytes"):
-        minilm_graph.onnx_bytes(changed)
+        shipped_model.onnx_bytes(changed)
 
 
 def test_a_damaged_graph_is_named(tmp_path, monkeypatch):
-    (tmp_path / GRAPH_FILE).write_bytes(SHIPPED.read_bytes()[:-9])
-    monkeypatch.setattr(minilm_graph.resources, "files", lambda _: tmp_path)
+    (tmp_path / GRAPHS["float32"].file).write_bytes(SHIPPED.read_bytes()[:-9])
+    monkeypatch.setattr(shipped_model.resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(shipped_model, "_graph", shipped_model._graph.__wrapped__)
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(WeightsMismatch, match=GRAPH_FILE) as caught:
-        minilm_graph.onnx_bytes(tmp_path / "model.safetensors")
+    with pytest.raises(WeightsMismatch, match=GRAPHS["float32"].file) as caught:
+        shipped_model.onnx_bytes(tmp_path / "model.safetensors")
     assert "force-reinstall" in caught.value.hint
 
 
@@ -81,6 +82,6 @@ if __name__ == "__main__":
     folder = weights.find_default(Path("data/models"))
     weights.verify_files(folder, onnx_export.SOURCE_FILES)
     model = onnx_export.exported_bytes(folder)
-    held = minilm_graph.tensors((folder / "model.safetensors").read_bytes())
+    held = shipped_model.tensors((folder / "model.safetensors").read_bytes())
     SHIPPED.write_bytes(without_weights(model, held))
     print(f"{SHIPPED.name}: {SHIPPED.stat().st_size:,} bytes; ONNX_SHA256 = {sha256_hex(model)}")

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.errors import UnknownSetting, UsageError, WeightsMismatch
-from ragstream_core.models.embedders import minilm_int8, onnx_encoder, onnx_export, weights
-from ragstream_core.models.embedders.minilm_graph import onnx_bytes, tensors
+from ragstream_core.models.embedders import onnx_encoder, onnx_export, shipped_model, weights
 from ragstream_core.models.embedders.registry import create_embeddings, embed_fingerprint
+from ragstream_core.models.embedders.shipped_model import GRAPHS, onnx_bytes, tensors
 from ragstream_core.records.identity import sha256_hex
 
-SHIPPED = Path(minilm_int8.__file__).with_name(minilm_int8.GRAPH_FILE)
+SHIPPED = Path(shipped_model.__file__).with_name(GRAPHS["int8"].file)
 LOWEST_GELU = 0.17
 """GELU is never below minus this; added, its rows need no sign."""
 POWERS = {"self": 0.65, "attention/output": 0.5, "intermediate": 0.6, "output": 0.5}
@@ -125,7 +125,7 @@ class Maker:
         from onnx import helper
 
         name = node.input[1]
-        numbers, scales = minilm_int8.rounded(self.arrays[name], factors)
+        numbers, scales = shipped_model.rounded(self.arrays[name], factors)
         (add,) = self.users[node.output[0]]
         (bias_name,) = [each for each in add.input if each in self.arrays]
         bias = self.arrays[bias_name].astype(np.float64)
@@ -258,27 +258,27 @@ def embedders(tmp_path_factory):
 def test_the_graph_with_the_weights_is_what_its_maker_makes(source):
     pytest.importorskip("onnx")
     model, numbers = made_with(source, shipped_factors())
-    assert sha256_hex(model) == minilm_int8.ONNX_SHA256
-    assert minilm_int8.onnx_bytes(source / "model.safetensors") == model
+    assert sha256_hex(model) == GRAPHS["int8"].sha256
+    assert shipped_model.onnx_bytes(source / "model.safetensors", "int8") == model
     checked = np.frombuffer(base64.b64decode(shipped_line()["checked"]), "<f4")
     again = packed(model, numbers, source, shipped_factors(), checked)
     assert zlib.decompress(again) == zlib.decompress(SHIPPED.read_bytes())
 
 
 def test_a_damaged_graph_is_named(tmp_path, monkeypatch):
-    (tmp_path / minilm_int8.GRAPH_FILE).write_bytes(SHIPPED.read_bytes()[:-9])
-    monkeypatch.setattr(minilm_int8.resources, "files", lambda _: tmp_path)
-    monkeypatch.setattr(minilm_int8, "_graph", minilm_int8._graph.__wrapped__)
+    (tmp_path / GRAPHS["int8"].file).write_bytes(SHIPPED.read_bytes()[:-9])
+    monkeypatch.setattr(shipped_model.resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(shipped_model, "_graph", shipped_model._graph.__wrapped__)
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(WeightsMismatch, match=minilm_int8.GRAPH_FILE) as caught:
-        minilm_int8.onnx_bytes(tmp_path / "model.safetensors")
+    with pytest.raises(WeightsMismatch, match=GRAPHS["int8"].file) as caught:
+        shipped_model.onnx_bytes(tmp_path / "model.safetensors", "int8")
     assert "force-reinstall" in caught.value.hint
 
 
 @pytest.mark.model
 def test_vectors_are_close_to_those_of_float32(embedders):
     exact, int8, _ = embedders
-    texts = [minilm_int8.CHECKED_TEXT, "a", "", "def f(x): return x", "Größe 漢字 🙂 " * 40]
+    texts = [shipped_model.CHECKED_TEXT, "a", "", "def f(x): return x", "Größe 漢字 🙂 " * 40]
     cosines = np.sum(exact.embed_documents(texts) * int8.embed_documents(texts), axis=1)
     assert cosines.min() > 0.99
     assert int8.fingerprint != exact.fingerprint
@@ -301,16 +301,18 @@ def test_a_vector_depends_on_its_text_alone(embedders, texts, data):
 def test_a_processor_of_any_kind_makes_the_same_vector(embedders):
     """Without VNNI x86 would cut off sums of products: there the weights are made unsigned."""
     expected = np.frombuffer(base64.b64decode(shipped_line()["checked"]), "<f4")
-    found = embedders[1].embed_documents([minilm_int8.CHECKED_TEXT])[0]
+    found = embedders[1].embed_documents([shipped_model.CHECKED_TEXT])[0]
     assert np.abs(found - expected).max() < 1e-5
 
 
 @pytest.mark.model
 def test_a_processor_with_other_products_is_refused(embedders):
-    minilm_int8.require_same_products(embedders[1].embed_documents([minilm_int8.CHECKED_TEXT])[0])
+    shipped_model.require_same_products(
+        embedders[1].embed_documents([shipped_model.CHECKED_TEXT])[0]
+    )
     other = embedders[1].embed_documents(["something else"])[0]
     with pytest.raises(UnknownSetting, match="cuts off sums") as caught:
-        minilm_int8.require_same_products(other)
+        shipped_model.require_same_products(other)
     assert "float32" in caught.value.hint
 
 
@@ -343,6 +345,6 @@ if __name__ == "__main__":
     new = onnx_encoder.OnnxEmbedder(
         place, onnx_encoder.fingerprints.DEFAULT_RECIPE, name="new", fingerprint="new"
     )
-    vector = new.embed_documents([minilm_int8.CHECKED_TEXT])[0]
+    vector = new.embed_documents([shipped_model.CHECKED_TEXT])[0]
     SHIPPED.write_bytes(packed(made, rounded_weights, folder, held, vector))
     print(f"{SHIPPED.name}: {SHIPPED.stat().st_size:,} bytes; ONNX_SHA256 = {sha256_hex(made)}")
