@@ -99,6 +99,42 @@ def _hashed() -> Embedder:
     return HashedEmbedder()
 
 
+def _onnx_fingerprint(of: EmbeddingOptions) -> str:
+    if weights.is_default(of.model):
+        return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[of.precision])
+    from ragstream_core.models.embedders.onnx_encoder import known_export
+
+    export = known_export(of.model, of.models_dir)
+    if export.refused:
+        return fingerprints.torch_fingerprint(of.model, of.models_dir)
+    return export.fingerprint if export.made else ""
+
+
+def _fastembed_fingerprint(of: EmbeddingOptions) -> str:
+    from ragstream_core.models.embedders.fastembed import local_model
+
+    return local_model(of.model, of.models_dir).fingerprint
+
+
+def _openai_fingerprint(of: EmbeddingOptions) -> str:
+    if of.endpoint is None:
+        return ""
+    dimension = fingerprints.known_dimension(of.models_dir, of.endpoint, of.model)
+    if not dimension:
+        return ""
+    return fingerprints.endpoint_fingerprint(of.endpoint, of.model, dimension)
+
+
+FINGERPRINTS: dict[str, Callable[[EmbeddingOptions], str]] = {
+    "onnx": _onnx_fingerprint,
+    "sentence_transformers": lambda of: fingerprints.torch_fingerprint(of.model, of.models_dir),
+    "fastembed": _fastembed_fingerprint,
+    "openai": _openai_fingerprint,
+    "hashed": lambda of: fingerprints.hashed_fingerprint(),
+}
+"""Built-in backend → its ``embed_fp`` without loading anything; "" if only the model can tell."""
+
+
 EMBEDDERS: Registry[Embedder] = Registry(
     "embedding backend",
     setting="embeddings.backend",
@@ -166,28 +202,6 @@ def embed_fingerprint(
 ) -> str:
     """Return ``embed_fp`` of a configuration; of the built-in backends without loading anything."""
     _require_precision(backend, model, precision)
-    if backend == "onnx" and weights.is_default(model):
-        return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
-    if backend == "onnx":
-        from ragstream_core.models.embedders.onnx_encoder import known_export
-
-        export = known_export(model, models_dir)
-        if export.made:
-            return export.fingerprint
-        if export.refused:
-            return fingerprints.torch_fingerprint(model, models_dir)
-    if backend == "sentence_transformers":
-        return fingerprints.torch_fingerprint(model, models_dir)
-    if backend == "fastembed":
-        from ragstream_core.models.embedders.fastembed import local_model
-
-        return local_model(model, models_dir).fingerprint
-    if backend == "hashed":
-        return fingerprints.hashed_fingerprint()
-    if backend == "openai" and endpoint is not None:
-        known = fingerprints.known_dimension(models_dir, endpoint, model)
-        if known:
-            return fingerprints.endpoint_fingerprint(endpoint, model, known)
-    return create_embeddings(
-        backend, model=model, models_dir=models_dir, endpoint=endpoint
-    ).fingerprint
+    options = EmbeddingOptions(model, models_dir, endpoint=endpoint, precision=precision)
+    known = FINGERPRINTS[backend](options) if backend in FINGERPRINTS else ""
+    return known or EMBEDDERS.create(backend, options).fingerprint
