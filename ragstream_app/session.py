@@ -104,11 +104,6 @@ def _once(message: str, advice: Advice) -> None:
     note(f"note: {message}\n  next: {worded(advice)}")
 
 
-def is_recorded(workspace: Workspace, *, wanted: bool) -> bool:
-    """Whether a command records a Dagster run: asked for, and not switched off by the settings."""
-    return wanted and workspace.config.settings.dagster.record == "dagster"
-
-
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130

@@ -16,6 +16,7 @@ from ragstream_assets.document_assets import (
     chroma_collection,
     ingest,
     ingest_documents,
+    sync_documents,
 )
 from ragstream_assets.embed_texts_job import embed_texts
 from ragstream_assets.evaluation_assets import (
@@ -39,7 +40,6 @@ from ragstream_assets.history_assets import (
 from ragstream_assets.io_managers import STAGE_JSON, stage_json
 from ragstream_assets.map_asset import draw_map, draw_project_map
 from ragstream_assets.query_job import build_prompt
-from ragstream_assets.remote_assets import mirror, sync_documents
 from ragstream_assets.resources import WorkerResource, WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor, journal_sensor
@@ -52,7 +52,6 @@ warnings.filterwarnings("ignore", message="Parameter `owners` of init", category
 
 defs = dg.Definitions(
     assets=[
-        mirror,
         ingest,
         chroma_collection,
         observe_journal,

@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from ragstream_assets.events import report_missed_generations
 from ragstream_assets.failures import (
     RETRIES,
     chosen,
@@ -31,6 +32,7 @@ from ragstream_assets.metadata import (
     table,
     unfit_metadata,
 )
+from ragstream_assets.remote_assets import MIRROR, mirrored
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.specs import asset_spec, partitioned_check
@@ -43,13 +45,13 @@ from ragstream_core.proposers.chroma.publisher import CollectionReport
 from ragstream_core.proposers.chroma_collections import Left, compare, keep_up
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.sync_project import SyncRequest, sync_if_remote
 from ragstream_core.services.verify import lists_figures, suspicious_passages
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "documents"
 INGEST_JOB = "ingest_documents"
-MIRROR_KEY = dg.AssetKey(["remote", "mirror"])
-"""What comes from elsewhere. No asset depends on it, or Dagster would ask before each ingest."""
+SYNC_JOB = "sync_documents"
 INGEST_OPS = ("ingest", "documents__chroma_collection")
 """Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
@@ -66,6 +68,15 @@ class IngestConfig(dg.Config):
     accept_missing: bool = Field(
         default=False,
         description="Take documents of a missing or empty folder in place for deleted.",
+    )
+    sync: bool = Field(
+        default=False, description="First fetch what is new at the project's addresses."
+    )
+    sync_labels: list[str] = Field(
+        default=[], description="Of its addresses only these; none: all of them."
+    )
+    sync_empty_ok: bool = Field(
+        default=False, description="A place that lists nothing may empty its mirror."
     )
 
 
@@ -98,7 +109,7 @@ INDEX = asset_spec(
 
 @dg.multi_asset(
     name="ingest",
-    specs=[FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX],
+    specs=[MIRROR, FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX],
     can_subset=False,
     partitions_def=projects,
     retry_policy=RETRIES,
@@ -106,11 +117,15 @@ INDEX = asset_spec(
 def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, workspace: WorkspaceResource
 ) -> Iterator[dg.MaterializeResult[None]]:
-    """Bring one project's index up to date: scan, chunk, embed what is new, commit."""
+    """Bring one project's index up to date: fetch if asked, scan, chunk, embed, commit."""
     space, left = workspace.open(), outcome(context.run_id)
     with short_errors(context.run_id, again=unattended(context)):
         (project,) = chosen(context)
         told = reporter(context.log.info, left.progress)
+        report_missed_generations(context.instance, space, project)  # before its own: in order
+        if config.sync:
+            fetch = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
+            yield mirrored(sync_if_remote(space, project, fetch, progress=told))
         not_shared = "" if left.asked_workers else ask_workers(space, project, config, told)
         stats = ingest_project(
             space,
@@ -201,10 +216,18 @@ def suspicious(workspace: Workspace, stats: IngestionStats) -> Tally | None:
         return None
 
 
+ALL = dg.AssetSelection.assets(MIRROR.key) | dg.AssetSelection.groups(GROUP)
 ingest_documents = dg.define_asset_job(
     INGEST_JOB,
-    selection=dg.AssetSelection.groups(GROUP),
+    selection=ALL,
     description="Ingest one project; a new generation if anything changed.",
+)
+sync_documents = dg.define_asset_job(
+    SYNC_JOB,
+    selection=ALL,
+    description="Fetch what is new at a project's addresses, then ingest what is here.",
+    config={"ops": {INGEST_OPS[0]: {"config": {"sync": True}}}},
+    executor_def=dg.in_process_executor,
 )
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import dagster as dg
 
 from ragstream_assets.failures import failure
-from ragstream_assets.job_steps import outputs_before
 from ragstream_assets.launchpad import FROM_RUN
 from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.run_retention import PARENT_TAG
 from ragstream_core.errors import RagstreamError
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.chain_steps import outputs_before
 from ragstream_core.prompts.recorded import SUFFIX, packed, unpacked
 from ragstream_core.prompts.store import PARENT_PREFIX, key_of
 from ragstream_core.records import SuperPrompt, from_json, to_json

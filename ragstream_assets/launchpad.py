@@ -16,9 +16,9 @@ from typing import Any, cast
 import dagster as dg
 
 from ragstream_assets.dagster_private import replace_config
-from ragstream_assets.job_steps import OWN
 from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.chain_steps import OWN
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.settings import SECTIONS, chain_keys
 from ragstream_core.settings.values import default_of, values_of

@@ -13,7 +13,6 @@ import dagster as dg
 
 from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
-from ragstream_assets.job_steps import AFTER_AUDIT, JOB
 from ragstream_assets.launchpad import (
     FROM_RUN,
     by_reference,
@@ -28,6 +27,7 @@ from ragstream_assets.run_outcomes import milliseconds, outcome
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.prompts.chain import AGAIN, AUDIT, CHAIN, OPS, RERUN, StageSpec, rescoped, step
+from ragstream_core.prompts.chain_steps import AFTER_AUDIT, JOB
 from ragstream_core.prompts.inputs import begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.prompt_inputs import PromptInputs
@@ -41,6 +41,11 @@ UNKEPT = "ragstream prompt … --no-persist runs it without a trace"
 OUT = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON)
 IN = dg.In(input_manager_key=STAGE_JSON)
 """An op subset may begin here: then there is no step before it, and `from_run` names a run."""
+
+
+def unkept() -> Refused:
+    """Return why there is no run of a prompt of which nothing may be kept."""
+    return Refused("history.persist is off, and a run would keep the prompt", hint=UNKEPT)
 
 
 def moment(config: Mapping[str, str]) -> dt.datetime | None:
@@ -183,7 +188,7 @@ def staged(
             with_edits(workspace, prompt, config.get("edits", "")), op, config.get("settings", {})
         )
         if not persists(inputs_of(given)):
-            raise Refused("history.persist is off, and a run would keep the prompt", hint=UNKEPT)
+            raise unkept()
         result = step(stages_of(workspace), op, given)
         require_uncleared(workspace, inputs_of(given))
         seconds = time.perf_counter() - started

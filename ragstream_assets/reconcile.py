@@ -1,4 +1,4 @@
-"""Keeping Dagster's view true: runs of dead processes, generations it was not told of."""
+"""Keeping Dagster's view true: runs of dead processes."""
 
 import os
 import socket
@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ragstream_assets import roll_call
+from ragstream_assets.events import report_missed_generations
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import RagstreamError, quoted
 from ragstream_core.platform.locks import pid_namespace, process_start
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
-    from dagster import AssetMaterialization, DagsterInstance, DagsterRun, RunRecord
-
-    from ragstream_core.index.rows import Generation
+    from dagster import DagsterInstance, DagsterRun, RunRecord
 
 PROJECT_TAG = "ragstream/project"
 PID_TAG = ".dagster/ragstream_pid"
@@ -36,7 +35,6 @@ _COMMANDS = {
     "embed_texts": ("ingest", " --fan-out"),
     "sync_documents": ("project sync", ""),
 }
-INDEX_KEY = ("documents", "index")
 
 
 def process_tags(config: AppConfig | None = None) -> dict[str, str]:
@@ -119,52 +117,6 @@ def tidy(instance: "DagsterInstance", workspace: Workspace, project: str) -> Non
         return
     instance.add_dynamic_partitions("project", [project])
     report_missed_generations(instance, workspace, project)
-
-
-def report_missed_generations(
-    instance: "DagsterInstance", workspace: Workspace, project: str
-) -> list[int]:
-    """Report every kept generation that was committed without Dagster since the last it knows.
-
-    Returns:
-        Their numbers, in the order of the reports: oldest first.
-    """
-    from ragstream_core.services import generations
-
-    number, digest = _last_reported(instance, project)
-    missed = generations.generations_since(workspace, project, number, digest=digest)
-    for generation in missed:
-        instance.report_runless_asset_event(_materialization(project, generation))
-    return [generation.n for generation in missed]
-
-
-def _last_reported(instance: "DagsterInstance", project: str) -> tuple[int, str]:
-    from dagster import AssetKey, AssetRecordsFilter
-
-    wanted = AssetRecordsFilter(AssetKey(INDEX_KEY), asset_partitions=[project])
-    for record in instance.fetch_materializations(wanted, limit=1).records:
-        if record.asset_materialization is not None:
-            metadata = record.asset_materialization.metadata
-            return int(str(metadata["generation"].value)), str(metadata["digest"].value)
-    return 0, ""
-
-
-def _materialization(project: str, generation: "Generation") -> "AssetMaterialization":
-    from dagster import AssetKey, AssetMaterialization
-
-    return AssetMaterialization(
-        AssetKey(INDEX_KEY),
-        description=f"committed without Dagster, {generation.created}",
-        partition=project,
-        metadata={
-            "generation": generation.n,
-            "committed": True,
-            "documents": generation.counts.get("files", 0),
-            "chunks": generation.counts.get("chunks", 0),
-            "digest": generation.digest,
-        },
-        tags={"dagster/data_version": generation.digest},
-    )
 
 
 def _just_begun(instance: "DagsterInstance", record: "RunRecord") -> bool:

@@ -44,6 +44,7 @@ class RunOutcome:
         error: What a stage raised.
     """
 
+    run_id: str = ""
     inputs: "PromptInputs | None" = None
     has_run: bool = False
     before: "SuperPrompt | None" = None

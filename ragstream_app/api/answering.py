@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragstream_app.answer_stream import StoppableChat
-from ragstream_app.prompt_runner import outcome_of
 from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
     from ragstream_app.api.conversation import Asked
     from ragstream_app.api.forms import ChatForm
     from ragstream_app.api.models import Target
-    from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.make_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
 SESSION = "session"
@@ -85,20 +84,20 @@ class Answering:
         self._asked = asked
         self._left = left
         self._only = only
-        self._made: PromptOutcome
+        self._made: MadePrompt
 
     def build(self) -> None:
-        """Make the prompt and keep it; it is recorded as the settings say.
+        """Make the prompt and keep it.
 
         Raises:
             Stopped: The client left.
             RagstreamError: A wrong request, or a stage refused or failed.
         """
-        from ragstream_assets.recorder.recorder import record_prompt
+        from ragstream_core.wiring.make_prompt import make_prompt
 
         self._workspace = self._with_model()
-        self._made = outcome_of(
-            record_prompt(self._workspace, self._request(), observe=lambda *_: self._require())
+        self._made = make_prompt(
+            self._workspace, self._request(), on_step=lambda *_: self._require()
         )
         self.key = self._made.prompt_key
 
@@ -129,10 +128,6 @@ class Answering:
             or_extract=True,
         )
         found = answering.answer(space, prepared, show=show)
-        if self._made.run_id:
-            from ragstream_assets.recorder.recorder import record_answer
-
-            record_answer(space, found, run_id=self._made.run_id)
         warnings = (*self._asked.warnings, *self._made.warnings, *found.warnings)
         return Answered(found, self._usage(prepared, found), warnings)
 
@@ -181,7 +176,9 @@ class Answering:
         if told is not None and told.reported:
             return Usage(told.input_tokens, told.output_tokens, told.cached_tokens)
         count = counter_of(self._workspace, inputs_of(prepared.prompt)).count
-        return Usage(prepared.input_tokens or self._made.tokens, count(found.text))
+        return Usage(
+            prepared.input_tokens or self._made.prompt.extras.token_tree.total, count(found.text)
+        )
 
     def _require(self) -> None:
         """Go on only while somebody waits.

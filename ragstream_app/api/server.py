@@ -48,11 +48,9 @@ class Listening:
 
         Raises:
             KeyboardInterrupt: Ctrl-C ended it.
-            SystemExit: SIGTERM did, in the main thread; what waits to be written is written.
+            SystemExit: SIGTERM did, in the main thread.
         """
         import uvicorn
-
-        from ragstream_assets.recorder.writer import AT_EXIT_S, writer
 
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _unwind)
@@ -65,14 +63,11 @@ class Listening:
             ws="none",
             timeout_graceful_shutdown=GRACE_S,
         )
-        try:
-            uvicorn.Server(config).run(sockets=[self.socket])
-        finally:
-            writer.flush(AT_EXIT_S)
+        uvicorn.Server(config).run(sockets=[self.socket])
 
 
 def _unwind(number: int, _: FrameType | None) -> None:
-    """Unwind, so that the recorder's last runs are written; uvicorn raises the signal again.
+    """Unwind, so that what others cleared up at the end is done; uvicorn raises the signal again.
 
     Raises:
         SystemExit: Always.

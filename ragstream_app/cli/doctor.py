@@ -309,9 +309,8 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
     for name, reason in unfit(root):
         yield Check("projects", "warn", f"{root / 'doc_raw' / name} is not a project", reason)
     home = root / "dagster_home"
-    recorded = config.settings.dagster.record == "dagster"
-    state = "there" if home.is_dir() else "made by the first recorded run"
-    yield Check("dagster home", "ok", f"{home} ({state if recorded else 'recording is off'})")
+    state = "there" if home.is_dir() else "made by `ragstream up` or --dagster"
+    yield Check("dagster home", "ok", f"{home} ({state})")
 
 
 def _folders_in_place(config: AppConfig) -> Iterator[Check]:

@@ -7,15 +7,17 @@ at the end how a request is read from them.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ragstream_app.cli.completion import project_names, prompt_keys, setting_keys, task_names
 from ragstream_app.session import note
-from ragstream_core.errors import ChooseProject, Refused, UsageError
+from ragstream_core.errors import ChooseProject, ExtraMissing, Refused, RunProgram, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
@@ -126,8 +128,9 @@ Fresh = Annotated[
     bool,
     typer.Option("--fresh", metavar="", help="Run the chain even if the kept prompt is unchanged."),
 ]
-NoRecord = Annotated[
-    bool, typer.Option("--no-record", metavar="", help="Leave no Dagster run behind.")
+InDagster = Annotated[
+    bool,
+    typer.Option("--dagster", metavar="", help="Execute the Dagster job: its pages show the run."),
 ]
 NoPersist = Annotated[
     bool, typer.Option("--no-persist", metavar="", help="Write nothing of this prompt anywhere.")
@@ -287,3 +290,19 @@ def stale_documents(workspace: Workspace, request: PromptRequest, stale: str) ->
     if changed and stale == "refuse":
         raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
     return changed
+
+
+def execution() -> ModuleType:
+    """Return the module that executes jobs of Dagster in this process.
+
+    Raises:
+        ExtraMissing: Dagster is not installed.
+    """
+    if importlib.util.find_spec("dagster") is None:
+        raise ExtraMissing(
+            "--dagster needs Dagster, which is not installed",
+            hint=RunProgram("pip install 'dagster>=1.13,<1.14' 'dagster-webserver>=1.13,<1.14'"),
+        )
+    from ragstream_assets import execute
+
+    return execute

@@ -1,4 +1,4 @@
-"""A Super-Prompt for a client: made, kept and recorded as `ragstream prompt` does it."""
+"""A Super-Prompt for a client: made and kept as `ragstream prompt` does it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ragstream_app.mcp.calls import Call
     from ragstream_app.mcp.desk import Desk
-    from ragstream_assets.recorder.chain_run import RecordedPrompt
+    from ragstream_core.wiring.make_prompt import MadePrompt
 
 
 def build(
@@ -23,7 +23,7 @@ def build(
     task: str = "",
     settings: Mapping[str, str] | None = None,
 ) -> PromptResult:
-    """Return the Super-Prompt of a question; its Dagster run is written behind it.
+    """Return the Super-Prompt of a question.
 
     Args:
         desk: The workspace.
@@ -37,17 +37,17 @@ def build(
         RagstreamError: A wrong request, or a stage that refused or failed; nothing is kept.
         Stopped: The call was cancelled.
     """
-    from ragstream_app.prompt_runner import outcome_of
-    from ragstream_assets.recorder.recorder import record_prompt
     from ragstream_core.prompts.chain import OPS
     from ragstream_core.prompts.fences import one_line, safe_name
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.build_prompt import prompt_of
     from ragstream_core.services.own_projects import SETTINGS
     from ragstream_core.wiring.ingestion import changed_files
+    from ragstream_core.wiring.make_prompt import make_prompt
 
     call.steps = len(OPS)
 
-    def observe(op: str, _: RecordedPrompt) -> None:
+    def on_step(op: str, _: MadePrompt) -> None:
         if op != OPS[-1]:  # after the last one it is kept: there is nothing left to end
             call.progress(op, 0, 0)
 
@@ -56,12 +56,13 @@ def build(
     changed = changed_files(desk.workspace, request.projects, shown=safe_name)
     call.progress("reading", 0, 0)
     desk.load_models()
-    outcome = outcome_of(record_prompt(desk.workspace, request, observe=observe))
+    made = make_prompt(desk.workspace, request, on_step=on_step)
+    prompt = prompt_of(desk.workspace, made)
     return PromptResult(
-        prompt_key=outcome.prompt_key,
+        prompt_key=prompt.key,
         project=project,
-        super_prompt=outcome.text,
-        tokens=outcome.tokens,
-        from_record=bool(outcome.asked),
-        warnings=[*changed, *map(one_line, outcome.warnings)],
+        super_prompt=prompt.text,
+        tokens=prompt.tokens,
+        from_record=prompt.from_record,
+        warnings=[*changed, *map(one_line, prompt.warnings)],
     )

@@ -15,11 +15,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
 
 from ragstream_app.mcp.server import make_server
-from ragstream_assets.recorder.writer import AT_EXIT_S, writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from types import FrameType
 
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.server.lowlevel import Server
@@ -65,19 +63,9 @@ def serve(desk: Desk) -> None:
         desk: What the calls work on.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _end)
+        # clients send it after they closed stdin; to unwind would wait for the thread that reads it
+        signal.signal(number, signal.SIG_DFL)
     anyio.run(_serve, make_server(desk))
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    """End as the signal does, once the recorder's last runs are written.
-
-    Clients send it seconds after they closed stdin. To unwind is no way out: the thread that reads
-    stdin would be waited for.
-    """
-    signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
-    writer.flush(AT_EXIT_S)
-    os.kill(os.getpid(), number)
 
 
 async def _serve(server: Server) -> None:

@@ -68,11 +68,11 @@ class Ingest(ToolCall):
 
     def run(self, desk: Desk, call: Call) -> IngestResult:
         """Ingest it as `ragstream ingest` does."""
-        from ragstream_assets.recorder.recorder import record_ingest
+        from ragstream_app.ingesting import ingest
 
         project = desk.project(self.project)
         call.progress("looking at the files", 0, 0)
-        stats, _ = record_ingest(desk.workspace, project, progress=call.progress)
+        stats = ingest(desk.workspace, project, progress=call.progress)
         return IngestResult(
             project=project,
             generation=stats.generation,

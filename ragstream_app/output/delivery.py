@@ -16,7 +16,8 @@ from ragstream_app.session import emit_json
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_app.prompt_runner import PromptOutcome
+    from ragstream_core.services.build_prompt import Prompt
+    from ragstream_core.services.what_if import Compared
 
 CLIPBOARDS = (
     ("wl-copy",),
@@ -60,40 +61,41 @@ class Target:
             raise UsageError("no clipboard program is installed", hint=_ELSEWHERE)
 
 
-def deliver(outcome: PromptOutcome, target: Target) -> None:
+def deliver(prompt: Prompt, target: Target, compared: Compared | None = None) -> None:
     """Hand a Super-Prompt out, and say what it seems to hold that should not get around.
 
     Args:
-        outcome: The prompt; without a finished text nothing is written or copied.
+        prompt: Without a finished text nothing is written or copied.
         target: Where to.
+        compared: What differs from the prompt with what was left out; None: not asked.
 
     Raises:
         Refused: A file came up meanwhile.
         OperationFailed: The file cannot be written, or the clipboard program failed.
     """
-    outcome = replace(outcome, warnings=[*outcome.warnings, *_secrets(outcome.text)])
-    if target.out is not None and outcome.text:
+    prompt = replace(prompt, warnings=(*prompt.warnings, *_secrets(prompt.text)))
+    if target.out is not None and prompt.text:
         try:
-            _write(target.out, outcome.text, force=target.force)
+            _write(target.out, prompt.text, force=target.force)
         except OSError as error:
-            kept = f"; the prompt is kept: {outcome.prompt_key[:12]}" if outcome.prompt_key else ""
+            kept = f"; the prompt is kept: {prompt.key[:12]}" if prompt.key else ""
             raise OperationFailed(
                 f"{target.out} cannot be written: {error.strerror or error}{kept}",
                 hint="--out FILE in a folder that may be written to",
             ) from None
-    if target.copy and outcome.text:
-        _copy(outcome.text)
+    if target.copy and prompt.text:
+        _copy(prompt.text)
     if target.as_json:
-        emit_json(outcome.to_json())
+        emit_json(prompt.to_json() | ({"compared": compared.to_json()} if compared else {}))
         return
     from ragstream_app.output.tables import print_prompt
 
     places = [str(target.out)] if target.out is not None else []
-    print_prompt(outcome, [*places, *(["the clipboard"] if target.copy else [])])
-    if outcome.compared:
+    print_prompt(prompt, [*places, *(["the clipboard"] if target.copy else [])])
+    if compared:
         from ragstream_app.output.explain import print_compared
 
-        print_compared(outcome.compared)
+        print_compared(compared)
 
 
 def _secrets(text: str) -> list[str]:

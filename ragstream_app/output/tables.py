@@ -27,7 +27,6 @@ from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor_servers import Check
-    from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer
     from ragstream_core.evaluation.gate_measurement import GateMeasurement
     from ragstream_core.evaluation.retrieval import EvaluationResult
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.forecast import Forecast
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.prompts.exchanges import AgentsUsage
+    from ragstream_core.services.build_prompt import Prompt
     from ragstream_core.services.eval_gold import GoldReport
     from ragstream_core.services.search import SearchHit
     from ragstream_core.wiring.ingestion import ProjectStatus
@@ -185,37 +185,37 @@ def advise_on_skipped(reasons: Sequence[str]) -> None:
         )
 
 
-def print_prompt(outcome: PromptOutcome, places: Sequence[str] = ()) -> None:
+def print_prompt(prompt: Prompt, places: Sequence[str] = ()) -> None:
     """Print the Super-Prompt on stdout, byte for byte unless to a terminal; a footer on stderr.
 
     Args:
-        outcome: The prompt.
+        prompt: Some or all of its stages.
         places: Where the text was put instead.
     """
-    if outcome.text and not places:
-        shown = printable(outcome.text) if sys.stdout.isatty() else outcome.text
+    if prompt.text and not places:
+        shown = printable(prompt.text) if sys.stdout.isatty() else prompt.text
         typer.echo(shown, nl=False, color=True)  # else click takes out what looks like a colour
-    elif not outcome.text:
-        typer.echo(printable(stage_text(outcome.prompt)))
-    for warning in outcome.warnings:
+    elif not prompt.text:
+        typer.echo(printable(stage_text(prompt.super_prompt)))
+    for warning in prompt.warnings:
         note(f"warning: {printable(warning)}")
-    print_usage(outcome.llm)
-    seconds = sum(outcome.timings_ms.values()) / 1000
-    run = f" · Dagster run {outcome.run_id[:8]}" if outcome.run_id else ""
-    where = f" · written to {' and '.join(places)}" if places and outcome.text else ""
-    if not outcome.text:
-        note(f"stage {outcome.prompt.stage} · {seconds:.2f} s{run}")
+    print_usage(prompt.llm)
+    seconds = sum(prompt.timings_ms.values()) / 1000
+    run = f" · Dagster run {prompt.run_id[:8]}" if prompt.run_id else ""
+    where = f" · written to {' and '.join(places)}" if places and prompt.text else ""
+    if not prompt.text:
+        note(f"stage {prompt.super_prompt.stage} · {seconds:.2f} s{run}")
         return
-    key = outcome.prompt_key[:KEY_DIGITS]
+    key = prompt.key[:KEY_DIGITS]
     first = f"key {key}" if key else "nothing is kept of it"
-    if outcome.prompt.model_target:
-        first += f" · for {printable(outcome.prompt.model_target)}"
-        first += f", ${outcome.cost_usd:.4f}" if outcome.cost_usd else ""
-    chunks = len(outcome.prompt.final_selection_ids)
-    took = "from its record" if outcome.asked else f"{seconds:.2f} s"
-    note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {took}{run}{where}")
-    if outcome.asked:
-        last = moment(outcome.asked[-1].at)
+    if prompt.super_prompt.model_target:
+        first += f" · for {printable(prompt.super_prompt.model_target)}"
+        first += f", ${prompt.cost_usd:.4f}" if prompt.cost_usd else ""
+    chunks = len(prompt.super_prompt.final_selection_ids)
+    took = "from its record" if prompt.asked else f"{seconds:.2f} s"
+    note(f"{first} · {prompt.tokens:,} tokens · {chunks} chunks · {took}{run}{where}")
+    if prompt.asked:
+        last = moment(prompt.asked[-1].at)
         note(f"nothing has changed since {last}; --fresh runs the chain again")
     if key:
         note(f"next: ragstream explain {key} · ragstream replay {key}")

@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import UsageError
 from ragstream_core.prompts.chain import BUTTONS, ops_of
 from ragstream_core.prompts.edits import PLACES, edits_key
+from ragstream_core.wiring.make_prompt import make_prompt, make_stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ragstream_app.page.jobs.presses import PressJob
-    from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.records import SuperPrompt
     from ragstream_core.settings import ChainSettings
+    from ragstream_core.wiring.make_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -51,7 +52,7 @@ def button_of(target: str) -> str:
     return next(button for button in BUTTONS if PLACES[target] in ops_of(button))
 
 
-def values_of(step: RecordedPrompt) -> dict[str, str]:
+def values_of(step: MadePrompt) -> dict[str, str]:
     """Return what a person changed in a step's result, target → value."""
     if step.unedited is None:
         return {}
@@ -122,7 +123,7 @@ def _require_idle(desk: PromptSession) -> None:
         )
 
 
-def _replace(desk: PromptSession, button: str, step: RecordedPrompt) -> None:
+def _replace(desk: PromptSession, button: str, step: MadePrompt) -> None:
     before = BUTTONS[: BUTTONS.index(button)]
     desk.steps = {**{name: desk.steps[name] for name in before}, button: step}
 
@@ -141,17 +142,17 @@ class PromptSession:
         steps: Button → what it left behind, in the order of the chain.
         job: The newest press (`presses.start`), running or ended.
         starting: Held while a press is started.
-        id: Groups the runs of this desk.
+        id: Names its files of the Debug Logger, and its tab.
     """
 
     request: PromptRequest | None = None
-    steps: dict[str, RecordedPrompt] = field(default_factory=dict)
+    steps: dict[str, MadePrompt] = field(default_factory=dict)
     job: PressJob | None = field(default=None, compare=False, repr=False)
     starting: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
 
     @property
-    def last(self) -> RecordedPrompt | None:
+    def last(self) -> MadePrompt | None:
         """The newest step, or None."""
         return next(reversed(self.steps.values()), None)
 
@@ -190,8 +191,6 @@ def press(
         UsageError: An earlier button has to be pressed first; it is named.
         RagstreamError: A stage refused or failed.
     """
-    from ragstream_assets.recorder.recorder import record_prompt, record_stage
-
     position, ops = BUTTONS.index(button), ops_of(button)
     if position > len(desk.steps):
         missing = label_of(desk.next_button)
@@ -199,17 +198,16 @@ def press(
         raise UsageError(f"{label_of(button)} needs {missing} first", hint=hint)
     told = _telling(observe)
     if position == 0:
-        done = record_prompt(workspace, request, through=ops[-1], session=desk.id, observe=told)
+        done = make_prompt(workspace, request, through=ops[-1], on_step=told)
         desk.request, desk.steps = request, {button: done}
         return
     before = desk.steps[BUTTONS[position - 1]]
-    done = record_stage(
+    done = make_stages(
         workspace,
         before,
         ops,
         settings=_changes(desk.request or request, before.prompt, ops[0], request, workspace),
-        session=desk.id,
-        observe=told,
+        on_step=told,
     )
     kept = {name: desk.steps[name] for name in BUTTONS[:position]}
     desk.steps = {**kept, button: done}
@@ -223,7 +221,7 @@ def press_all(
     fresh: bool = False,
     observe: Callable[[str], None] | None = None,
 ) -> None:
-    """Run the stages of the eight buttons in order: one run, a step for each button.
+    """Run the stages of the eight buttons in order: a step for each button.
 
     Where nothing has changed since the same prompt was asked for, its record gives the steps.
 
@@ -237,12 +235,10 @@ def press_all(
     Raises:
         RagstreamError: A stage refused or failed; the steps before it stay.
     """
-    from ragstream_assets.recorder.recorder import record_prompt
-
     told = _telling(observe)
-    laid: dict[str, RecordedPrompt] = {}
+    laid: dict[str, MadePrompt] = {}
 
-    def lay(op: str, after: RecordedPrompt) -> None:
+    def lay(op: str, after: MadePrompt) -> None:
         button = _completed(after)
         if button:
             spent = _sums(laid)
@@ -251,10 +247,10 @@ def press_all(
             desk.request, desk.steps = request, dict(laid)
         told(op, after)
 
-    record_prompt(workspace, request, session=desk.id, fresh=fresh, observe=lay)
+    make_prompt(workspace, request, fresh=fresh, on_step=lay)
 
 
-def _completed(after: RecordedPrompt) -> str:
+def _completed(after: MadePrompt) -> str:
     """Return the button whose last op has passed just now, the audit's second pass included."""
     from ragstream_core.prompts.chain import AGAIN, AUDIT, RERUN, rescoped
 
@@ -295,7 +291,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _sums(steps: Mapping[str, RecordedPrompt]) -> dict[str, float]:
+def _sums(steps: Mapping[str, MadePrompt]) -> dict[str, float]:
     """Return what each op took in some steps, added up."""
     sums: dict[str, float] = {}
     for step in steps.values():
@@ -304,5 +300,5 @@ def _sums(steps: Mapping[str, RecordedPrompt]) -> dict[str, float]:
     return sums
 
 
-def _telling(observe: Callable[[str], None] | None) -> Callable[[str, RecordedPrompt], None]:
+def _telling(observe: Callable[[str], None] | None) -> Callable[[str, MadePrompt], None]:
     return lambda op, _: observe(op) if observe is not None else None

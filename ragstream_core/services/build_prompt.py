@@ -1,28 +1,24 @@
-"""Build a prompt in this process: from its record if nothing has changed, else by the chain.
-
-What is kept is what the command line keeps, under the same key; there is no Dagster run.
-"""
+"""What people and programs get of a prompt: its text, key, cost, warnings, and one JSON form."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragstream_core.prompts.blocks import injected
-from ragstream_core.prompts.chain import OPS, last_op, run_chain, step_of
+from ragstream_core.prompts.chain import OPS, last_op
 from ragstream_core.prompts.exchanges import AgentsUsage
-from ragstream_core.prompts.inputs import PromptRequest, begin
 from ragstream_core.prompts.prompt_html import prompt_html
 from ragstream_core.records.json_form import json_of
-from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.ingestion import changed_files
-from ragstream_core.wiring.prompt_reuse import recall
+from ragstream_core.wiring.make_prompt import MadePrompt, make_prompt
 from ragstream_core.wiring.token_budget import estimate
 
 if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.prompts.recorded import Asking
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
@@ -37,18 +33,25 @@ class Prompt:
     Attributes:
         super_prompt: The record that went through the chain.
         key: Of its record; empty if nothing is kept of it.
-        from_record: Whether its record answered and the chain did not run.
         cost_usd: What sending it to `prompt.model_target` costs, US dollars; None if unknown.
         warnings: For people.
         timings_ms: Op → milliseconds, of the ops that ran.
+        run_id: The Dagster run that made it; empty for none.
+        asked: The earlier times that it was asked for, if its record answered.
     """
 
     super_prompt: SuperPrompt
     key: str = ""
-    from_record: bool = False
     cost_usd: float | None = None
     warnings: tuple[str, ...] = ()
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    run_id: str = ""
+    asked: Sequence[Asking] = ()
+
+    @property
+    def from_record(self) -> bool:
+        """Whether its record answered and the chain did not run."""
+        return bool(self.asked)
 
     @property
     def text(self) -> str:
@@ -61,6 +64,11 @@ class Prompt:
         return self.super_prompt.extras.token_tree.total
 
     @property
+    def llm(self) -> AgentsUsage:
+        """What agents took now that asked a language model."""
+        return agents_usage(self.super_prompt, from_record=self.from_record)
+
+    @property
     def selection(self) -> tuple[str, ...]:
         """Ids of the chunks that it quotes, in order."""
         return tuple(self.super_prompt.final_selection_ids)
@@ -71,7 +79,7 @@ class Prompt:
             self.super_prompt,
             prompt_key=self.key,
             from_record=self.from_record,
-            run_id="",
+            run_id=self.run_id,
             cost_usd=self.cost_usd,
             warnings=self.warnings,
             timings_ms=self.timings_ms,
@@ -98,7 +106,6 @@ def build_prompt(
     *,
     through: str = OPS[-1],
     fresh: bool = False,
-    now: dt.datetime | None = None,
     progress: PhaseProgress | None = None,
 ) -> Prompt:
     """Return the prompt of a request; a whole one is kept.
@@ -108,78 +115,44 @@ def build_prompt(
         request: What is asked.
         through: Last stage or op.
         fresh: Run the chain also if the record of the same prompt could answer.
-        now: Time of the request, with a zone; default: the present moment.
         progress: Called after each op with its name.
 
     Raises:
         RagstreamError: The request or a stage refused or failed; nothing is kept then.
     """
-    from ragstream_core.wiring.prompt_inputs import pin_inputs
-    from ragstream_core.wiring.saved_prompts import save_prompt
+    ops = OPS[: OPS.index(last_op(through)) + 1]
 
-    last = last_op(through)
-    changed = () if request.as_of else changed_files(workspace, request.projects)
-    inputs = pin_inputs(workspace, request, now)
-    damaged = ""
-    if last == OPS[-1] and not fresh:
-        recalled, damaged = recall(workspace, inputs)
-        if recalled is not None:
-            key, prompt = recalled.record.prompt_key, recalled.prompt
-            return _finished(workspace, request, prompt, key, changed, from_record=True)
-    prompt, timings = _through(workspace, inputs, last, progress)
-    key = ""
-    if last == OPS[-1]:
-        passed = timings.passed
-        done = save_prompt(workspace, prompt, timings_ms=dict(timings.ms), passed=passed)
-        key = done.prompt_key
-    said = [*changed, *([damaged] if damaged else [])]
-    return _finished(workspace, request, prompt, key, said, timings_ms=timings.ms)
-
-
-@dataclass(slots=True)
-class _Steps:
-    """What the ops left: step → prompt after it, op → milliseconds of all its passes."""
-
-    passed: dict[str, SuperPrompt] = field(default_factory=dict)
-    ms: dict[str, float] = field(default_factory=dict)
-
-
-def _through(
-    workspace: Workspace, inputs: PromptInputs, last: str, progress: PhaseProgress | None
-) -> tuple[SuperPrompt, _Steps]:
-    from ragstream_core.wiring.stages import stages_of
-
-    steps = _Steps()
-    ops = OPS[: OPS.index(last) + 1]
-
-    def observe(op: str, prompt: SuperPrompt, seconds: float) -> None:
-        steps.passed[step_of(op, steps.passed)] = prompt
-        steps.ms[op] = steps.ms.get(op, 0.0) + seconds * 1000
+    def on_step(op: str, _: MadePrompt) -> None:
         if progress is not None:
             progress(op, ops.index(op) + 1, len(ops))
 
-    return run_chain(stages_of(workspace), begin(inputs), through=last, observe=observe), steps
+    changed = () if request.as_of else changed_files(workspace, request.projects)
+    made = make_prompt(workspace, request, through=through, fresh=fresh, on_step=on_step)
+    return prompt_of(workspace, made, changed)
 
 
-def _finished(
-    workspace: Workspace,
-    request: PromptRequest,
-    prompt: SuperPrompt,
-    key: str,
-    changed: Sequence[str],
-    *,
-    from_record: bool = False,
-    timings_ms: Mapping[str, float] | None = None,
-) -> Prompt:
-    """Return a prompt with what it would cost and all that people should know of it."""
-    config = workspace.config.with_task(request.task, explicit=request.settings)
+def prompt_of(workspace: Workspace, made: MadePrompt, changed: Sequence[str] = ()) -> Prompt:
+    """Return what was made with what it would cost, and all that people should know of it.
+
+    Args:
+        workspace: The data root.
+        made: Some or all of its stages.
+        changed: What changed since the last ingest, for people.
+    """
+    config = workspace.config.with_task(made.request.task, explicit=made.request.settings)
     cost = None
-    tokens = prompt.extras.token_tree.total
+    tokens = made.prompt.extras.token_tree.total
     if config.settings.prompt.model_target and tokens:
         cost = estimate(config).price(tokens, 0)
-    told = [warning.message for warning in prompt.extras.warnings]
-    warnings = tuple([*changed, *told])
-    return Prompt(prompt, key, from_record, cost, warnings, timings_ms or {})
+    return Prompt(
+        made.prompt,
+        made.prompt_key,
+        cost,
+        (*changed, *made.warnings),
+        made.timings_ms,
+        made.run_id,
+        made.asked,
+    )
 
 
 def prompt_json(

@@ -10,16 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.answers.answer import Answer, Origin
 from ragstream_core.answers.extract import ExtractiveFallback
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring import answering
-from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.make_prompt import MadePrompt, make_prompt
 from ragstream_core.wiring.ragstack_memory import RagstackMemory
-from ragstream_core.wiring.saved_prompts import save_prompt
-from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Prepared
@@ -32,56 +30,6 @@ STEPS = ("cache", "memory", "documents", "model", "persist")
 """What a turn may go through, in this order."""
 OnOrigin = Callable[[Origin], object]
 """Told where an answer comes from, before its first word."""
-
-
-class Built(Protocol):
-    """A finished prompt, and what is known about it."""
-
-    @property
-    def prompt(self) -> SuperPrompt:
-        """After the prompt builder."""
-        ...
-
-    @property
-    def prompt_key(self) -> str:
-        """Its key; empty where it is not kept."""
-        ...
-
-    @property
-    def run_id(self) -> str:
-        """Its Dagster run; empty for none."""
-        ...
-
-    @property
-    def warnings(self) -> list[str]:
-        """For people."""
-        ...
-
-
-Build = Callable[["Workspace", PromptRequest], Built]
-"""Makes the prompt of a question and keeps it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A prompt that was made in this process, unrecorded: a `Built`."""
-
-    prompt: SuperPrompt
-    prompt_key: str
-    run_id: str = ""
-    warnings: list[str] = field(default_factory=list)
-
-
-def build_here(workspace: Workspace, request: PromptRequest) -> Built:
-    """Run the chain for a question and keep the prompt; no Dagster run is written.
-
-    Raises:
-        RagstreamError: A stage refused or failed.
-    """
-    prompt = run_prompt(workspace, pin_inputs(workspace, request))
-    key = save_prompt(workspace, prompt).prompt_key
-    warnings = [warning.message for warning in prompt.extras.warnings]
-    return cast("Built", Made(prompt, key, warnings=warnings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +115,7 @@ class ChatSession:
     Args:
         workspace: The data root.
         options: What holds for the first questions.
-        build: Makes prompts; default: in this process, without a Dagster run.
+        build: Makes the prompt of a question and keeps it.
         model: Who is asked; default: the model that options or settings name.
 
     Attributes:
@@ -180,13 +128,13 @@ class ChatSession:
         workspace: Workspace,
         options: ChatOptions,
         *,
-        build: Build | None = None,
+        build: Callable[[Workspace, PromptRequest], MadePrompt] = make_prompt,
         model: ChatModel | None = None,
     ) -> None:
         self.options = options
         self.prepared: Prepared | None = None
         self._workspace = workspace
-        self._build = build or build_here
+        self._build = build
         self._model = model
 
     def ask(
@@ -215,7 +163,7 @@ class ChatSession:
         if found is not None:
             self._go_on(found.answer.session)
             return found
-        made = turn.build(self._build)
+        made = turn.make(self._build)
         turn.prepare(made, self._model)
         self.prepared = turn.prepared
         self._go_on(turn.prepared.session)
@@ -275,7 +223,7 @@ class _Asking:
         self._step("persist", *(["persist"] if answer.session else []))
         return self._turn(answer, None, "")
 
-    def build(self, build: Build) -> Built:
+    def make(self, build: Callable[[Workspace, PromptRequest], MadePrompt]) -> MadePrompt:
         """Make the prompt: first the memory of the conversation, then the documents."""
         made = build(self._home, self._request)
         past = made.prompt.recentConversation
@@ -283,7 +231,7 @@ class _Asking:
         self._step("prompt", *(["memory"] if shown else []), "documents")
         return made
 
-    def prepare(self, made: Built, model: ChatModel | None) -> None:
+    def prepare(self, made: MadePrompt, model: ChatModel | None) -> None:
         """Say what would be sent."""
         self.prepared = answering.prepare(
             self._home,
@@ -296,7 +244,7 @@ class _Asking:
         )
         self._step("prompt")
 
-    def answered(self, made: Built, *, allow_secrets: bool) -> ChatTurn:
+    def answered(self, made: MadePrompt, *, allow_secrets: bool) -> ChatTurn:
         """Ask, check and keep."""
         model = self.prepared.model
         if model is None:

@@ -126,11 +126,8 @@ class EvaluationConfig(Section):
 
 
 class DagsterConfig(Section):
-    """How runs are recorded."""
+    """Dagster: its web server, and where its records lie."""
 
-    record: Annotated[Literal["dagster", "none"], asks.KEPT] = Field(
-        "dagster", description="Record ingests and prompts as Dagster runs, or not at all."
-    )
     port: int = Field(3000, ge=1, le=65535, description="Port of Dagster's web server.")
     storage: Annotated[SecretStr, asks.ADDRESS] = Field(
         SecretStr(""), description="A PostgreSQL database for Dagster's runs, events and "

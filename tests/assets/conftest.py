@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from ragstream_assets import instance
-from ragstream_assets.recorder import recorder
-from ragstream_assets.recorder.writer import writer
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
@@ -49,7 +47,6 @@ def root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DAGSTER_HOME", "")  # restored afterwards: dagster_home() sets it
     yield _make_project(tmp_path / "data", "demo")
-    assert writer.flush(240)
     instance.drop_instances()
 
 
@@ -122,6 +119,5 @@ def embed():
 
 
 @pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr(recorder, "WAIT_S", 30.0)
+def young_files(monkeypatch):
     monkeypatch.setattr(scan, "RACY_NS", 0)  # files of a test are always young

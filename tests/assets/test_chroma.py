@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
+from ragstream_app.ingesting import ingest
 from ragstream_assets import instance
 from ragstream_assets.document_assets import EQUAL, KEY
-from ragstream_assets.recorder import recorder
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.platform import extras
 from ragstream_core.proposers.chroma import collection, publisher, seal
@@ -16,6 +16,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.journal import append_turn
 from tests.assets.executing import checked, execute, values_of
+from tests.recorded import record_ingest
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again
 
     monkeypatch.setattr(publisher, "publish_dir", refuse)
     phases = []
-    stats, run_id = recorder.record_ingest(kept, "demo", progress=lambda *at: phases.append(at[0]))
+    stats, run_id = record_ingest(kept, "demo", progress=lambda *at: phases.append(at[0]))
     assert list(dict.fromkeys(phases))[-4:] == ["publish", "suspicion", "collection", "checks"]
     assert stats.to_json()["after_commit_seconds"] > 0
     assert home.get_run_by_id(run_id).is_success
@@ -103,8 +104,8 @@ def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again
     again = materialise(kept, home)
     assert again.success and not checked(again)[EQUAL]
     assert "left as it was" in collection_event(again)[0]["made"]
-    stats, run_id = recorder.record_ingest(kept, "demo")
-    assert not run_id and "not tried again" in stats.warnings[0]
+    stats = ingest(kept, "demo")
+    assert "not tried again" in stats.warnings[0]
 
 
 def test_launched_alone_it_is_tried_again_and_fails_with_its_cause(kept, home, monkeypatch):

@@ -15,13 +15,13 @@ import pytest
 from dagster._core.definitions.job_base import InMemoryJob
 
 from ragstream_app.cli.main import main
+from ragstream_app.ingesting import ingest
 from ragstream_assets import dagster_private, worker_executor
 from ragstream_assets import fan_out as launcher
 from ragstream_assets.celery_executor import Workers, workers_there
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import instance_of
 from ragstream_assets.reconcile import process_tags
-from ragstream_assets.recorder.recorder import record_ingest
 from ragstream_core.errors import (
     ExtraMissing,
     ModelMismatch,
@@ -88,7 +88,7 @@ def test_at_home_the_job_embeds_what_the_ingest_then_takes(shared, database):
     steps = sorted(event.step_key for event in done.all_events if event.is_step_success)
     assert steps == ["embed_batch[batch_0]", "embed_batch[batch_1]", "plan", "settle"]
     assert (rows(database), rows(database, "ragstream_batches")) == (TEXTS, 0)
-    stats, _ = record_ingest(shared, "demo")
+    stats = ingest(shared, "demo")
     assert stats.chunks == {"embedded": 0, "shared": TEXTS, "reused": 0, "live": TEXTS}
     again = at_home(shared)
     assert again.success
@@ -234,7 +234,7 @@ def test_fan_out_needs_recorded_runs(shared, root, redis, monkeypatch, capfd):
 
 def test_a_broker_that_is_away_costs_a_warning_and_no_ingest(shared, root, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", "redis://:s3cret-word@127.0.0.1:1/0")
-    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    stats = ingest(open_workspace(root), "demo", fan_out=True)
     assert stats.committed and stats.chunks["embedded"] == TEXTS
     (warning,) = stats.warnings
     assert "does not answer" in warning and "start Redis" in warning and "s3cret" not in warning
@@ -243,7 +243,7 @@ def test_a_broker_that_is_away_costs_a_warning_and_no_ingest(shared, root, monke
 def test_without_a_worker_the_ingest_names_the_command(shared, root, redis, monkeypatch, capfd):
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "2")
-    stats, _ = record_ingest(open_workspace(root), "demo")  # asked by itself: there are more
+    stats = ingest(open_workspace(root), "demo")  # asked by itself: there are more
     assert stats.committed and stats.chunks["embedded"] == TEXTS
     (warning,) = stats.warnings
     assert "no worker takes batches from queue cpu" in warning and "ragstream worker" in warning
@@ -254,7 +254,7 @@ def test_without_a_worker_the_ingest_names_the_command(shared, root, redis, monk
 
 def test_a_small_ingest_asks_nobody(shared, root, redis, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis.url())
-    stats, _ = record_ingest(open_workspace(root), "demo")
+    stats = ingest(open_workspace(root), "demo")
     assert stats.committed and stats.warnings == ()
 
 
@@ -313,7 +313,7 @@ def test_an_ingest_that_asks_by_itself_embeds_here_while_another_one_has_the_wor
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "2")
     space = open_workspace(planned_only.data_dir)
     with launcher._alone(space, "demo"):
-        stats, _ = record_ingest(space, "demo")
+        stats = ingest(space, "demo")
     assert stats.committed and stats.chunks["embedded"] == TEXTS
     (warning,) = stats.warnings
     assert warning.startswith("the texts were embedded here: workers embed the texts of project")
@@ -407,7 +407,7 @@ def test_texts_that_are_removed_meanwhile_are_planned_again(worker, root, databa
         return plans[-1]
 
     monkeypatch.setattr(fan_out, "plan_batches", plan)
-    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    stats = ingest(open_workspace(root), "demo", fan_out=True)
     assert plans == [[2, 2], [2, 2]]
     assert stats.warnings == () and stats.chunks["shared"] == TEXTS
 
@@ -456,7 +456,7 @@ def test_a_worker_of_another_model_gets_no_batch_and_is_named(
 ):
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "gpu")
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "onnx")
-    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    stats = ingest(open_workspace(root), "demo", fan_out=True)
     assert stats.committed and stats.chunks["embedded"] == TEXTS
     (warning,) = stats.warnings
     assert "no worker takes batches from queue gpu" in warning and "for onnx, " in warning
@@ -478,7 +478,7 @@ def test_a_worker_embeds_what_an_ingest_hands_out(worker, root, database, monkey
     assert call(root, "embeddings", "status") == 0
     assert "workers of queue gpu: ragstream@" in capfd.readouterr().out
     space = open_workspace(root)
-    stats, _ = record_ingest(space, "demo", fan_out=True, progress=lambda *at: told.append(at))
+    stats = ingest(space, "demo", fan_out=True, progress=lambda *at: told.append(at))
     assert stats.warnings == () and stats.chunks["shared"] == TEXTS
     assert ("workers", 2, 2) in told
     assert rows(database, "ragstream_batches") == 0
@@ -488,7 +488,7 @@ def test_a_worker_embeds_what_an_ingest_hands_out(worker, root, database, monkey
     assert database not in str(runs[0].run_config) and "redis" not in str(runs[0].run_config)
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__QUEUE", "cpu")
     (root / "doc_raw" / "demo" / "new.md").write_text("words that are new")
-    stats, _ = record_ingest(open_workspace(root), "demo", fan_out=True)
+    stats = ingest(open_workspace(root), "demo", fan_out=True)
     assert "no worker takes batches from queue cpu" in stats.warnings[0]
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(WAIT_S) == 0

@@ -6,9 +6,9 @@ import redis
 from celery.result import EagerResult
 
 from ragstream_app.cli.main import main
+from ragstream_app.ingesting import ingest
 from ragstream_assets import celery_executor
 from ragstream_assets import fan_out as launcher
-from ragstream_assets.recorder.recorder import record_ingest
 from ragstream_core.errors import Stopped, StoreFailed
 from ragstream_core.index.view import open_view
 from ragstream_core.services import fan_out
@@ -62,7 +62,7 @@ def prepared(url, statements):
 
 def ingested(root, **how):
     """Ingest; return the one warning, after a look that the index is whole."""
-    stats, _ = record_ingest(open_workspace(root), "demo", **how)
+    stats = ingest(open_workspace(root), "demo", **how)
     assert stats.committed and stats.chunks["embedded"] == 1
     assert len(open_view(root / "index" / "demo").chunk_ids) == TEXTS + 1
     (warning,) = (words for words in stats.warnings if "fan-out" in words or "shared" in words)
@@ -126,7 +126,7 @@ def test_who_stops_an_ingest_while_workers_embed_stops_it(asked):
             raise Stopped("you stopped the ingest")
 
     with pytest.raises(Stopped):
-        record_ingest(open_workspace(asked), "demo", fan_out=True, progress=stop)
+        ingest(open_workspace(asked), "demo", fan_out=True, progress=stop)
     assert len(open_view(asked / "index" / "demo").chunk_ids) == TEXTS
 
 
@@ -157,7 +157,7 @@ def test_a_wrong_password_costs_a_warning_that_does_not_hold_it(shared, guarded,
     assert "wrong-word" not in warning
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__SHARED", guarded.format("right-word"))
     (shared / "doc_raw" / "demo" / "more.md").write_text("words that are newer")
-    stats, _ = record_ingest(open_workspace(shared), "demo")
+    stats = ingest(open_workspace(shared), "demo")
     assert stats.committed and not stats.warnings
 
 
@@ -225,7 +225,7 @@ def test_a_batch_that_no_worker_could_begin_is_handed_out_again_beside_one_that_
         return real(*given)
 
     monkeypatch.setattr(fan_out, "embed_batch", embed_batch)
-    stats, _ = record_ingest(open_workspace(asked), "demo", fan_out=True)
+    stats = ingest(open_workspace(asked), "demo", fan_out=True)
     assert refused and not lost_its_database
     assert stats.warnings == ()
     assert stats.chunks["shared"] == 2 and stats.chunks["embedded"] == 0
@@ -235,7 +235,7 @@ def test_a_batch_that_no_worker_can_begin_is_embedded_here(lost_its_database, as
     monkeypatch.setattr(launcher, "ATTEMPTS", 1)
     told = [RuntimeError("another Dagster\nand its stack")] * 2 * celery_executor.HAND_OUTS
     lost_its_database.extend(told)
-    stats, _ = record_ingest(open_workspace(asked), "demo", fan_out=True)
+    stats = ingest(open_workspace(asked), "demo", fan_out=True)
     assert stats.committed and stats.chunks["embedded"] == 2
     (warning,) = stats.warnings
     assert "handed out 4 times and no worker finished it: RuntimeError: another Dagster" in warning

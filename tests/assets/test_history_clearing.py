@@ -15,9 +15,10 @@ from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.make_prompt import make_prompt, make_stages
 from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import holders
-from tests.recorded import record_prompt, record_stage
+from tests.recorded import record_prompt
 
 CANCELED = RunsFilter(statuses=[DagsterRunStatus.CANCELED])
 CANARIES = ("quatermain", "marzipan")
@@ -81,11 +82,10 @@ def test_a_prompt_that_goes_on_after_a_clearing_leaves_nothing(root, home, open_
     ingest_project(space, "demo")
     say(space, "secret", ASKED, ANSWER)
     request = PromptRequest("And now?", ("demo",), session="secret")
-    step = record_prompt(space, request, through=OPS[0])
-    assert step.run_id and any("/runs/" in name for name in holders(root, *CANARIES))
+    step = make_prompt(space, request, through=OPS[0])
     clear(space, Choice("secret"))
     assert holders(root, *CANARIES) == []
     with pytest.raises(InputUnavailable):
         for op in OPS[1:]:
-            step = record_stage(space, step, (op,))
+            step = make_stages(space, step, (op,))
     assert holders(root, *CANARIES) == [] and not list(space.store.keys())

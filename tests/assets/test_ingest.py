@@ -3,12 +3,12 @@
 import dagster as dg
 import pytest
 
-from ragstream_assets import reconcile
+from ragstream_assets import events, reconcile
 from ragstream_assets.definitions import defs
-from ragstream_assets.recorder import recorder
 from ragstream_core.errors import UnknownProject
 from ragstream_core.services.ingest import ingest_project
 from tests.assets.executing import execute, values_of
+from tests.recorded import record_ingest
 from tests.workspaces import docs_of
 
 KEYS = [dg.AssetKey(["documents", n]) for n in ("file_manifest", "chunks", "embeddings", "index")]
@@ -83,9 +83,9 @@ def test_a_torn_vector_file_and_a_waiting_document_fail_their_checks(ingested):
     assert failed["manifest_covers_the_folder"].metadata["findings"].value == 1
 
 
-def test_recorded_ingest(space, home):
+def test_an_ingest_by_its_job(space, home):
     seen = []
-    stats, run_id = recorder.record_ingest(
+    stats, run_id = record_ingest(
         space, "demo", progress=lambda phase, done, total: seen.append(phase)
     )
     assert (stats.generation, stats.committed, stats.warnings) == (1, True, ())
@@ -95,11 +95,6 @@ def test_recorded_ingest(space, home):
     assert home.get_dynamic_partitions("project") == ["demo"]
     assert seen
     assert all(home.get_materialized_partitions(key) == {"demo"} for key in KEYS)
-
-
-def test_no_op_makes_no_run(ingested, home):
-    stats, run_id = recorder.record_ingest(ingested, "demo")
-    assert (stats.committed, run_id, home.get_runs_count()) == (False, "", 0)
 
 
 def _grow(space, word):
@@ -122,7 +117,7 @@ def test_all_missed_generations_are_reported_by_the_next_ingest(ingested, home):
         _grow(ingested, word)
         ingest_project(ingested, "demo")
     _grow(ingested, "newest")
-    recorder.record_ingest(ingested, "demo")
+    record_ingest(ingested, "demo")
     assert _numbers(home) == [4, 3, 2, 1]
     known, missed = _told(home)[0], _told(home)[1]
     assert missed.tags["dagster/data_version"] == missed.metadata["digest"].value
@@ -130,7 +125,7 @@ def test_all_missed_generations_are_reported_by_the_next_ingest(ingested, home):
         known.metadata["documents"],
         known.metadata["chunks"],
     )
-    assert reconcile.report_missed_generations(home, ingested, "demo") == []
+    assert events.report_missed_generations(home, ingested, "demo") == []
 
 
 def test_after_the_loss_of_dagsters_home_the_kept_ones_are_reported(ingested, home, open_root):
@@ -139,7 +134,7 @@ def test_after_the_loss_of_dagsters_home_the_kept_ones_are_reported(ingested, ho
         ingest_project(
             open_root(ingested.data_dir, **{"ingestion.retain_generations": "3"}), "demo"
         )
-    assert reconcile.report_missed_generations(home, ingested, "demo") == [3, 4, 5]
+    assert events.report_missed_generations(home, ingested, "demo") == [3, 4, 5]
     assert _numbers(home) == [5, 4, 3]
 
 
@@ -147,32 +142,32 @@ def test_a_store_made_anew_is_reported_from_its_start(ingested, home):
     import shutil
 
     _grow(ingested, "old")
-    recorder.record_ingest(ingested, "demo")
+    record_ingest(ingested, "demo")
     shutil.rmtree(ingested.index_dir("demo"))
     _grow(ingested, "other")
     ingest_project(ingested, "demo")
-    assert reconcile.report_missed_generations(home, ingested, "demo") == [1]
+    assert events.report_missed_generations(home, ingested, "demo") == [1]
     assert _numbers(home) == [1, 2, 1]
 
 
 def test_nothing_is_reported_of_a_project_without_a_readable_index(space, home):
-    assert reconcile.report_missed_generations(home, space, "demo") == []
+    assert events.report_missed_generations(home, space, "demo") == []
     ingest_project(space, "demo")
     (space.index_dir("demo") / "catalog.sqlite").write_bytes(b"damaged")
-    assert reconcile.report_missed_generations(home, space, "demo") == []
+    assert events.report_missed_generations(home, space, "demo") == []
 
 
 def test_an_unknown_project_is_said_as_such(space):
     with pytest.raises(UnknownProject, match="no project 'demos'"):
-        recorder.record_ingest(space, "demos")
+        record_ingest(space, "demos")
 
 
-def test_a_refused_ingest_is_raised_as_itself_and_recorded_as_failed(space, home):
+def test_a_refused_ingest_is_raised_as_itself_and_its_run_failed(space, home):
     from ragstream_core.errors import ProjectLocked
     from ragstream_core.index.lock import project_lock
 
     with project_lock(space.index_dir("demo")), pytest.raises(ProjectLocked) as caught:
-        recorder.record_ingest(space, "demo")
+        record_ingest(space, "demo")
     assert caught.value.hint
     (run,) = home.get_runs()
     assert run.status is dg.DagsterRunStatus.FAILURE

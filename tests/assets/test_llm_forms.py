@@ -4,10 +4,11 @@ import datetime as dt
 from dataclasses import replace
 
 from ragstream_core.wiring import models
+from ragstream_core.wiring.make_prompt import make_stages
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from tests.recorded import record_prompt, record_stage
+from tests.recorded import record_prompt
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.UTC)
@@ -26,6 +27,6 @@ def test_job_equals_chain_with_a_language_model(ingested, home, request_, monkey
 
     # the condenser again, now without the model: what was said upstream of it stays
     changes = {"agents.a4_form": "deterministic"}
-    again = record_stage(ingested, recorded, ("a4_condenser",), settings=changes)
+    again = make_stages(ingested, recorded, ("a4_condenser",), settings=changes)
     upstream = ("a2_prompt_shaper", "a3_nli_gate")
     assert again.prompt.extras.exchanges == {op: plain.extras.exchanges[op] for op in upstream}

@@ -10,8 +10,10 @@ from ragstream_assets.metadata import last_words, prompt_metadata, stage_metadat
 from ragstream_core.prompts.chain import BUTTONS, OPS, ops_of
 from ragstream_core.prompts.edits import edited
 from ragstream_core.prompts.exchanges import usage_of
+from ragstream_core.services.edit_prompt import put_edits
 from ragstream_core.wiring import models
-from tests.recorded import record_prompt, record_stage
+from ragstream_core.wiring.make_prompt import make_prompt
+from tests.recorded import record_prompt, run_steps
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.UTC)
@@ -85,11 +87,12 @@ def test_without_a_language_model_or_edits_nothing_is_said_of_them(ingested, hom
 
 
 def test_edits_by_hand_are_named_without_their_text(ingested, home, request_):
-    step = record_prompt(ingested, request_, through=ops_of(BUTTONS[1])[-1])
+    step = make_prompt(ingested, request_, through=ops_of(BUTTONS[1])[-1])
     prompt = edited(step.prompt, {"audience": "auditors of banks"}, when=NOW.isoformat())
-    done = record_stage(ingested, replace(step, prompt=prompt), OPS[3:])
-    shown = _shown(home, done.run_id)
-    assert {m["edited_by_hand"].value for m in shown.values()} == {
+    named = {op: {"edits": ref} for op, ref in put_edits(ingested, prompt).items()}
+    config = {OPS[0]: {"prompt_ref": ingested.store.put_request(request_)}, **named}
+    shown = _shown(home, run_steps(ingested, home, config).run_id)
+    assert {shown[op]["edited_by_hand"].value for op in OPS[3:]} == {
         "audience (after a1_file_injector)"
     }
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import shutil
 import signal
 from dataclasses import asdict, replace
 
@@ -9,24 +10,20 @@ import dagster as dg
 import pytest
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.job_steps import steps_of
-from ragstream_assets.recorder import runs
-from ragstream_assets.recorder.writer import Recording
-from ragstream_assets.run_outcomes import RunOutcome
-from ragstream_core.errors import RagstreamError, UnknownProject
-from ragstream_core.prompts import chain
-from ragstream_core.prompts.chain import OPS, RERUN, ops_of, run_chain
-from ragstream_core.prompts.inputs import change_settings
+from ragstream_core.errors import RagstreamError, Refused
+from ragstream_core.prompts.chain import OPS, RERUN, ops_of
+from ragstream_core.prompts.chain_steps import steps_of
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.identity import canonical_json
 from ragstream_core.records.stage_results import AuditResult
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import stages
+from ragstream_core.wiring.make_prompt import make_prompt, rerun
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 from tests.assets.executing import execute
-from tests.recorded import record_prompt, record_stage
+from tests.recorded import config_of, record_prompt, run_steps
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=2), "CEST"))
 
@@ -84,9 +81,10 @@ def test_job_equals_chain_with_the_re_run(ingested, home, request_, monkeypatch)
     assert [op for op, _ in recorded.prompt.extras.trail] == [*OPS[:8], *RERUN, *OPS[8:]]
 
     # a stage behind the fan-in, alone, on top of that run
-    a5 = record_stage(ingested, recorded, ("a5_format_enforcer",))
-    assert a5.warnings == ()
-    assert [op for op, _ in a5.prompt.extras.trail] == [*OPS[:8], *RERUN, OPS[8]]
+    config = config_of(home, recorded.run_id)
+    a5 = run_steps(ingested, home, config, parent=recorded.run_id, steps=["a5_format_enforcer"])
+    assert a5.status is dg.DagsterRunStatus.SUCCESS
+    assert _steps(home, a5.run_id) == ["a5_format_enforcer"]
 
 
 def test_the_settled_way_skips_the_re_run(ingested, home, request_):
@@ -104,59 +102,25 @@ def test_the_launchpads_default_runs_as_it_stands(space, make_project):
     assert "killed half way" in result.output_for_node("prompt_builder").extras.super_prompt
 
 
-def test_stage_by_stage_equals_run_all(ingested, home, request_):
-    whole = record_prompt(ingested, request_, now=NOW)
-    step = record_prompt(ingested, request_, through="preprocessed", now=NOW, session="s")
-    assert step.prompt.stage == "preprocessed" and step.record is None
-    runs = [step.run_id]
-    for button in chain.BUTTONS[1:]:
-        step = record_stage(ingested, step, ops_of(button), session="s")
-        assert step.warnings == ()
-        runs.append(step.run_id)
-    assert _json(step.prompt) == _json(whole.prompt)
-    assert step.record.prompt_key == whole.record.prompt_key
-    tags = [home.get_run_by_id(r).tags for r in runs]
-    assert {t["ragstream/session"] for t in tags} == {"s"}
-    assert [home.get_run_by_id(r).parent_run_id for r in runs] == [None, *runs[:-1]]
-    assert home.get_run_by_id(runs[-1]).root_run_id == runs[0]
-
-
-def test_resume_from_a_middle_stage_with_another_setting(ingested, home, request_):
+def test_again_from_a_middle_stage_with_another_setting(ingested, home, request_):
     first = record_prompt(ingested, request_, now=NOW)
     ops = OPS[OPS.index("a4_condenser") :]
     changes = {"prompt.max_facts": "1"}
-    second = record_stage(ingested, first, ops, settings=changes)
-    assert second.warnings == ()
-    assert _steps(home, second.run_id) == list(ops)
-    before = record_prompt(ingested, request_, now=NOW, through="a3").prompt
-    expected = run_chain(
-        stages.stages_of(ingested), change_settings(before, ops[0], changes), first=ops[0]
-    )
-    assert _json(second.prompt) == _json(expected)
-    assert second.prompt.extras.super_prompt != first.prompt.extras.super_prompt
-    assert second.record.prompt_key != first.record.prompt_key
-    assert replay_prompt(ingested, second.record.prompt_key).verdict == "identical"
-
-    # and back again: what the parent changed does not leak into a run that does not
-    third = record_stage(ingested, second, ops)
-    assert _json(third.prompt) == _json(first.prompt)
+    config = {**config_of(home, first.run_id), ops[0]: {"settings": changes}}
+    run = run_steps(ingested, home, config, parent=first.run_id, steps=ops)
+    assert run.status is dg.DagsterRunStatus.SUCCESS and run.parent_run_id == first.run_id
+    assert _steps(home, run.run_id) == list(ops)
+    (record,) = [r for r in map(ingested.store.record, ingested.store.keys())
+                 if r.run_id == run.run_id]  # fmt: skip
+    same = rerun(ingested, first.prompt_key, ops[0], settings=changes)
+    assert record.prompt_key == same.prompt_key != first.prompt_key
+    assert replay_prompt(ingested, record.prompt_key).verdict == "identical"
 
 
 def test_config_and_tags_hold_no_prompt(ingested, home, request_):
-    run = home.get_run_by_id(record_prompt(ingested, request_, session="s").run_id)
+    run = home.get_run_by_id(record_prompt(ingested, request_).run_id)
     text = json.dumps([run.run_config, dict(run.tags)])
     assert "killed ingest" not in text and "sha256:" in text
-    assert run.remote_job_origin.location_name == "ragstream"
-    listed = dg.RunsFilter(tags={".dagster/repository": "__repository__@ragstream"})
-    assert [r.run_id for r in home.get_runs(listed)] == [run.run_id]  # as the job's page asks
-
-
-def test_the_recorded_config_alone_makes_the_same_prompt(ingested, home, request_):
-    first = record_prompt(ingested, request_, now=NOW)
-    config = home.get_run_by_id(first.run_id).run_config
-    assert config["ops"]["a0_preprocessing"]["config"]["time_zone"] == "CEST"
-    again = defs.resolve_job_def("build_prompt").execute_in_process(run_config=config)
-    assert _json(again.output_for_node("prompt_builder")) == _json(first.prompt)
 
 
 def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
@@ -174,14 +138,34 @@ def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
             record_prompt(ingested, request_)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert home.get_runs_count() == 0 and not list(ingested.store.keys())
+    assert all(run.is_finished for run in home.get_runs()) and not list(ingested.store.keys())
     assert record_prompt(ingested, request_).run_id
 
 
-def test_a_bad_request_makes_no_run(ingested, home, request_):
-    with pytest.raises(UnknownProject):
-        record_prompt(ingested, replace(request_, projects=("demos",)))
-    assert home.get_runs_count() == 0
+def test_nothing_of_a_prompt_that_may_not_be_kept_is_written(ingested, home, request_):
+    request = replace(request_, settings={"history.persist": "false"})
+    with pytest.raises(Refused, match="a run would keep the prompt"):
+        record_prompt(ingested, request)
+    assert home.get_runs_count() == 0 and not ingested.store.root.exists()
+
+
+def test_missing_stage_json_says_where_to_start(ingested, request_, home):
+    first = record_prompt(ingested, request_, now=NOW)
+    shutil.rmtree(ingested.data_dir / "prompts" / "runs")
+    config = config_of(home, first.run_id)
+    run = run_steps(ingested, home, config, parent=first.run_id, steps=["a3_nli_gate"])
+    failed = dg.DagsterEventType.STEP_FAILURE
+    (failure,) = home.get_records_for_run(run.run_id, of_type=failed).records
+    data = failure.event_log_entry.dagster_event.step_failure_data.user_failure_data
+    assert data.metadata["next"].value == "re-execute all steps of the run"
+
+
+def test_the_recorded_config_alone_makes_the_same_prompt(ingested, home, request_):
+    first = record_prompt(ingested, request_, now=NOW)
+    config = home.get_run_by_id(first.run_id).run_config
+    assert config["ops"]["a0_preprocessing"]["config"]["time_zone"] == "CEST"
+    again = defs.resolve_job_def("build_prompt").execute_in_process(run_config=config)
+    assert _json(again.output_for_node("prompt_builder")) == _json(first.prompt)
 
 
 class _Refusal(RagstreamError):
@@ -222,27 +206,6 @@ def test_an_unexpected_error_keeps_its_text_out_of_dagster(ingested, home, reque
     log = [str(r.event_log_entry) for r in home.get_records_for_run(run.run_id).records]
     assert not any("canary-5d1f" in line for line in log)
     assert any("KeyError" in line for line in log)
-
-
-def test_missing_stage_json_says_where_to_start(ingested, request_, home):
-    import shutil
-
-    first = record_prompt(ingested, request_, now=NOW)
-    shutil.rmtree(ingested.data_dir / "prompts" / "runs")
-    again = record_stage(ingested, first, ("a3_nli_gate",))
-    assert again.run_id and again.warnings == ()  # what it reads is at hand
-    assert again.prompt.stage == "a3"
-    config = home.get_run_by_id(first.run_id).run_config["ops"]
-    wanted = Recording("build_prompt", steps=("a3_nli_gate",), parent=first.run_id)
-    given = {op: said["config"] for op, said in config.items()}
-    problem = runs.execute(ingested, wanted, lambda: given, RunOutcome())
-    assert home.get_run_by_id(wanted.run_id).parent_run_id == first.run_id
-    assert problem.startswith("step a3_nli_gate failed: ")
-    assert problem.endswith("(next: re-execute all steps of the run)")
-    failed = dg.DagsterEventType.STEP_FAILURE
-    (failure,) = home.get_records_for_run(wanted.run_id, of_type=failed).records
-    data = failure.event_log_entry.dagster_event.step_failure_data.user_failure_data
-    assert data.metadata["next"].value == "re-execute all steps of the run"
 
 
 def test_steps_of_the_audit_bring_its_re_run_along():
@@ -296,6 +259,5 @@ def test_the_command_and_the_job_answer_each_other(ingested, home, request_):
     assert shown["answered_from_the_record"].value == made.record.prompt_key
     again = record_prompt(ingested, request_, fresh=False)
     assert len(again.asked) == 2 and again.run_id == made.run_id
-    runs_before = len(home.get_runs())
-    assert record_prompt(ingested, request_, fresh=False).warnings == ()
-    assert len(home.get_runs()) == runs_before
+    here = make_prompt(ingested, request_)
+    assert len(here.asked) == 3 and here.record == again.record and not here.timings_ms

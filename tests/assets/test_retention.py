@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 
 from ragstream_assets import run_retention
 from ragstream_assets.instance import drop_instances, instance_of
-from ragstream_assets.recorder import recorder
-from ragstream_assets.recorder.writer import writer
 from ragstream_core.platform.disk import size_of
-from ragstream_core.prompts import chain
-from ragstream_core.prompts.chain import OPS, ops_of
+from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import prompt_retention
 from ragstream_core.services.prompt_retention import DAY_S
 from tests.assets.executing import execute
 from tests.assets.retained import NOW, Archive, name, wanted
+from tests.recorded import config_of, record_ingest, record_prompt, run_steps
 from tests.workspaces import hashed_workspace
 
 YEAR = 365 * DAY_S
@@ -150,38 +148,28 @@ def test_old_debug_logs_go(tmp_path):
 
 
 def _recorded(space, request, n=1):
-    done = [recorder.record_prompt(space, request, fresh=True) for _ in range(n)]
-    assert writer.flush(60)
-    assert [each.warnings for each in done] == [()] * n
-    return done
-
-
-def _stage_by_stage(space, request):
-    steps = [recorder.record_prompt(space, request, through="preprocessed")]
-    for button in chain.BUTTONS[1:]:
-        steps.append(recorder.record_stage(space, steps[-1], ops_of(button)))
-    assert writer.flush(60)
-    return steps
+    return [record_prompt(space, request) for _ in range(n)]
 
 
 def test_real_runs_after_a_year(space, home, request_):
-    stats, ingest_run = recorder.record_ingest(space, "demo")
+    stats, ingest_run = record_ingest(space, "demo")
     assert stats.committed and ingest_run
     forgotten = _recorded(space, request_, 2)
-    steps = _stage_by_stage(space, PromptRequest("Who holds the lock of a project?", ("demo",)))
-    prompt_retention.keep(space, steps[-1].record.prompt_key)
+    held = _recorded(space, PromptRequest("Who holds the lock of a project?", ("demo",)))[0]
+    prompt_retention.keep(space, held.prompt_key)
     newest = _recorded(space, request_)[0]
     before = size_of(space.data_dir)
     done = run_retention.gc(space, instance=home, now=time.time() + YEAR)
     assert set(done.runs) == {each.run_id for each in forgotten}
     assert done.bytes >= 0.9 * (before - size_of(space.data_dir)) > 100_000
     left = {run.run_id for run in home.get_runs()}
-    assert left == {ingest_run, newest.run_id, *(step.run_id for step in steps)}
+    assert left == {ingest_run, newest.run_id, held.run_id}
     # what stays still works: the latest state of the asset, and going on from any step
     event = home.get_latest_materialization_event(dg.AssetKey(["documents", "index"]))
     assert event is not None and event.run_id == ingest_run
-    again = recorder.record_stage(space, steps[-1], OPS[OPS.index("reranker") :])
-    assert writer.flush(60) and again.warnings == ()
+    steps = OPS[OPS.index("reranker") :]
+    config = config_of(home, held.run_id)
+    assert run_steps(space, home, config, parent=held.run_id, steps=steps).is_success
     assert not [run_id for run_id in done.runs if home.get_run_by_id(run_id)]
     with run_retention._index(home) as db:
         rows = db.exec_driver_sql("SELECT DISTINCT run_id FROM event_logs").fetchall()

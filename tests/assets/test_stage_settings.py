@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.job_steps import OWN
 from ragstream_assets.launchpad import EXAMPLE, TYPED, resolve
-from ragstream_assets.resources import adopt
 from ragstream_core.config import overlay, typed
 from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.chain_steps import OWN
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings import SECTIONS, ChainSettings, chain_keys
-from tests.recorded import record_prompt, record_stage
+from ragstream_core.wiring.make_prompt import make_prompt, make_stages
+from tests.recorded import config_of, record_prompt, run_steps
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=2), "CEST"))
 JOBS = ("build_prompt", "answer_question")
@@ -90,21 +90,9 @@ def test_a_launchpad_that_nothing_can_answer_says_what_to_do(space):
     assert "ragstream ingest" in refused.value.hint
 
 
-def _run(space, home, config, parent=None, steps=()):
-    """A run as the Launchpad launches it, of this process."""
-    ops = {op: {"config": given} for op, given in config.items()}
-    with dg.execute_job(
-        dg.reconstructable(job),
-        instance=home,
-        run_config={"resources": {"workspace": {"config": adopt(space)}}, "ops": ops},
-        reexecution_options=dg.ReexecutionOptions(parent, list(steps)) if parent else None,
-    ) as result:
-        return result.success, result.run_id
-
-
-def job():
-    """Return the job, as a process of Dagster's finds it."""
-    return defs.resolve_job_def("build_prompt")
+def _run(space, home, config, parent="", steps=()):
+    run = run_steps(space, home, config, parent=parent, steps=steps)
+    return run.is_success, run.run_id
 
 
 def _made_in(space, run_id):
@@ -121,20 +109,20 @@ LAUNCHED = (
 
 def test_a_value_and_its_text_give_the_same_prompt_key(ingested, home, request_):
     first = record_prompt(ingested, request_, now=NOW)
-    given = home.get_run_by_id(first.run_id).run_config["ops"]["a0_preprocessing"]["config"]
+    given = config_of(home, first.run_id)["a0_preprocessing"]
     keys, rest = set(), OPS[OPS.index("a3_nli_gate") :]
     for op, settings in LAUNCHED:
         config = {"a0_preprocessing": given, op: {"settings": settings}}
         succeeded, run_id = _run(ingested, home, config, first.run_id, rest)
         assert succeeded
         keys |= set(_made_in(ingested, run_id))
-    button = record_stage(ingested, first, rest, settings=LAUNCHED[1][1])
+    button = make_stages(ingested, first, rest, settings=LAUNCHED[1][1])
     assert keys == {button.record.prompt_key} != {first.record.prompt_key}
 
 
 def test_yes_no_choices_and_lists_are_taken(ingested, home, request_):
     first = record_prompt(ingested, request_, now=NOW)
-    given = home.get_run_by_id(first.run_id).run_config["ops"]["a0_preprocessing"]["config"]
+    given = config_of(home, first.run_id)["a0_preprocessing"]
     settings = {
         "agents.a4": False,
         "history.exclude_tags": ["BLUE", "RED"],
@@ -166,8 +154,8 @@ def test_yes_no_choices_and_lists_are_taken(ingested, home, request_):
 def test_what_cannot_be_is_said_with_the_setting_and_its_range(
     ingested, home, request_, settings, said, next_
 ):
-    first = record_prompt(ingested, request_, through="reranker", now=NOW)
-    given = home.get_run_by_id(first.run_id).run_config["ops"]["a0_preprocessing"]["config"]
+    first = record_prompt(ingested, request_, now=NOW)
+    given = config_of(home, first.run_id)["a0_preprocessing"]
     config = {"a0_preprocessing": given, "a3_nli_gate": {"settings": settings}}
     succeeded, run_id = _run(ingested, home, config, first.run_id, ["a3_nli_gate"])
     assert not succeeded
@@ -213,6 +201,6 @@ def test_out_of_range_is_refused_before_any_stage_runs(value):
 
 
 def test_a_changed_setting_is_kept_as_its_value(ingested, request_):
-    first = record_prompt(ingested, request_, through="reranker", now=NOW)
-    after = record_stage(ingested, first, ("a3_nli_gate",), settings={"gate.theta": "0.10"})
+    first = make_prompt(ingested, request_, through="reranker", now=NOW)
+    after = make_stages(ingested, first, ("a3_nli_gate",), settings={"gate.theta": "0.10"})
     assert inputs_of(after.prompt).changes == (("a3_nli_gate", "gate.theta", 0.1),)

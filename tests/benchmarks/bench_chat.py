@@ -64,7 +64,7 @@ def turns(data: Path) -> list[list[object]]:
     from ragstream_core.wiring.journal import append_records
     from ragstream_core.wiring.workspace import open_workspace
 
-    space = open_workspace(data, explicit={"dagster.record": "none"})
+    space = open_workspace(data)
     append_records(
         space,
         [Turn("", f"s{n % 9}", "", f"Question {n} of old?", f"Answer {n}.") for n in range(FILLED)],

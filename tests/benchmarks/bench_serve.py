@@ -23,7 +23,6 @@ from tests.benchmarks.measure import environment, table
 from tests.processes import memory_mb
 
 SETTINGS = {
-    "dagster.record": "none",
     "provider.model": "at-once",
 }
 BACKEND = "RAGSTREAM_PROVIDER__BACKEND"
@@ -42,9 +41,9 @@ def overhead(data: Path) -> list[list[object]]:
     os.environ[BACKEND] = f"{__spec__.name}:at_once"
     from ragstream_app.api.server import listen
     from ragstream_app.api.token import read_token
-    from ragstream_assets.recorder.recorder import record_prompt
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring import answering
+    from ragstream_core.wiring.make_prompt import make_prompt
     from ragstream_core.wiring.workspace import open_workspace
 
     space = open_workspace(data, explicit=SETTINGS)
@@ -54,7 +53,7 @@ def overhead(data: Path) -> list[list[object]]:
     client = httpx.Client(base_url=made.url, headers=headers, timeout=60, trust_env=False)
 
     def direct(text: str) -> None:
-        done = record_prompt(space, PromptRequest(text, ("handbook",), session="direct"))
+        done = make_prompt(space, PromptRequest(text, ("handbook",), session="direct"))
         prepared = answering.prepare(
             space, done.prompt, prompt_key=done.prompt_key, session="direct", or_extract=True
         )

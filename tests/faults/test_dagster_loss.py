@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+from ragstream_app.ingesting import ingest
 from ragstream_assets import instance, sensors
-from ragstream_assets.recorder import recorder
+from ragstream_core.errors import OperationFailed
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
@@ -21,7 +22,7 @@ from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.lengths import by_length
-from tests.recorded import record_prompt
+from tests.recorded import record_ingest, record_prompt
 from tests.workspaces import docs_of
 
 SECRET = (
@@ -34,7 +35,6 @@ SECRET = (
 def space(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DAGSTER_HOME", "")
-    monkeypatch.setattr(recorder, "WAIT_S", 30.0)
     monkeypatch.setattr(scan, "RACY_NS", 0)
     folder = tmp_path / "data" / "doc_raw" / "demo"
     folder.mkdir(parents=True)
@@ -60,17 +60,17 @@ def garble(cursor, rng):
 
 
 def test_deleting_dagsters_home_loses_runs_and_no_work(space):
-    stats, run_id = recorder.record_ingest(space, "demo")
+    stats, run_id = record_ingest(space, "demo")
     assert run_id and stats.chunks["embedded"] == 6
     prompt = record_prompt(space, PromptRequest("What does part 2 say?", ("demo",)))
     digest = open_view(space.index_dir("demo")).digest
     for _ in range(2):
         instance.drop_instances()
         shutil.rmtree(space.data_dir / "dagster_home")
-        again, _ = recorder.record_ingest(space, "demo")
+        again, _ = record_ingest(space, "demo")
         assert again.chunks["embedded"] == 0 and not again.committed
         (docs_of(space) / "0.md").write_text(f"# Part 0\n\nanother {time.time_ns()}\n")
-        stats, run_id = recorder.record_ingest(space, "demo")
+        stats, run_id = record_ingest(space, "demo")
         assert run_id and stats.chunks["embedded"] == 1
     assert open_view(space.index_dir("demo"), generation=1).digest == digest
     assert replay_prompt(space, prompt.record.prompt_key).verdict == "identical"
@@ -78,7 +78,7 @@ def test_deleting_dagsters_home_loses_runs_and_no_work(space):
 
 @pytest.mark.sweep
 def test_a_garbled_cursor_embeds_nothing_again_and_misses_no_file(space):
-    recorder.record_ingest(space, "demo")
+    record_ingest(space, "demo")
     home = instance.instance_of(space.data_dir)
     cursor = sensors.tick(space, home, None).cursor
     rng = random.Random(30)
@@ -104,7 +104,7 @@ def databases(space):
 @pytest.mark.parametrize("held_s", [by_length(1.0, 2.0, 60.0)])
 def test_locked_storage_delays_no_commit(space, held_s):
     """Every database of Dagster is locked while an ingest runs, then while none of it is there."""
-    recorder.record_ingest(space, "demo")
+    record_ingest(space, "demo")
     held = [sqlite3.connect(p, check_same_thread=False, isolation_level=None)
             for p in databases(space)]  # fmt: skip
     for db in held:
@@ -114,7 +114,7 @@ def test_locked_storage_delays_no_commit(space, held_s):
     release.start()
     try:
         (docs_of(space) / "0.md").write_text("# Part 0\n\nwhile Dagster was locked\n")
-        stats, _ = recorder.record_ingest(space, "demo")
+        stats = ingest(space, "demo")
         assert stats.committed and stats.chunks["embedded"] == 1
     finally:
         release.join()
@@ -123,7 +123,7 @@ def test_locked_storage_delays_no_commit(space, held_s):
     require_sound(space)
     instance.drop_instances()
     shutil.rmtree(space.data_dir / "dagster_home")
-    again, _ = recorder.record_ingest(space, "demo", verify=True)
+    again = ingest(space, "demo", verify=True)
     assert again.chunks["embedded"] == 0 and not again.committed
     require_sound(space)
 
@@ -135,20 +135,24 @@ def require_sound(space):
 
 @pytest.mark.parametrize("name", ["runs.db", "index.db", "schedules.db", "dagster.yaml"])
 def test_damaged_storage_costs_the_record_and_no_data(space, name):
-    recorder.record_ingest(space, "demo")
+    record_ingest(space, "demo")
     instance.drop_instances()
     for path in (space.data_dir / "dagster_home").rglob(name):
         path.write_bytes(b"garbage" * 4096)
     (docs_of(space) / "0.md").write_text("# Part 0\n\nwhile Dagster was damaged\n")
-    stats, run_id = recorder.record_ingest(space, "demo")
-    assert stats.committed and stats.chunks["embedded"] == 1
-    assert run_id or stats.warnings
+    assert ingest(space, "demo").chunks["embedded"] == 1  # nothing of Dagster is in its way
+    (docs_of(space) / "1.md").write_text("# Part 1\n\nthe job itself\n")
+    try:
+        stats, run_id = record_ingest(space, "demo")
+        assert stats.committed and run_id
+    except OperationFailed as error:
+        assert "Dagster" in error.message and "--dagster" in error.hint
     require_sound(space)
 
 
 def test_forgetting_reaches_what_dagster_recorded(space):
     (docs_of(space) / "secret.md").write_text(SECRET)
-    recorder.record_ingest(space, "demo")
+    record_ingest(space, "demo")
     question = "What is the phrase of the vault, and what is the salary of Zebulon Quatermain?"
     made = record_prompt(space, PromptRequest(question, ("demo",)))
     assert hits(space.data_dir, b"marzipan")
@@ -156,10 +160,10 @@ def test_forgetting_reaches_what_dagster_recorded(space):
     forget(space, "demo", "secret.md", delete=True)
     assert hits(space.data_dir, b"marzipan") == hits(space.data_dir, b"doubloons") == []
     assert made.record.prompt_key not in set(space.store.keys())
-    stats, _ = recorder.record_ingest(space, "demo")
+    stats, _ = record_ingest(space, "demo")
     assert stats.chunks["embedded"] == 0
     (docs_of(space) / "7.md").write_text("# Part 7\n\nand recording goes on\n")
-    _, run_id = recorder.record_ingest(space, "demo")
+    _, run_id = record_ingest(space, "demo")
     assert run_id
 
 

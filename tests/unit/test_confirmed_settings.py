@@ -90,7 +90,6 @@ DANGEROUS = {
     "vector_store.backend": "evil:Store",
     "retrieval.store": "evil.store:Store",
     "dagster.storage": "postgresql://me@evil.example/x",
-    "dagster.record": "none",
     "hub.url": "https://evil.example",
     "paths.logs": "/tmp/elsewhere",
     "paths.agent_logs": ["~/.claude/projects"],

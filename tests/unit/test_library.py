@@ -67,7 +67,7 @@ def test_another_name_of_the_package_is_an_attribute_error():
 
 
 def _of_the_command_line(rag, capsys, monkeypatch, *words):
-    _in_environment(monkeypatch, {**SETTINGS, **NOBODY, "dagster.record": "none"})
+    _in_environment(monkeypatch, {**SETTINGS, **NOBODY})
     capsys.readouterr()
     assert main(["--data", str(rag.data_dir), *words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)

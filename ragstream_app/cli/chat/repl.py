@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ragstream_app import prompt_runner
 from ragstream_app.answer_stream import StoppableChat
 from ragstream_app.cli.chat import commands
 from ragstream_app.output.chat_entries import ChatEntry
@@ -17,8 +16,7 @@ from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
     from ragstream_app.cli.chat.screens import Screen
-    from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.services.chat import ChatOptions, ChatTurn
+    from ragstream_core.services.chat import ChatOptions
     from ragstream_core.wiring.workspace import Workspace
 
 QUIT = "/quit"
@@ -32,7 +30,6 @@ class ChatRepl:
         workspace: The data root.
         options: What the next question is asked with.
         screen: Where it is shown.
-        record: Leave Dagster runs behind.
         allow_secrets: Send what seems to contain secrets to another machine.
         said: What was asked and answered, in order.
         failures: Questions without a whole answer.
@@ -41,28 +38,18 @@ class ChatRepl:
     workspace: Workspace
     options: ChatOptions
     screen: Screen
-    record: bool = True
     allow_secrets: bool = False
     said: list[ChatEntry] = field(default_factory=list)
     failures: int = 0
-    _made: list[prompt_runner.PromptOutcome] = field(default_factory=list)
 
     def run(self, lines: Iterable[str]) -> None:
-        """Take lines until the last one or ``/quit``; then see the runs of all prompts written.
-
-        Args:
-            lines: Questions and commands.
-        """
-        try:
-            for line in lines:
-                text = line.strip()
-                if text == QUIT:
-                    break
-                if text:
-                    self.take(text)
-        finally:
-            for made in self._made:
-                prompt_runner.wait_for_recording(made, self.screen.aside)
+        """Take lines, questions and commands, until the last one or ``/quit``."""
+        for line in lines:
+            text = line.strip()
+            if text == QUIT:
+                break
+            if text:
+                self.take(text)
 
     def take(self, text: str) -> None:
         """Answer a question or carry a command out; an error is shown.
@@ -93,9 +80,7 @@ class ChatRepl:
         from ragstream_core.services.chat import ChatSession
 
         stop = threading.Event()
-        session = ChatSession(
-            self.workspace, self.options, build=self._build, model=self.model(stop)
-        )
+        session = ChatSession(self.workspace, self.options, model=self.model(stop))
         try:
             with interruptible(stop), self.screen.answering() as hearing:
                 turn = session.ask(
@@ -112,7 +97,6 @@ class ChatRepl:
             self.options = replace(self.options, session=session.options.session)
         self.said.append(ChatEntry(text, turn))
         self.failures += turn.answer.status == "partial"
-        self._observe(turn)
         self.screen.answered(self.said[-1])
 
     def model(self, stop: threading.Event) -> StoppableChat:
@@ -128,20 +112,6 @@ class ChatRepl:
 
         named = {"provider.model": self.options.model} if self.options.model else {}
         return StoppableChat(chat_model(self.workspace.config.with_task("", explicit=named)), stop)
-
-    def _build(self, workspace: Workspace, request: PromptRequest) -> prompt_runner.PromptOutcome:
-        """Make a prompt, recorded where that is asked for; its run is written behind."""
-        from ragstream_assets.recorder.recorder import record_prompt
-
-        made = prompt_runner.outcome_of(record_prompt(workspace, request, record=self.record))
-        self._made.append(made)
-        return made
-
-    def _observe(self, turn: ChatTurn) -> None:
-        if turn.run_id:
-            from ragstream_assets.recorder.recorder import record_answer
-
-            record_answer(self.workspace, turn.answer, run_id=turn.run_id)
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.prompt_runner import outcome_of, wait_for_recording
-from ragstream_app.session import FAILED, emit_json, is_recorded, note, session_of
+from ragstream_app.session import FAILED, emit_json, note, session_of
 from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ def ask(
     model: options.Model = "",
     allow_secrets: options.AllowSecrets = False,
     fresh: options.Fresh = False,
-    no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
+    dagster: options.InDagster = False,
     as_json: options.Json = False,
 ) -> None:
     """Ask a language model: the Super-Prompt of a question, the answer, its citations checked.
@@ -58,11 +57,11 @@ def ask(
             kept where it was sent.
         Exit: The answer broke off.
     """
-    from ragstream_assets.recorder.recorder import record_prompt
     from ragstream_core.conversations.follow_ups import FollowUp
     from ragstream_core.prompts.doubt import doubt_of
     from ragstream_core.prompts.inputs import FOLLOW_UP, PromptRequest, inputs_of
     from ragstream_core.wiring import answering
+    from ragstream_core.wiring.make_prompt import make_prompt
 
     settings = options.setting_values(assignments)
     settings |= {"history.persist": "false"} if no_persist else {}
@@ -83,8 +82,8 @@ def ask(
     options.tell_of_earlier_turns(workspace)
     changed = options.stale_documents(workspace, request, stale)
     workspace = _with_model(workspace)
-    recorded = is_recorded(workspace, wanted=not no_record)
-    made = outcome_of(record_prompt(workspace, request, record=recorded, fresh=fresh))
+    make = options.execution().prompt if dagster else make_prompt
+    made = make(workspace, request, fresh=fresh)
     doubt = doubt_of(made.prompt)
 
     def begun(is_extract: bool) -> None:
@@ -110,17 +109,11 @@ def ask(
         answer = answering.answer(
             workspace, prepared, allow_secrets=allow_secrets, show=None if as_json else _show
         )
-        if made.run_id:
-            from ragstream_assets.recorder.recorder import record_answer
-
-            record_answer(workspace, answer, run_id=made.run_id)
         _deliver(answer, prepared, as_json=as_json)
     except ChatFailed:
         if prepared.session:
             note(f"the question is kept without an answer in session {prepared.session}")
         raise
-    finally:
-        wait_for_recording(made, _note)
 
 
 def _with_model(workspace: Workspace) -> Workspace:

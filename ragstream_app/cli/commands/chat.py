@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.session import FAILED, is_recorded, session_of
+from ragstream_app.session import FAILED, session_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +92,6 @@ def chat(
     memory_top_k: MemoryTopK = None,
     markers: Markers = False,
     allow_secrets: options.AllowSecrets = False,
-    no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
     as_json: JsonLines = False,
 ) -> None:
@@ -136,9 +135,8 @@ def chat(
     for warning in changed:
         screen.aside(f"warning: {warning}")
     asks = ensure_model(wanted, partial(picked, console()) if watched else None)
-    recorded = is_recorded(space, wanted=not no_record)
     chosen = with_session(space, replace(chosen, model=asks))
-    talk = ChatRepl(space, chosen, screen, recorded, allow_secrets)
+    talk = ChatRepl(space, chosen, screen, allow_secrets)
     if not watched:
         talk.run(_piped())
         raise typer.Exit(FAILED if talk.failures else 0)

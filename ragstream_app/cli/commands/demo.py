@@ -9,11 +9,11 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.output.words import KEY_DIGITS
-from ragstream_app.session import emit_json, is_recorded, note, session_of
+from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, RunCommand, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_app.prompt_runner import PromptOutcome
+    from ragstream_core.services.build_prompt import Prompt
     from ragstream_core.services.sample_project import SamplePlan
     from ragstream_core.wiring.workspace import Workspace
 
@@ -40,7 +40,7 @@ def demo(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Say what would be written, and stop.")
     ] = False,
-    no_record: options.NoRecord = False,
+    dagster: options.InDagster = False,
     as_json: options.Json = False,
 ) -> None:
     """Put RAGstream's handbook into a data root, ingest it, and build one Super-Prompt.
@@ -66,11 +66,9 @@ def demo(
         embedder(workspace.config)  # without its model, nothing is to be written
         sample.put_sample(plan)
         note(f"put {len(plan.new) + len(plan.changed)} files of the handbook into {plan.data_dir}")
-    outcome = _first_prompt(
-        workspace, question or sample.QUESTION, no_record=no_record, as_json=as_json
-    )
+    prompt = _first_prompt(workspace, question or sample.QUESTION, dagster=dagster, as_json=as_json)
     if not as_json:
-        for line in _next_steps(outcome):
+        for line in _next_steps(prompt):
             note(line)
 
 
@@ -100,18 +98,15 @@ def _ask(plan: SamplePlan) -> None:
         raise Refused("nothing was written", hint=(RunCommand("demo"), " in an empty folder"))
 
 
-def _first_prompt(
-    workspace: Workspace, question: str, *, no_record: bool, as_json: bool
-) -> PromptOutcome:
+def _first_prompt(workspace: Workspace, question: str, *, dagster: bool, as_json: bool) -> Prompt:
     from ragstream_app.cli.commands.ingest import bring_up_to_date
     from ragstream_app.output.delivery import Target, deliver
-    from ragstream_app.prompt_runner import outcome_of, wait_for_recording
-    from ragstream_assets.recorder.recorder import record_prompt
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.build_prompt import prompt_of
     from ragstream_core.services.sample_project import PROJECT
+    from ragstream_core.wiring.make_prompt import make_prompt
 
-    recorded = is_recorded(workspace, wanted=not no_record)
-    stats, _ = bring_up_to_date(workspace, PROJECT, record=recorded)
+    stats = bring_up_to_date(workspace, PROJECT, dagster=dagster)
     if stats.refused:
         raise Refused(
             f"the new index of {PROJECT} was not taken over: {stats.refused}",
@@ -121,14 +116,14 @@ def _first_prompt(
         count = stats.chunks.get("live", 0)
         note(f"ingested {PROJECT}: {count} chunks in {stats.seconds:.1f} s")
     request = PromptRequest(text=question, projects=(PROJECT,))
-    outcome = outcome_of(record_prompt(workspace, request, record=recorded))
-    deliver(outcome, Target(as_json=as_json))
-    wait_for_recording(outcome, note)
-    return outcome
+    make = options.execution().prompt if dagster else make_prompt
+    prompt = prompt_of(workspace, make(workspace, request))
+    deliver(prompt, Target(as_json=as_json))
+    return prompt
 
 
-def _next_steps(outcome: PromptOutcome) -> list[str]:
-    key = outcome.prompt_key[:KEY_DIGITS]
+def _next_steps(prompt: Prompt) -> list[str]:
+    key = prompt.key[:KEY_DIGITS]
     return [
         "",
         "what to try next, in this folder:",

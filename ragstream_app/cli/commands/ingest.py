@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,6 @@ from ragstream_app.session import (
     describe,
     emit_json,
     exit_code,
-    is_recorded,
     note,
     session_of,
     show,
@@ -84,7 +84,7 @@ def ingest(
             help="Have workers embed the new texts first; continues an interrupted ingest.",
         ),
     ] = False,
-    no_record: options.NoRecord = False,
+    dagster: options.InDagster = False,
     as_json: options.Json = False,
 ) -> None:
     """Bring the index of projects up to date with their folders.
@@ -98,18 +98,22 @@ def ingest(
     """
     if verify and rebuild:
         raise UsageError("--verify and --rebuild exclude each other", hint="give one of them")
+    if fan_out and dagster:
+        raise UsageError("--fan-out and --dagster exclude each other", hint="give one of them")
     if yes and not projects:
         raise UsageError("--yes needs the names of projects", hint="ragstream project list")
     if sync and not projects:
         raise UsageError("--sync needs the names of projects", hint="ragstream project list")
     workspace = session_of(ctx).workspace()
-    how = _How(
-        workspace, verify=verify, rebuild=rebuild, accept=yes, record=not no_record, fan_out=fan_out
-    )
+    how = _How(workspace, verify, rebuild, yes, sync, fan_out, dagster)
+    if dagster:
+        options.execution()
     if fan_out:
-        _require_workers(how)
+        from ragstream_assets.fan_out import require_workers
+
+        require_workers(workspace)
     wanted = _wanted(workspace, projects, workspace.own_projects())
-    unsynced = _sync_each(how, wanted, as_json=as_json) if sync else 0
+    unsynced = _sync_each(workspace, wanted, as_json=as_json) if sync and not dagster else 0
     results, worst = _ingest_each(how, wanted, as_json=as_json)
     worst = max(worst, unsynced)
     if as_json:
@@ -189,7 +193,7 @@ def _errors(unusable: Mapping[str, RagstreamError]) -> list[dict[str, Any]]:
     ]
 
 
-def _sync_each(how: _How, wanted: list[str], *, as_json: bool) -> int:
+def _sync_each(workspace: Workspace, wanted: list[str], *, as_json: bool) -> int:
     """Fetch what is new at the addresses of each project; return the worst exit code.
 
     Raises:
@@ -200,7 +204,7 @@ def _sync_each(how: _How, wanted: list[str], *, as_json: bool) -> int:
     worst = 0
     for project in wanted:
         try:
-            done = sync_and_note(how.workspace, project, record=how.record, quiet=as_json)
+            done = sync_and_note(workspace, project, quiet=as_json)
         except (RagstreamError, OSError) as error:
             if len(wanted) == 1:
                 raise
@@ -212,52 +216,37 @@ def _sync_each(how: _How, wanted: list[str], *, as_json: bool) -> int:
     return worst
 
 
+@dataclass(frozen=True, slots=True)
 class _How:
     """How this call ingests one project."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        *,
-        verify: bool,
-        rebuild: bool,
-        accept: bool,
-        record: bool,
-        fan_out: bool = False,
-    ) -> None:
-        self.workspace = workspace
-        self.verify = verify
-        self.rebuild = rebuild
-        self.accept = accept
-        self.record = is_recorded(workspace, wanted=record)
-        self.fan_out = fan_out
+    workspace: Workspace
+    verify: bool = False
+    rebuild: bool = False
+    accept: bool = False
+    sync: bool = False
+    fan_out: bool = False
+    dagster: bool = False
 
     def ingest(self, project: str) -> tuple[IngestionStats, str]:
-        """Return the statistics and the Dagster run, empty where there was nothing to record."""
-        from ragstream_core.wiring import ingestion
+        """Return the statistics and the Dagster run, empty where there is none.
 
-        if not (self.verify or self.rebuild or self.accept):
-            unchanged = ingestion.unchanged(self.workspace, project)
-            if unchanged is not None:
-                return unchanged, ""
+        Raises:
+            RagstreamError: It cannot be ingested.
+        """
         from ragstream_app.output.progress import ingest_progress
 
         with ingest_progress(project) as progress:
-            if not self.record:
-                from ragstream_core.services.ingest import ingest_project
-
-                stats = ingest_project(
-                    self.workspace,
-                    project,
-                    verify=self.verify,
-                    rebuild=self.rebuild,
-                    accept_missing=self.accept,
-                    progress=progress,
+            if self.dagster:
+                execute = options.execution()
+                how = execute.IngestOptions(self.verify, self.rebuild, self.accept, self.sync)
+                done: tuple[IngestionStats, str] = execute.ingest(
+                    self.workspace, project, how, progress=progress
                 )
-                return stats, ""
-            from ragstream_assets.recorder.recorder import record_ingest
+                return done
+            from ragstream_app.ingesting import ingest
 
-            return record_ingest(
+            stats = ingest(
                 self.workspace,
                 project,
                 verify=self.verify,
@@ -266,43 +255,21 @@ class _How:
                 fan_out=self.fan_out,
                 progress=progress,
             )
+            return stats, ""
 
 
-def _require_workers(how: _How) -> None:
-    """Refuse `--fan-out` where no worker can be asked.
-
-    Raises:
-        UsageError: No run may be recorded.
-        UnknownSetting: A setting that workers need is missing.
-    """
-    if not how.record:
-        raise UsageError(
-            "--fan-out is a recorded run of Dagster",
-            hint="leave out --no-record, and set dagster.record to dagster",
-        )
-    from ragstream_assets.fan_out import require_workers
-
-    require_workers(how.workspace)
-
-
-def bring_up_to_date(
-    workspace: Workspace, project: str, *, record: bool
-) -> tuple[IngestionStats, str]:
+def bring_up_to_date(workspace: Workspace, project: str, *, dagster: bool) -> IngestionStats:
     """Ingest one project with progress, for a command that goes on from there.
 
     Args:
         workspace: The data root.
         project: Its name.
-        record: Whether a Dagster run may be written.
-
-    Returns:
-        The statistics and the run, empty if there is none.
+        dagster: Execute the Dagster job.
 
     Raises:
         RagstreamError: It cannot be ingested.
     """
-    how = _How(workspace, verify=False, rebuild=False, record=record, accept=False)
-    return how.ingest(project)
+    return _How(workspace, dagster=dagster).ingest(project)[0]
 
 
 def _ingest_each(

@@ -9,7 +9,7 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
-from ragstream_app.session import emit_json, is_recorded, note, session_of
+from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UsageError, quoted, worded
 
 if TYPE_CHECKING:
@@ -189,7 +189,6 @@ def sync(
         bool,
         typer.Option("--yes", metavar="", help="Take a place that lists nothing for emptied."),
     ] = False,
-    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Fetch what is new at the addresses of a project, and drop what is no longer there.
@@ -207,63 +206,50 @@ def sync(
 
     workspace = session_of(ctx).workspace()
     request = SyncRequest(tuple(label or ()), empty_ok=yes, dry_run=dry_run)
-    done, run_id = _synced(
-        workspace, name, request, record=is_recorded(workspace, wanted=not no_record)
-    )
+    done = _synced(workspace, name, request)
     if as_json:
-        emit_json({**done.to_json(), "run_id": run_id})
+        emit_json({**done.to_json(), "run_id": ""})
     else:
-        _print_sync(done, run_id)
+        _print_sync(done)
     if not as_json and not dry_run:
         note(f"next: ragstream ingest {name}")
     if not done.is_complete:
         raise typer.Exit(1)
 
 
-def sync_and_note(workspace: Workspace, name: str, *, record: bool, quiet: bool) -> bool:
+def sync_and_note(workspace: Workspace, name: str, *, quiet: bool) -> bool:
     """Sync a project before an ingest; return whether all of it is here.
 
     Args:
         workspace: The data root.
         name: The project.
-        record: Whether a Dagster run may be written.
         quiet: Keep standard output for JSON; what failed is noted.
 
     Raises:
         RagstreamError: As `sync_project`.
     """
-    done, run_id = _synced(workspace, name, None, record=record)
+    done = _synced(workspace, name)
     if not quiet:
-        _print_sync(done, run_id)
+        _print_sync(done)
     elif not done.is_complete:
         note(f"{name}: not all of it could be fetched; ragstream project sync {name}")
     return done.is_complete
 
 
-def _synced(
-    workspace: Workspace, name: str, request: SyncRequest | None, *, record: bool
-) -> tuple[ProjectSync, str]:
-    """Sync a project with progress; return what came of it, and the Dagster run or "".
+def _synced(workspace: Workspace, name: str, request: SyncRequest | None = None) -> ProjectSync:
+    """Sync a project with progress.
 
     Raises:
         RagstreamError: As `sync_project`.
     """
     from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.services.sync_project import sync_project
 
     with ingest_progress(name) as progress:
-        if not record:
-            from ragstream_core.services.sync_project import sync_project
-
-            return sync_project(workspace, name, request, progress=progress), ""
-        from ragstream_assets.recorder.sync_run import record_sync
-
-        made = record_sync(workspace, name, request, progress=progress)
-    if made.warning:
-        note(f"warning: {made.warning}")
-    return made.done, made.run_id
+        return sync_project(workspace, name, request, progress=progress)
 
 
-def _print_sync(done: ProjectSync, run_id: str) -> None:
+def _print_sync(done: ProjectSync) -> None:
     from ragstream_app.output.synced import sync_lines
     from ragstream_app.output.words import printable
 
@@ -273,8 +259,6 @@ def _print_sync(done: ProjectSync, run_id: str) -> None:
         typer.echo(printable(f"{row.url}: {row.message}"))
         if row.advice:
             typer.echo(printable(f"  next: {worded(row.advice)}"))
-    if run_id:
-        typer.echo(f"Dagster run {run_id[:8]}")
 
 
 def remove(

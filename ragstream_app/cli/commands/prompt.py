@@ -10,8 +10,8 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.output.delivery import Target, deliver
-from ragstream_app.prompt_runner import announced, outcome_of, wait_for_recording
-from ragstream_app.session import emit_json, is_recorded, note, session_of
+from ragstream_app.session import emit_json, session_of
+from ragstream_core.errors import UsageError
 
 PROMPT_EPILOG = """**Examples**
 
@@ -47,8 +47,8 @@ def prompt(
     copy: options.Copy = False,
     force: options.Force = False,
     fresh: options.Fresh = False,
-    no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
+    dagster: options.InDagster = False,
     as_json: options.Json = False,
 ) -> None:
     """Turn a question into a Super-Prompt: evidence, files and rules, cited and within a budget.
@@ -58,9 +58,11 @@ def prompt(
     """
     target = Target(out, copy, force, as_json)
     target.check()
-    from ragstream_assets.recorder.recorder import record_prompt
-    from ragstream_core.prompts.chain import last_op
+    from ragstream_app.output.budget import announce
+    from ragstream_core.prompts.chain import OPS, last_op
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.build_prompt import prompt_of
+    from ragstream_core.wiring.make_prompt import make_prompt
 
     settings = options.setting_values(assignments)
     settings |= {"history.persist": "false"} if no_persist else {}
@@ -80,21 +82,21 @@ def prompt(
         session=session,
     )
     op = last_op(through)
+    if dagster and op != OPS[-1]:
+        raise UsageError("--dagster and --through exclude each other", hint="leave one of them out")
     options.tell_of_earlier_turns(workspace)
     changed = options.stale_documents(workspace, request, stale)
-    expected = announced(workspace, request)
-    recorded = is_recorded(workspace, wanted=not no_record)
-    done = record_prompt(workspace, request, through=op, record=recorded, fresh=fresh)
-    outcome = outcome_of(done)
-    outcome = replace(outcome, expected=expected)
-    outcome.warnings[:0] = changed
+    announce(workspace, request)
+    if dagster:
+        made = options.execution().prompt(workspace, request, fresh=fresh)
+    else:
+        made = make_prompt(workspace, request, through=op, fresh=fresh)
+    compared = None
     if without:
         from ragstream_core.services.what_if import compared_with
 
-        compared = compared_with(workspace, outcome.prompt, tuple(without))
-        outcome = replace(outcome, compared=compared)
-    deliver(outcome, target)
-    wait_for_recording(outcome, note)
+        compared = compared_with(workspace, made.prompt, tuple(without))
+    deliver(prompt_of(workspace, made, changed), target, compared)
 
 
 def search(
@@ -159,7 +161,6 @@ def rerun(
     out: options.Out = None,
     copy: options.Copy = False,
     force: options.Force = False,
-    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a kept prompt again from a stage on, with other settings; the first one stays.
@@ -170,24 +171,25 @@ def rerun(
     """
     target = Target(out, copy, force, as_json)
     target.check()
-    from ragstream_assets.recorder.resuming import first_op, resume
+    from ragstream_core.services.build_prompt import prompt_of
+    from ragstream_core.wiring.make_prompt import first_op
+    from ragstream_core.wiring.make_prompt import rerun as remake
 
     workspace, settings = session_of(ctx).workspace(), options.setting_values(assignments)
-    recorded = is_recorded(workspace, wanted=not no_record)
     then = workspace.store.record(key)
-    done = resume(workspace, key, stage, settings=settings, record=recorded)
-    outcome = outcome_of(done)
-    if settings and done.record and done.record.output_sha256 == then.output_sha256:
-        outcome.warnings.append(_same(then.prompt_key, first_op(stage), settings))
-    deliver(outcome, target)
-    wait_for_recording(outcome, note)
+    made = remake(workspace, key, stage, settings=settings)
+    prompt = prompt_of(workspace, made)
+    if settings and made.record and made.record.output_sha256 == then.output_sha256:
+        same = _same(then.prompt_key, first_op(stage), settings)
+        prompt = replace(prompt, warnings=(*prompt.warnings, same))
+    deliver(prompt, target)
 
 
 def _same(key: str, op: str, settings: Mapping[str, str]) -> str:
     """Say that settings made no difference, and where they are read if that is before the op."""
     from ragstream_app.output.words import KEY_DIGITS
-    from ragstream_assets.job_steps import readers
     from ragstream_core.prompts.chain import OPS
+    from ragstream_core.prompts.chain_steps import readers
 
     late = {name: readers(name) for name in sorted(settings)}
     told = [

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 
 from ragstream_app.answer_stream import StoppableChat
 from ragstream_app.page.jobs.background import BackgroundJob, Report
-from ragstream_app.prompt_runner import outcome_of
 
 if TYPE_CHECKING:
-    from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.ports import ChatModel
-    from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.services.chat import ChatOptions, ChatSession, ChatTurn
     from ragstream_core.wiring.workspace import Workspace
 
@@ -40,25 +37,12 @@ class StreamJob(BackgroundJob["Answer"], ABC):
         return self.result.text if self.result else "".join(self._pieces)
 
     @abstractmethod
-    def _make(self) -> tuple[Answer, str]:
-        """Return the answer, and the Dagster run in which it is observed; empty for none.
-
-        Raises:
-            RagstreamError: There is no answer.
-        """
-
     def _answer(self, _: Report) -> Answer:
-        """Make the answer and have it recorded.
+        """Make the answer.
 
         Raises:
             RagstreamError: There is no answer.
         """
-        answer, run_id = self._make()
-        if run_id:
-            from ragstream_assets.recorder.recorder import record_answer
-
-            record_answer(self._workspace, answer, run_id=run_id)
-        return answer
 
 
 class AnswerJob(StreamJob):
@@ -68,7 +52,6 @@ class AnswerJob(StreamJob):
         workspace: The data root.
         prepared: What is sent.
         allow_secrets: Send it even though it seems to contain secrets.
-        run_id: The Dagster run of its prompt, in which the answer is observed; empty for none.
     """
 
     def __init__(
@@ -77,24 +60,21 @@ class AnswerJob(StreamJob):
         prepared: Prepared,
         *,
         allow_secrets: bool = False,
-        run_id: str = "",
     ) -> None:
         super().__init__(workspace)
         self._allow_secrets = allow_secrets
-        self._run_id = run_id
         model = prepared.model
         self.prepared = replace(prepared, model=model and StoppableChat(model, self._stop))
 
-    def _make(self) -> tuple[Answer, str]:
+    def _answer(self, _: Report) -> Answer:
         from ragstream_core.wiring import answering
 
-        found = answering.answer(
+        return answering.answer(
             self._workspace,
             self.prepared,
             allow_secrets=self._allow_secrets,
             show=self._pieces.append,
         )
-        return found, self._run_id
 
 
 class ChatJob(StreamJob):
@@ -106,7 +86,6 @@ class ChatJob(StreamJob):
         question: Its text.
         model: Who is asked.
         allow_secrets: Send what seems to contain secrets to another machine.
-        group: Groups the Dagster runs of one tab.
 
     Attributes:
         origin: Where the answer comes from, once that is known.
@@ -121,7 +100,6 @@ class ChatJob(StreamJob):
         *,
         model: ChatModel,
         allow_secrets: bool = False,
-        group: str = "",
     ) -> None:
         from ragstream_core.services.chat import ChatSession
 
@@ -130,9 +108,8 @@ class ChatJob(StreamJob):
         self.origin = ""
         self.turn: ChatTurn | None = None
         self._allow_secrets = allow_secrets
-        self._group = group
         self._session: ChatSession = ChatSession(
-            workspace, options, build=self._build, model=StoppableChat(model, self._stop)
+            workspace, options, model=StoppableChat(model, self._stop)
         )
 
     @property
@@ -146,20 +123,14 @@ class ChatJob(StreamJob):
         prepared = self._session.prepared
         return prepared.secrets if prepared and self.error and not self._allow_secrets else ()
 
-    def _make(self) -> tuple[Answer, str]:
+    def _answer(self, _: Report) -> Answer:
         self.turn = self._session.ask(
             self.question,
             show=self._pieces.append,
             allow_secrets=self._allow_secrets,
             on_origin=self._begins,
         )
-        return self.turn.answer, self.turn.run_id
+        return self.turn.answer
 
     def _begins(self, origin: str) -> None:
         self.origin = origin
-
-    def _build(self, workspace: Workspace, request: PromptRequest) -> PromptOutcome:
-        """Make the prompt, recorded as the page's settings say; its run is written behind."""
-        from ragstream_assets.recorder.recorder import record_prompt
-
-        return outcome_of(record_prompt(workspace, request, session=self._group))

@@ -6,12 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from ragstream_app.ingesting import ingest
 from ragstream_app.output.progress import AFTER_COMMIT, ReportRate
 from ragstream_app.output.tables import after_text
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_core.errors import Stopped
-from ragstream_core.services.ingest import ingest_project
-from ragstream_core.wiring import ingestion
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
@@ -30,15 +29,11 @@ class IngestJob(BackgroundJob["IngestionStats"]):
     Args:
         workspace: The data root.
         project: Its name.
-
-    Attributes:
-        run_id: The Dagster run of the newest ingest, empty if there is none.
     """
 
     def __init__(self, workspace: Workspace, project: str) -> None:
         super().__init__(f"ingest {project}", self._ingest, line="starting")
         self.project = project
-        self.run_id = ""
         self._workspace = workspace
         self._rate = ReportRate()
         self._lock, self._again, self._ending = threading.Lock(), False, False
@@ -69,27 +64,13 @@ class IngestJob(BackgroundJob["IngestionStats"]):
         """
         while True:
             try:
-                stats = self._ingest_once(report)
+                stats = ingest(self._workspace, self.project, progress=report)
             except Exception:
                 if not self._goes_on():
                     raise
             else:
                 if not self._goes_on():
                     return stats
-
-    def _ingest_once(self, report: Report) -> IngestionStats:
-        """Ingest, recorded as the settings say.
-
-        Raises:
-            RagstreamError: It was refused, failed or stopped.
-        """
-        if self._workspace.config.settings.dagster.record == "none":
-            unchanged = ingestion.unchanged(self._workspace, self.project)
-            return unchanged or ingest_project(self._workspace, self.project, progress=report)
-        from ragstream_assets.recorder.recorder import record_ingest
-
-        stats, self.run_id = record_ingest(self._workspace, self.project, progress=report)
-        return stats
 
     def _goes_on(self) -> bool:
         """Whether one more ingest was asked for; if not, none can be any more."""

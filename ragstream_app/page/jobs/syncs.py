@@ -27,10 +27,6 @@ class SyncJob(BackgroundJob["ProjectSync"]):
         workspace: The data root.
         project: Its name.
         then: Called if anything could be fetched, or nothing was new, unless it was stopped.
-
-    Attributes:
-        run_id: Its Dagster run, empty if there is none.
-        warning: Why there is none if there should be one; else empty.
     """
 
     def __init__(self, workspace: Workspace, project: str, then: Callable[[], object]) -> None:
@@ -38,7 +34,6 @@ class SyncJob(BackgroundJob["ProjectSync"]):
             f"sync {project}", self._sync, line="asking what there is", line_of=progress_line
         )
         self.project = project
-        self.run_id = self.warning = ""
         self._workspace, self._then = workspace, then
 
     def report(self, phase: str, done: int, total: int) -> None:
@@ -51,18 +46,12 @@ class SyncJob(BackgroundJob["ProjectSync"]):
         super().report(phase, done, total)
 
     def _sync(self, report: Report) -> ProjectSync:
-        """Sync, recorded as the settings say.
+        """Sync, then ingest.
 
         Raises:
             RagstreamError: It was refused, failed or stopped.
         """
-        if self._workspace.config.settings.dagster.record == "none":
-            done = sync_project(self._workspace, self.project, progress=report)
-        else:
-            from ragstream_assets.recorder.sync_run import record_sync
-
-            made = record_sync(self._workspace, self.project, progress=report)
-            done, self.run_id, self.warning = made.done, made.run_id, made.warning
+        done = sync_project(self._workspace, self.project, progress=report)
         self._end_if_stopped()
         if done.roots:
             self._then()

@@ -27,9 +27,9 @@ from ragstream_core.errors import ChatFailed, UsageError
 from ragstream_core.text.markup import answer_html
 
 if TYPE_CHECKING:
-    from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.ports import ChatModel
+    from ragstream_core.wiring.make_prompt import MadePrompt
 
 
 MAX_SHOWN = 60_000
@@ -140,7 +140,7 @@ def watch() -> None:
     words(found.text)
 
 
-def _sending(step: RecordedPrompt) -> None:
+def _sending(step: MadePrompt) -> None:
     """Draw who is asked, what it costs and *Send*; or the one thing that stands in its way."""
     asked = model_choice.model()
     hindrance = model_choice.hindrance(asked)
@@ -179,12 +179,8 @@ def on_send(prepared: Prepared, allow_secrets: bool) -> None:
         return
     st.session_state[citations.OPEN_KEY] = None
     choice.join(prepared.session)
-    last = desk().last
     st.session_state[JOB_KEY] = AnswerJob(
-        choice.home(),
-        prepared,
-        allow_secrets=allow_secrets,
-        run_id=last.run_id if last else "",
+        choice.home(), prepared, allow_secrets=allow_secrets
     ).start()
 
 
@@ -196,7 +192,7 @@ def _is_shown(prepared: Prepared) -> bool:
     return bool(st.session_state.get(super_prompt_key(), text) == text)
 
 
-def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
+def _prepared(step: MadePrompt, asked: ChatModel) -> Prepared | None:
     """Return what would be sent, made again only when something of it changed."""
     from ragstream_core.prompts.inputs import inputs_of
     from ragstream_core.wiring import answering

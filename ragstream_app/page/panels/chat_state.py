@@ -16,7 +16,7 @@ from ragstream_app.output.chat_entries import origin_line
 from ragstream_app.page.jobs.answers import ChatJob
 from ragstream_app.page.panels import model_choice
 from ragstream_app.page.panels.history import choice
-from ragstream_app.page.panels.shared import PROMPT_KEY, desk, reported_errors, request_now
+from ragstream_app.page.panels.shared import PROMPT_KEY, reported_errors, request_now
 from ragstream_core.answers.citations import NOT_ISSUED, Citation, Issued, issued_by
 from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.conversations.journal.records import SOURCES
@@ -188,7 +188,6 @@ def ask(question: str, *, allow_secrets: bool = False) -> None:
             question,
             model=model_choice.model(),
             allow_secrets=allow_secrets,
-            group=desk().id,
         ).start()
         choice.join(options.session)
 

@@ -122,12 +122,12 @@ def expected() -> str:
     Raises:
         RagstreamError: Wrong settings of the provider, or of the page.
     """
-    from ragstream_app.prompt_runner import estimated
+    from ragstream_app.output.budget import budget_line
     from ragstream_core.wiring.token_budget import estimate
 
     task = str(st.session_state.get(TASK_KEY, ""))
     explicit = {**target(), **changed_settings()}
-    return estimated(estimate(workspace().config.with_task(task, explicit=explicit)))
+    return budget_line(estimate(workspace().config.with_task(task, explicit=explicit)))
 
 
 def price(asked: ChatModel, prepared: Prepared) -> str:

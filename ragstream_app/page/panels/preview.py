@@ -24,7 +24,7 @@ from ragstream_core.prompts.inputs import inputs_of, settings_at
 from ragstream_core.records import SuperPrompt
 
 if TYPE_CHECKING:
-    from ragstream_assets.recorder.chain_run import RecordedPrompt
+    from ragstream_core.wiring.make_prompt import MadePrompt
 
 
 def show_tokens() -> None:
@@ -194,7 +194,7 @@ def _untaken() -> None:
     )
 
 
-def _changes(step: RecordedPrompt) -> None:
+def _changes(step: MadePrompt) -> None:
     """Show that the text was edited, what was changed, and the way back."""
     built = _text(step.unedited) if step.unedited else ""
     shown = st.popover("Edited", type="primary", width="stretch", on_change="rerun")
@@ -209,12 +209,12 @@ def _changes(step: RecordedPrompt) -> None:
             )
 
 
-def _copy(step: RecordedPrompt) -> None:
+def _copy(step: MadePrompt) -> None:
     """Offer the text for the clipboard."""
     copying.offer(_text(step), key="copy prompt")
 
 
-def _save(step: RecordedPrompt) -> None:
+def _save(step: MadePrompt) -> None:
     """Offer the text as a file; its name says the key."""
     name = f"super-prompt-{step.prompt_key[:12] or 'unkept'}.md"
     st.download_button(
@@ -223,7 +223,7 @@ def _save(step: RecordedPrompt) -> None:
     )  # fmt: skip
 
 
-def _doubts(step: RecordedPrompt) -> None:
+def _doubts(step: MadePrompt) -> None:
     """Say which secrets the text seems to hold, and what an edit did to structure and budget."""
     from ragstream_core.services.edit_prompt import doubts
 
@@ -232,5 +232,5 @@ def _doubts(step: RecordedPrompt) -> None:
         st.warning("  \n".join(said))  # our own words, and names made harmless
 
 
-def _text(step: RecordedPrompt) -> str:
+def _text(step: MadePrompt) -> str:
     return step.prompt.extras.super_prompt

@@ -11,7 +11,6 @@ from ragstream_app.page.jobs.syncs import SyncJob, SyncJobs
 from ragstream_app.page.panels import files, notices
 from ragstream_app.page.panels.shared import (
     PROJECTS_KEY,
-    run_link,
     show_error,
     show_problem,
     workspace,
@@ -182,15 +181,12 @@ def result(job: IngestJob) -> None:
         with st.expander(f"Last ingest: {', '.join(changed) or 'nothing new'}"):
             for line in summary(stats):
                 st.text(line)
-            run_link(job.run_id, key=f"run of ingest {job.project}")
 
 
 def sync_result(job: SyncJob) -> None:
     """Draw what a sync fetched, what it could not, or why it did not."""
     if job.error:
         show_error(job.error)
-    if job.warning:
-        st.text(job.warning)
     done = job.result
     if done is None:
         return
@@ -202,7 +198,6 @@ def sync_result(job: SyncJob) -> None:
         if len(lines) > SHOWN_LINES:
             more = f"{len(lines) - SHOWN_LINES:,} more lines"
             st.text(f"{more}; ragstream project sync {job.project} fetches anew and prints all")
-        run_link(job.run_id, key=f"run of sync {job.project}")
 
 
 def start_sync(project: str) -> None:

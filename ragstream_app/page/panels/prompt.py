@@ -100,7 +100,6 @@ def _forget() -> None:
     st.session_state.pop(KEY, None)
 
 
-WRITTEN_EVERY_S = 2.0
 PROMPT_HEIGHT = 300
 PLACEHOLDER = """What do you want to know or have done?
 
@@ -195,7 +194,7 @@ def _everything(busy: bool) -> None:
         if busy:
             _stop()
         elif last is not None:
-            run_link(last.run_id, key="run of prompt") if last.is_written else _writing()
+            run_link(last.run_id, key="run of prompt")
     if busy and job is not None:
         notices.follow(job)
         notices.detail(job)
@@ -233,19 +232,3 @@ def _told() -> None:
                 args=(BUILD, True),
                 help="Runs all stages even though nothing has changed.",
             )
-
-
-@st.fragment(run_every=WRITTEN_EVERY_S)  # type: ignore[untyped-decorator]
-def _writing() -> None:
-    """Follow the writing of the run; its link would lead to nothing before its end.
-
-    Only this place is drawn again: a list or a box that was opened meanwhile stays open.
-    The whole page is where there is something to say of the run.
-    """
-    last = desk().last
-    if last is None or last.notes:
-        st.rerun()
-    elif last.is_written:
-        run_link(last.run_id, key="run of prompt")
-    else:
-        st.text("recording …")

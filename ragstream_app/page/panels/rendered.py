@@ -23,8 +23,8 @@ from ragstream_core.prompts.prompt_html import budget_html
 from ragstream_core.text.markup import visible
 
 if TYPE_CHECKING:
-    from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.records import Chunk
+    from ragstream_core.wiring.make_prompt import MadePrompt
 
 OPEN_KEY = "rendered_open"
 """Key of the Super-Prompt, citation id, and number of the statement or "", of the open passage."""
@@ -45,7 +45,7 @@ _TITLES = {
 _MODES = {"FULL": "whole file", "PACK": "shortened", "CUT": "cut", "DIFF": "changes"}
 
 
-def show(step: RecordedPrompt) -> None:
+def show(step: MadePrompt) -> None:
     """Draw the prompt block by block, under the bar of its budget.
 
     Args:

@@ -14,7 +14,7 @@ from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import HEADERS, SHAPE, value_of
 
 if TYPE_CHECKING:
-    from ragstream_assets.recorder.chain_run import RecordedPrompt
+    from ragstream_core.wiring.make_prompt import MadePrompt
 
 BUTTON = button_of("intent")
 AFTER = BUTTONS[BUTTONS.index(BUTTON) + 1]
@@ -76,7 +76,7 @@ def on_revert() -> None:
     prompt.take_in_press()
 
 
-def origin(step: RecordedPrompt, target: str) -> str:
+def origin(step: MadePrompt, target: str) -> str:
     """Say where the value of a target comes from.
 
     Args:
@@ -99,7 +99,7 @@ def origin(step: RecordedPrompt, target: str) -> str:
     return "default" if value_of(step.prompt, target) else "not set"
 
 
-def _field(step: RecordedPrompt, target: str, mark: str) -> None:
+def _field(step: MadePrompt, target: str, mark: str) -> None:
     value, key = value_of(step.prompt, target), _key(target, mark)
     if target in SHAPE:
         options = list(dict.fromkeys([value, *SHAPE[target]]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, assert_never
@@ -67,17 +66,7 @@ def workspace() -> Workspace:
 
     os.umask(0o077)
     quiet_environment()
-    found = open_workspace()
-    if found.config.settings.dagster.record == "dagster":
-        threading.Thread(target=_close_stale_runs, args=(found,), daemon=True).start()
-    return found
-
-
-def _close_stale_runs(found: Workspace) -> None:
-    """Mark the runs of a page that died as failed; the import alone would delay the page."""
-    from ragstream_assets.recorder.recorder import close_stale_runs
-
-    close_stale_runs(found)
+    return open_workspace()
 
 
 def desk() -> PromptSession:
@@ -193,22 +182,17 @@ def stale() -> list[str]:
         return ["text"] if desk().steps else []
 
 
-def run_url(run_id: str) -> str:
-    """Return where Dagster's UI shows a run."""
-    return f"http://{HOST}:{workspace().config.settings.dagster.port}/runs/{run_id}"
-
-
 def run_link(run_id: str, *, key: str) -> None:
-    """Draw a link to a run's place in Dagster's UI; nothing where it was not recorded.
+    """Draw a link to a run's place in Dagster's UI; nothing where Dagster did not do the work.
 
     Args:
         run_id: May be empty.
         key: Of the widget.
     """
     if run_id:
-        label = f"Run {run_id[:8]}"
+        url = f"http://{HOST}:{workspace().config.settings.dagster.port}/runs/{run_id}"
         st.link_button(
-            label, run_url(run_id), key=key, width="stretch", help="Opens the run in Dagster's UI."
+            f"Run {run_id[:8]}", url, key=key, width="stretch", help="Opens the run in Dagster."
         )
 
 

@@ -1,31 +1,29 @@
-"""Transparency: what was kept or dropped and why, warnings, citations, events, times, runs.
+"""Transparency: what was kept or dropped and why, warnings, citations, events, times.
 
 Drawn from the steps of the tab and kept nowhere: no prompt and no conversation ever holds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from ragstream_app.output.stages import call_text, last_score, usage_text
 from ragstream_app.page.panels import passage as passages
-from ragstream_app.page.panels.shared import desk, pick_row, run_url, workspace
+from ragstream_app.page.panels.shared import desk, pick_row, workspace
 from ragstream_app.page.prompt_session import BUILD, label_of
-from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.exchanges import usage_of
 
 if TYPE_CHECKING:
-    from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.prompts.explain import Way
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.s_ctx import IssuedCitation
+    from ragstream_core.wiring.make_prompt import MadePrompt
 
 HEIGHT = 300
-WRITTEN_EVERY_S = 2.0
 _WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
            "score": 60, "tokens": 60, "heading": 300}  # fmt: skip
 Row = dict[str, str | float | None]
@@ -42,8 +40,8 @@ def show() -> None:
     behind = (note for earlier in desk().steps.values() for note in earlier.notes)
     found = list(dict.fromkeys([*notes(step), *behind]))
     title = f"Warnings ({len(found)})" if found else "Warnings"
-    names = ["Decisions", title, "Citations", "Events", "Times", "Runs"]
-    decisions, warnings, citations, log, times, runs = st.tabs(names)
+    names = ["Decisions", title, "Citations", "Events", "Times"]
+    decisions, warnings, citations, log, times = st.tabs(names)
     with decisions:
         decision_table(step.prompt)
     with warnings:
@@ -54,9 +52,6 @@ def show() -> None:
         st.text("\n".join(events(step)) or "No events.")
     with times:
         time_table(desk().steps)
-    with runs:
-        written = all(earlier.is_written for earlier in desk().steps.values())
-        st.fragment(_runs, run_every=None if written else WRITTEN_EVERY_S)()
 
 
 def decision_table(prompt: SuperPrompt) -> None:
@@ -135,13 +130,13 @@ def last_decisions(prompt: SuperPrompt, count: Callable[[str], int] = COUNTER.co
     return rows
 
 
-def notes(step: RecordedPrompt) -> list[str]:
-    """Return the warnings of the stages and of the recorder, in order."""
+def notes(step: MadePrompt) -> list[str]:
+    """Return the warnings of the stages, and of a record that could not answer, in order."""
     warnings = step.prompt.extras.warnings
     return [*(f"{warning.stage}: {warning.message}" for warning in warnings), *step.notes]
 
 
-def events(step: RecordedPrompt) -> list[str]:
+def events(step: MadePrompt) -> list[str]:
     """Return what the stages report they did."""
     return [f"{event.stage}: {event.message}" for event in step.prompt.extras.events]
 
@@ -168,7 +163,7 @@ def citation_rows(citations: Mapping[str, IssuedCitation]) -> list[dict[str, str
     ]
 
 
-def time_table(steps: Mapping[str, RecordedPrompt]) -> None:
+def time_table(steps: Mapping[str, MadePrompt]) -> None:
     """Show how long each op took, with a bar."""
     rows = time_rows(steps)
     most = max((row["share"] for row in rows), default=0.0)
@@ -187,7 +182,7 @@ def time_table(steps: Mapping[str, RecordedPrompt]) -> None:
     )
 
 
-def time_rows(steps: Mapping[str, RecordedPrompt]) -> list[dict[str, Any]]:
+def time_rows(steps: Mapping[str, MadePrompt]) -> list[dict[str, Any]]:
     """Return a row an op that ran: its button, milliseconds, and its share of the whole.
 
     Where an agent asked a language model, each row says whom, and what that took.
@@ -208,44 +203,6 @@ def _told(prompt: SuperPrompt) -> dict[str, str]:
     for slot, call in sorted(prompt.extras.llm_usage.items()):
         calls.setdefault(slot.partition("#")[0], []).append(call_text(call))
     return {op: "; ".join(texts) for op, texts in calls.items()}
-
-
-def _runs() -> None:
-    run_table(desk().steps)
-
-
-def run_table(steps: Mapping[str, RecordedPrompt]) -> None:
-    """Show the Dagster run of each button, its parent, and a link to its place in the UI."""
-    rows = run_rows(steps)
-    if not rows:
-        st.text("Nothing of this prompt is recorded in Dagster.")
-        return
-    opens = st.column_config.LinkColumn(display_text="open in Dagster", width=140)
-    st.dataframe(rows, hide_index=True, placeholder="recording …", column_config={"link": opens})
-
-
-def run_rows(steps: Mapping[str, RecordedPrompt]) -> list[dict[str, str | None]]:
-    """Return a row a recorded run; a button's run is a re-execution of the run before it.
-
-    One that is not written yet has no link: Dagster's pages would say there is no such run.
-    """
-    written = {step.run_id for step in steps.values() if step.is_written}
-    runs: list[tuple[str, Sequence[str]]] = []
-    for button, step in steps.items():
-        if runs and runs[-1][0] == step.run_id:
-            runs[-1] = (step.run_id, (*runs[-1][1], button))
-        elif step.run_id:
-            runs.append((step.run_id, (button,)))
-    parents = ["", *(run for run, _ in runs)]
-    return [
-        {
-            "stage": ", ".join(map(label_of, buttons)) if len(buttons) < len(BUTTONS) else BUILD,
-            "run": run[:8],
-            "re-execution of": parent[:8],
-            "link": run_url(run) if run in written else None,
-        }
-        for (run, buttons), parent in zip(runs, parents, strict=False)
-    ]
 
 
 def _row(way: Way, heading: str, tokens: int | None) -> Row:

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from ragstream_assets.recorder.recorder import record_prompt, record_stage
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import (
@@ -25,6 +24,7 @@ from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.prompt_retention import gc
 from ragstream_core.wiring import models, stages
+from ragstream_core.wiring.make_prompt import make_prompt, make_stages
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.prompt_reuse import recall
 from ragstream_core.wiring.saved_prompts import save_prompt
@@ -44,7 +44,7 @@ def ingested(tmp_path_factory):
 
 
 def opened(root, **more):
-    return hashed_workspace(root, {"dagster.record": "none", **more})
+    return hashed_workspace(root, more)
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def space(ingested, tmp_path):
     return opened(root)
 
 
-def ask(space, minutes=0, fresh=False, observe=None, **more):
+def ask(space, minutes=0, fresh=False, on_step=None, **more):
     request = PromptRequest(**{"text": QUESTION, "projects": ("demo",), **more})
     now = NOW + dt.timedelta(minutes=minutes)
-    return record_prompt(space, request, now=now, fresh=fresh, observe=observe)
+    return make_prompt(space, request, now=now, fresh=fresh, on_step=on_step)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_no_stage_runs_and_every_step_is_what_it_was(space, ran):
     first = ask(space)
     assert ran == list(OPS)
     told = []
-    again = ask(space, minutes=90, observe=lambda op, after: told.append((op, list(after.passed))))
+    again = ask(space, minutes=90, on_step=lambda op, after: told.append((op, list(after.passed))))
     assert ran == list(OPS)
     assert again.record.prompt_key == first.record.prompt_key and not first.asked
     assert [a.at for a in again.asked] == [NOW.isoformat()]
@@ -104,9 +104,9 @@ def test_explain_tells_every_time_it_was_asked(space):
 
 
 def test_stages_go_on_from_a_recalled_prompt(space, ran):
-    expected = record_stage(space, ask(space), OPS[6:], settings={"prompt.max_facts": "1"})
+    expected = make_stages(space, ask(space), OPS[6:], settings={"prompt.max_facts": "1"})
     ran.clear()
-    found = record_stage(space, ask(space, minutes=5), OPS[6:], settings={"prompt.max_facts": "1"})
+    found = make_stages(space, ask(space, minutes=5), OPS[6:], settings={"prompt.max_facts": "1"})
     assert ran == list(OPS[6:])
     assert found.record.prompt_key == expected.record.prompt_key
     assert not found.asked
@@ -117,7 +117,7 @@ def test_a_stage_pressed_again_without_a_change_leaves_the_record_able_to_answer
     inputs = space.store.record(first.record.prompt_key).inputs
     save_prompt(space, first.prompt, run_id="another")
     found = ask(space, minutes=1)
-    assert found.asked and not found.said and found.record.run_id == "another"
+    assert found.asked and not found.damaged and found.record.run_id == "another"
     assert found.record.inputs == inputs and ran == list(OPS)
 
 
@@ -140,7 +140,7 @@ def test_whatever_has_changed_the_chain_runs(space, ran, change):
     ask(space)
     ran.clear()
     found = ask(space, **change(space))
-    assert ran == list(OPS) and not found.asked and not found.said
+    assert ran == list(OPS) and not found.asked and not found.damaged
 
 
 def _docs(space):
@@ -169,7 +169,7 @@ def test_a_damaged_record_is_said_and_the_chain_runs_again(space, ran, name, dam
     ran.clear()
     found = ask(space, minutes=1)
     assert ran == list(OPS) and not found.asked
-    assert f"the record {first.record.prompt_key[:12]} could not answer" in found.said
+    assert f"the record {first.record.prompt_key[:12]} could not answer" in found.damaged
     assert found.record.prompt_key == first.record.prompt_key
     assert ask(space, minutes=2).asked
 
@@ -181,7 +181,7 @@ def test_what_is_gone_is_made_again_without_a_word(space, ran, name):
     (folder / name).unlink() if name else shutil.rmtree(folder)
     ran.clear()
     found = ask(space, minutes=1)
-    assert ran == list(OPS) and not found.asked and not found.said
+    assert ran == list(OPS) and not found.asked and not found.damaged
     assert ask(space, minutes=2).asked
 
 
@@ -253,7 +253,7 @@ def test_through_a_stage_the_chain_runs(space, ran):
     ask(space)
     ran.clear()
     request = PromptRequest(QUESTION, ("demo",))
-    assert record_prompt(space, request, through="retrieval", now=NOW).record is None
+    assert make_prompt(space, request, through="retrieval", now=NOW).record is None
     assert ran == list(OPS[:4])
 
 

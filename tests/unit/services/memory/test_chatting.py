@@ -1,5 +1,7 @@
 """A chat: one path for every answer, the extract where nobody is there, the session it is in."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +20,12 @@ from ragstream_core.errors import (
 )
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.chat import ChatDelta
-from ragstream_core.services.chat import ChatOptions, ChatSession, build_here
+from ragstream_core.services.chat import ChatOptions, ChatSession
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import newest_turns
 from ragstream_core.wiring.journal import append_turn, show
+from ragstream_core.wiring.make_prompt import make_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.services.memory.conftest import (
     MEMORY,
@@ -42,9 +45,8 @@ KEY = "AKIA" + "QX7PLM2ZR5T9VB3N"
 
 def bare(workspace, request):
     """Build a prompt that shows no passage."""
-    made = build_here(workspace, request)
-    prompt = evolve(made.prompt, final_selection_ids=[])
-    return type(made)(prompt, made.prompt_key, made.run_id, made.warnings)
+    made = make_prompt(workspace, request)
+    return replace(made, prompt=evolve(made.prompt, final_selection_ids=[]))
 
 
 def test_without_a_language_model_the_answer_is_the_cited_extract(space):

@@ -1,6 +1,6 @@
 """The steps of the query job, one for each op of the chain, and the settings that each op reads.
 
-The audit's re-run is unrolled once. Nothing here imports Dagster.
+The audit's re-run is unrolled once. Dagster's job and the plain chain name them alike.
 """
 
 from collections.abc import Container

@@ -1,0 +1,181 @@
+"""`--dagster`: the real jobs, executed in this process against the data root's instance.
+
+Dagster's pages show such a run like any other: its steps, and the time that each of them took. It
+is not offered to be re-executed there, since Dagster does not know where its code is; the Launchpad
+runs the same job.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from ragstream_assets import run_outcomes
+from ragstream_assets.definitions import defs
+from ragstream_assets.document_assets import INGEST_JOB, INGEST_OPS, SYNC_JOB
+from ragstream_assets.instance import instance_for
+from ragstream_assets.query_job import unkept
+from ragstream_assets.reconcile import PROJECT_TAG
+from ragstream_assets.resources import adopt
+from ragstream_assets.run_outcomes import RunOutcome
+from ragstream_core.errors import OperationFailed, RagstreamError
+from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.ports import PhaseProgress
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.chain_steps import JOB
+from ragstream_core.prompts.inputs import PromptRequest, inputs_of
+from ragstream_core.prompts.recorded import times_asked
+from ragstream_core.prompts.store import key_of
+from ragstream_core.records import SuperPrompt
+from ragstream_core.wiring.make_prompt import MadePrompt
+from ragstream_core.wiring.workspace import Workspace
+
+QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
+"""Dagster prints a line an event otherwise; what matters is in the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """How a project is ingested; the fields are those of the command line."""
+
+    verify: bool = False
+    rebuild: bool = False
+    accept_missing: bool = False
+    sync: bool = False
+
+
+def ingest(
+    workspace: Workspace,
+    project: str,
+    options: IngestOptions,
+    *,
+    progress: PhaseProgress | None = None,
+) -> tuple[IngestionStats, str]:
+    """Execute the ingest job for one project; return what it did, and its run.
+
+    Raises:
+        RagstreamError: As `ingest_project`.
+    """
+    workspace.require_project(project)
+    instance = _instance(workspace)
+    instance.add_dynamic_partitions("project", [project])
+    given: dict[str, Any] = {"verify": options.verify, "rebuild": options.rebuild}
+    ops = {op: {"config": given} for op in INGEST_OPS}
+    first = {**given, "accept_missing": options.accept_missing, "sync": options.sync}
+    ops[INGEST_OPS[0]] = {"config": first}
+    outcome = RunOutcome(progress=progress)
+    _execute(
+        workspace,
+        instance,
+        SYNC_JOB if options.sync else INGEST_JOB,
+        ops,
+        outcome,
+        partition_key=project,
+        tags={PROJECT_TAG: project},
+    )
+    if outcome.stats is None:
+        raise OperationFailed(f"the run of {project} did nothing", hint="look at it in Dagster")
+    return outcome.stats, outcome.run_id
+
+
+def prompt(
+    workspace: Workspace,
+    request: PromptRequest,
+    *,
+    fresh: bool = False,
+    now: dt.datetime | None = None,
+) -> MadePrompt:
+    """Execute the job `build_prompt` for a request; its question lies in the inbox.
+
+    Raises:
+        Refused: Nothing may be kept of it, and a run keeps everything.
+        RagstreamError: As `make_prompt`.
+    """
+    config = workspace.config.with_task(request.task, explicit=request.settings)
+    if not config.settings.history.persist:
+        raise unkept()
+    asked = {"prompt_ref": workspace.store.put_request(request), "fresh": fresh}
+    if now is not None:
+        asked |= {"now": now.isoformat(), "time_zone": str(now.tzinfo)}
+    outcome = RunOutcome()
+    result = _execute(
+        workspace,
+        _instance(workspace),
+        JOB,
+        {OPS[0]: {"config": asked}},
+        outcome,
+    )
+    made: SuperPrompt = result.output_for_node(OPS[-1])
+    key = key_of(made)
+    asked = times_asked(workspace.store.root / key)[:-1] if outcome.has_run else ()
+    return MadePrompt(
+        made,
+        request,
+        inputs_of(made),
+        outcome.passed,
+        {} if outcome.has_run else run_outcomes.milliseconds(outcome.seconds),
+        outcome.record or workspace.store.record(key),
+        asked=asked,
+    )
+
+
+def _instance(workspace: Workspace) -> dg.DagsterInstance:
+    """Return the instance of a data root.
+
+    Raises:
+        RagstreamError: Its storage cannot be opened.
+    """
+    try:
+        return instance_for(workspace.config)
+    except RagstreamError:
+        raise
+    except Exception as error:  # of Dagster, SQLAlchemy or the disk
+        first = str(error).partition("\n")[0][:200]
+        raise OperationFailed(
+            f"Dagster's storage cannot be opened: {type(error).__name__}: {first}",
+            hint="without --dagster the same work is done",
+        ) from None
+
+
+def _execute(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    job: str,
+    ops: Mapping[str, Any],
+    outcome: RunOutcome,
+    *,
+    partition_key: str | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """Execute a job here; what one of its steps raised comes out as it was raised there.
+
+    Raises:
+        KeyboardInterrupt: A signal to end came.
+        RagstreamError: A step refused or failed.
+    """
+    outcome.run_id = str(uuid.uuid4())
+    config = {
+        "resources": {"workspace": {"config": adopt(workspace)}},
+        "loggers": QUIET,
+        "ops": ops,
+    }
+    run_outcomes.start(outcome.run_id, outcome)
+    try:
+        return defs.resolve_job_def(job).execute_in_process(
+            config,
+            instance,
+            partition_key,
+            run_id=outcome.run_id,
+            tags=dict(tags or {}),
+        )
+    except dg.DagsterExecutionInterruptedError:
+        raise KeyboardInterrupt from None
+    except dg.Failure:
+        if outcome.error is None:
+            raise
+        raise outcome.error from None
+    finally:
+        run_outcomes.forget(outcome.run_id)

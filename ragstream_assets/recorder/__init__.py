@@ -1,1 +1,0 @@
-"""Runs the chain and the ingest for people and records both as Dagster runs."""
