@@ -97,15 +97,15 @@ def prompt(
     config = workspace.config.with_task(request.task, explicit=request.settings)
     if not config.settings.history.persist:
         raise unkept()
-    asked = {"prompt_ref": workspace.store.put_request(request), "fresh": fresh}
+    given = {"prompt_ref": workspace.store.put_request(request), "fresh": fresh}
     if now is not None:
-        asked |= {"now": now.isoformat(), "time_zone": str(now.tzinfo)}
+        given |= {"now": now.isoformat(), "time_zone": str(now.tzinfo)}
     outcome = RunOutcome()
     result = _execute(
         workspace,
         _instance(workspace),
         JOB,
-        {OPS[0]: {"config": asked}},
+        {OPS[0]: {"config": given}},
         outcome,
     )
     made: SuperPrompt = result.output_for_node(OPS[-1])

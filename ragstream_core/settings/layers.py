@@ -31,6 +31,8 @@ WITH_PASSWORD = (
     ("dagster", "storage"),
 )
 """Settings that are addresses of servers; a password in one comes from the environment alone."""
+GONE = {"dagster.record": "Dagster is told of everything by a sensor, and is in no way"}
+"""Settings of earlier versions, and what holds in their place."""
 _OWN_WORDS = ("value_error", "string_pattern_mismatch", "string_too_long")
 """Kinds of errors that say more than what a setting takes."""
 _PASSWORD = re.compile(r"(?i)[^/]*//[^/@]*:[^/@]+@|.*[?&](ssl)?password=.")
@@ -53,6 +55,11 @@ def nested(flat: Mapping[str, object]) -> Layer:
 
 def unknown(dotted: str) -> UnknownSetting:
     """Return the error for a name that does not exist; the nearest one is its hint."""
+    if dotted in GONE:
+        return UnknownSetting(
+            f"there is no setting {dotted!r} any more: {GONE[dotted]}",
+            hint="take it out of where it is set",
+        )
     known = [*known_keys()] if "." in dotted else [*SECTIONS, *known_keys()]
     near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.4)
     meant = (f"did you mean {near[0]}? ",) if near else ()

@@ -58,24 +58,21 @@ def commands_made_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """No settings from outside; hashed vectors; recording off; an own working directory."""
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No settings from outside; hashed vectors; an own working directory."""
     for name in list(os.environ):
         if name.startswith(("RAGSTREAM_", "MEMORY_")):
             monkeypatch.delenv(name)
     root = tmp_path / "data"
     monkeypatch.setenv("RAGSTREAM_DATA_DIR", str(root))
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "none")
     monkeypatch.setenv("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
     monkeypatch.setenv("COLUMNS", "100")
     # a click of a test is through when the page is drawn again
     monkeypatch.setattr("ragstream_app.page.jobs.presses.PATIENCE_S", 60.0)
     monkeypatch.chdir(tmp_path)
-    yield root
-    written = sys.modules.get("ragstream_assets.recorder.writer")
-    assert written is None or written.writer.flush(240)  # a run is written while nobody waits
+    return root
 
 
 @pytest.fixture
@@ -125,9 +122,8 @@ def marker(indexed: Path, run) -> str:
 
 @pytest.fixture
 def recording(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Runs are written into Dagster."""
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-    monkeypatch.setenv("DAGSTER_HOME", "")  # the recorder sets it; restored afterwards
+    """Runs are made in Dagster."""
+    monkeypatch.setenv("DAGSTER_HOME", "")  # opening the instance sets it; restored afterwards
     return environment
 
 

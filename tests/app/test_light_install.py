@@ -27,7 +27,7 @@ raise SystemExit(main(sys.argv[1:]))
 def run(root, *words, **settings):
     """Run a command without the packages of other extras, over the default settings."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("RAGSTREAM_", "MEMORY_"))}
-    env |= {"RAGSTREAM_DAGSTER__RECORD": "none", **settings}
+    env |= settings
     command = [sys.executable, "-c", RUN, "--data", str(root), *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=root, env=env, check=False)
 

@@ -10,9 +10,9 @@ from ragstream_app.page.prompt_session import PromptSession, press, press_all
 from ragstream_core.models.embedders.token_cache import TokenVectorCache
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.make_prompt import make_prompt, make_stages
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import holders
-from tests.recorded import record_prompt, record_stage
 from tests.workspaces import files_below
 
 CANARY = "Zebulon Quatermain"
@@ -22,14 +22,14 @@ OFF = {"history.persist": "false"}
 
 @pytest.fixture
 def root(data, run, recording, monkeypatch, tmp_path):
-    """Ingested and asked once in the ordinary way, recorded, so that every file is there."""
+    """Ingested and asked once in the ordinary way, and by the job, so that every file is there."""
     temp = tmp_path / "temp"
     temp.mkdir()
     monkeypatch.setenv("TMPDIR", str(temp))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "maxsim")
     assert run("ingest", "manual")[0] == 0
-    assert run("prompt", "How is a file locked?", "-p", "manual")[0] == 0
+    assert run("prompt", "How is a file locked?", "-p", "manual", "--dagster")[0] == 0
     (data / "doc_raw" / "manual" / "secret.txt").write_text("bytes that nobody ingested\n" * 3)
     return tmp_path
 
@@ -43,7 +43,7 @@ def test_the_commands_change_no_file(root, run, monkeypatch):
         code == 0 and CANARY in made["super_prompt"] and "nobody ingested" in made["super_prompt"]
     )
     assert (made["prompt_key"], made["run_id"]) == ("", "") and made["tokens"] > 0, err
-    assert run("prompt", QUESTION, *options, "--set", "history.persist=off", "--no-record")[0] == 0
+    assert run("prompt", QUESTION, *options, "--set", "history.persist=off")[0] == 0
     code, out, err = run("prompt", QUESTION, "-p", "manual", "--no-persist")
     assert code == 0 and "nothing is kept of it" in err and "explain" not in err
     monkeypatch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
@@ -75,11 +75,11 @@ def test_conversations_are_not_written_either(root, run, monkeypatch):
 
 
 def test_the_first_prompt_after_an_ingest_changes_no_file(data, run, tmp_path):
-    assert run("ingest", "manual", "--no-record")[0] == 0
+    assert run("ingest", "manual")[0] == 0
     before = files_below(tmp_path)
     assert run("prompt", QUESTION, "-p", "manual", "--no-persist")[0] == 0
     assert files_below(tmp_path) == before
-    assert run("prompt", QUESTION, "-p", "manual", "--no-record")[0] == 0
+    assert run("prompt", QUESTION, "-p", "manual")[0] == 0
     assert list(tmp_path.rglob("rows-newest.bin"))
 
 
@@ -88,7 +88,7 @@ def test_the_buttons_change_no_file(root):
     desk = PromptSession()
     press_all(desk, PromptRequest(QUESTION, ("manual",), settings=OFF), open_workspace())
     assert CANARY in desk.last.prompt.extras.super_prompt
-    assert not any(step.run_id or step.prompt_key for step in desk.steps.values())
+    assert not any(step.prompt_key for step in desk.steps.values())
     assert files_below(root) == before
 
 
@@ -102,12 +102,11 @@ def test_the_same_prompt_comes_out_of_it(root, run):
 
 def test_switched_off_on_the_way_nothing_more_is_written(root):
     workspace = open_workspace()
-    step = record_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
-    assert step.run_id
+    step = make_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
     before = files_below(root)
     for op in OPS[1:]:
-        step = record_stage(workspace, step, (op,), settings=OFF if op == OPS[1] else None)
-    assert step.run_id == "" and step.record.prompt_key == ""
+        step = make_stages(workspace, step, (op,), settings=OFF if op == OPS[1] else None)
+    assert step.record.prompt_key == ""
     assert files_below(root) == before
 
 
@@ -115,15 +114,15 @@ def test_switched_on_later_it_writes_nothing_of_before(root):
     workspace = open_workspace(explicit=OFF)
     desk = PromptSession()
     press(desk, BUTTONS[0], PromptRequest(QUESTION, ("manual",)), workspace)
-    step = record_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
+    step = make_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
     before = files_below(root)
     on = open_workspace()
     for button in BUTTONS[1:]:
         press(desk, button, PromptRequest("something else", ("manual",)), on)
     for op in OPS[1:]:
-        step = record_stage(on, step, (op,), settings={"history.persist": "true"})
+        step = make_stages(on, step, (op,), settings={"history.persist": "true"})
     assert files_below(root) == before
-    record_prompt(on, PromptRequest("How is a file locked?", ("manual",)))
+    make_prompt(on, PromptRequest("How is a file locked?", ("manual",)))
     assert holders(root, CANARY) == [] and files_below(root) != before
 
 

@@ -20,12 +20,11 @@ def modes(root):
     return {str(p.relative_to(root)): oct(p.lstat().st_mode) for p in own if p.stat().st_mode & 63}
 
 
-def test_files_of_recorded_runs_are_private(data, spawn, open_umask, monkeypatch):
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-    assert spawn("ingest", "manual").returncode == 0
-    done = spawn("prompt", "What does the lock do?", "-p", "manual", "--file", "settings.yaml")
+def test_files_of_runs_are_private(data, spawn, open_umask, monkeypatch):
+    assert spawn("ingest", "manual", "--dagster").returncode == 0
+    asked = ("prompt", "What does the lock do?", "-p", "manual", "--file", "settings.yaml")
+    done = spawn(*asked, "--dagster")
     assert done.returncode == 0, done.stderr
-    assert "not recorded" not in done.stderr
     names = {path.name for path in data.iterdir()}
     assert {"index", "prompts", "dagster_home"} <= names
     assert modes(data) == {}

@@ -41,20 +41,20 @@ def call(*words):
 def test_what_this_user_may_not_read_is_named_and_nothing_goes(desk):
     shop, other = desk / "shop", desk / "other"
     assert call("project", "add", "shop", str(shop), str(other))[0] == 0
-    assert call("ingest", "shop", "--no-record")[0] == 0
+    assert call("ingest", "shop")[0] == 0
     (shop / "closed").chmod(0)
     (shop / "open" / "secret.md").chmod(0)
     (shop / "open" / "new.md").write_text("# New\n\nIt is read all the same.\n")
-    code, said = call("ingest", "shop", "--no-record")
+    code, said = call("ingest", "shop")
     assert code == 0 and "1  shop/open/new.md" in said and "skipped: shop/closed: Perm" in said
     assert "shop/open/secret.md: cannot be read: Permission denied" in said
     live = int(said.partition("live")[2].split()[0])
     assert live == 5, "what was known of both stays"
     shop.chmod(0)
-    code, said = call("ingest", "shop", "--no-record")
+    code, said = call("ingest", "shop")
     assert str(shop) in said and "stay in the index" in said, said
     other.chmod(0)
-    code, said = call("ingest", "shop", "--no-record")
+    code, said = call("ingest", "shop")
     assert code == 1 and str(other) in said and "ermission denied" in said, said
     listed = call("project", "list")[1]
     assert "5 indexed" in listed and listed.count("unreadable") == 2, listed

@@ -80,5 +80,7 @@ def test_a_project_of_this_machine_has_nothing_to_fetch(tmp_path, home, monkeypa
 
 
 def test_the_job_syncs_as_it_stands():
-    shown = defs.resolve_job_def(SYNC_JOB).run_config_schema.run_config_schema_type
-    assert shown.fields["ops"].default_value["ingest"]["config"]["sync"] is True
+    config = defs.resolve_job_def(SYNC_JOB).partitioned_config
+    assert config.get_run_config_for_partition_key("guide")["ops"] == {
+        "ingest": {"config": {"sync": True}}
+    }

@@ -37,7 +37,7 @@ def command(data: Path, *words: str) -> float:
 
 def ingest(data: Path) -> float:
     """Ingest; return the CPU seconds."""
-    return command(data, "ingest", PROJECT, "--no-record")
+    return command(data, "ingest", PROJECT)
 
 
 def change(docs: Path, share: int, turn: int) -> None:

@@ -149,7 +149,6 @@ def embedding(data: Path, env: dict[str, str]) -> Iterator[dict[str, str]]:
             "RAGSTREAM_EMBEDDINGS__SHARED": postgres.url(),
             "RAGSTREAM_EMBEDDINGS__BROKER": redis.url(),
             "RAGSTREAM_EMBEDDINGS__FAN_OUT_AT": "1",
-            "RAGSTREAM_DAGSTER__RECORD": "dagster",
         }
         command = _command(home / "worker", "worker")
         worker = stack.enter_context(served(command, made, subprocess.STDOUT))

@@ -39,7 +39,7 @@ SEARCH = {"name": "search", "arguments": {"query": "word17 word230 word4711"}}
 
 def own(backend: str) -> dict[str, str]:
     """Return the environment of a server."""
-    return {"RAGSTREAM_EMBEDDINGS__BACKEND": backend, "RAGSTREAM_DAGSTER__RECORD": "none"}
+    return {"RAGSTREAM_EMBEDDINGS__BACKEND": backend}
 
 
 def corpus(root: Path, backend: str) -> int:

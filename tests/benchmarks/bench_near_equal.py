@@ -38,7 +38,7 @@ def report(notes: int = 3_000, repeat: int = 5) -> str:
             (docs / f"{n:05}.md").write_text(f"# Note {n}\n\n{SAME}Item {n}.\n", encoding="utf-8")
         time.sleep(RACY_S)
         base = [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data)]
-        ingest = [*base, "ingest", "notes", "--no-record"]
+        ingest = [*base, "ingest", "notes"]
         first = child_cpu(ingest, env=KEPT)
         kept, none = [], []
         for _ in range(repeat):

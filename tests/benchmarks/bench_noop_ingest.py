@@ -197,9 +197,9 @@ def command_line(data: Path, repeat: int) -> float:
     """Return the CPU seconds of a no-op `ragstream ingest` over the same files."""
     env = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed"}
     base = [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data), "ingest", "bench"]
-    child_cpu([*base, "--no-record"], env=env)
+    child_cpu([*base], env=env)
     time.sleep(RACY_S)
-    child_cpu([*base, "--no-record"], env=env)
+    child_cpu([*base], env=env)
     return median_of(repeat, lambda: child_cpu(base, env=env))
 
 

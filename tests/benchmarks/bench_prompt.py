@@ -37,7 +37,7 @@ def prepare(data: Path) -> None:
         "ingest",
         "handbook",
     ]
-    child_cpu([*command, "--no-record"])
+    child_cpu([*command])
 
 
 def cold(data: Path) -> list[list[object]]:
@@ -45,7 +45,7 @@ def cold(data: Path) -> list[list[object]]:
     base = [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data)]
     ask = [*base, "prompt", QUESTIONS[0], "-p", "handbook", "--json"]
     child_cpu(ask)
-    plain = median_of(3, lambda: child_cpu([*ask, "--no-record", "--fresh"]))
+    plain = median_of(3, lambda: child_cpu([*ask, "--fresh"]))
     recorded = median_of(3, lambda: child_cpu([*ask, "--fresh"]))
     again = median_of(3, lambda: child_cpu(ask))
     load = (
@@ -62,7 +62,7 @@ def cold(data: Path) -> list[list[object]]:
         ["`ragstream --help`, a process", f"{shown:.3f}", ""],
         ["embedder loaded, a process", f"{model:.2f}", ""],
         ["`import dagster`, a process", f"{dagster:.2f}", ""],
-        ["`ragstream prompt --no-record`, cold", f"{plain:.2f}", ""],
+        ["`ragstream prompt`, cold", f"{plain:.2f}", ""],
         ["`ragstream prompt`, cold, recorded", f"{recorded:.2f}", more],
         ["the same asked again", f"{again:.2f}", f"{again / recorded:.2f} × recorded"],
     ]  # fmt: skip

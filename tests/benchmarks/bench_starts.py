@@ -22,7 +22,7 @@ def report(repeat: int = 5) -> str:
         (docs / "one.md").write_text("# One\n\nA short page.\n", encoding="utf-8")
         base = [sys.executable, "-m", "ragstream_app.cli.main", "--data", folder]
         env = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed", "HF_HUB_OFFLINE": "1"}
-        child_cpu([*base, "ingest", "bench", "--no-record"], env=env)
+        child_cpu([*base, "ingest", "bench"], env=env)
         commands = {
             "python": [sys.executable, "-c", "pass"],
             "`ragstream --help`": [*base, "--help"],

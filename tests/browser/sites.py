@@ -96,7 +96,7 @@ def running(
     flags = ["--port", str(ports[0]), "--page-port", str(ports[1])]
     command = [sys.executable, "-m", "ragstream_app.cli.main", "up", *flags, *words]
     if page_alone:
-        everything |= {"RAGSTREAM_PAGE__PORT": str(ports[1]), "RAGSTREAM_DAGSTER__RECORD": "none"}
+        everything |= {"RAGSTREAM_PAGE__PORT": str(ports[1])}
         command = [sys.executable, "-m", "ragstream_app.server.page"]
     for project in ingest:
         site.ragstream("ingest", project)

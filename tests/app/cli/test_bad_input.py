@@ -39,7 +39,7 @@ CASES = [
     (["prompt", QUESTION, "-p", "manual", "--set", "nonsense"], 2, "nonsense", "--set"),
     (["prompt", QUESTION, "-p", "manual", "--set", "provider.api_key=sk-1"], 2, "provider.api_key",
      "ragstream.yaml"),
-    (["prompt", QUESTION, "-p", "manual", "--set", "dagster.record=none"], 2, "dagster.record",
+    (["prompt", QUESTION, "-p", "manual", "--set", "dagster.port=1"], 2, "dagster.port",
      "ragstream.yaml"),
     (["prompt", QUESTION, "-p", "manual", "--task", "poetry"], 2, "poetry", "long_form"),
     (["prompt", QUESTION, "-p", "manual", "--through", "a9"], 2, "a9", "retrieval"),
@@ -76,7 +76,7 @@ def test_message_names_thing_and_next_step(indexed, run, words, code, named, hin
 def test_the_only_project_is_read_and_of_several_one_must_be_named(indexed, run):
     code, found, _ = run("search", "locks", "--json")
     assert code == 0 and json.loads(found)
-    assert run("prompt", QUESTION, "--no-record")[0] == 0
+    assert run("prompt", QUESTION)[0] == 0
     other = indexed / "doc_raw" / "other"
     other.mkdir()
     for words in (["prompt", QUESTION], ["search", "locks"], ["ask", QUESTION]):

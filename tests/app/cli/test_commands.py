@@ -189,7 +189,7 @@ def test_global_options_may_stand_anywhere(data, run, tmp_path, monkeypatch):
 
 
 def test_words_after_two_dashes_are_text(indexed, run):
-    code, out, _ = run("prompt", "-p", "manual", "--no-record", "--", "--json lock --data")
+    code, out, _ = run("prompt", "-p", "manual", "--", "--json lock --data")
     assert code == 0 and "--json lock --data" in out and not out.startswith("{")
 
 

@@ -59,7 +59,7 @@ def test_a_shell_completes_commands_and_names(data, home, complete):
 def test_another_data_root_and_recorded_prompts_complete(indexed, complete, run, tmp_path):
     (tmp_path / "other" / "doc_raw" / "theirs").mkdir(parents=True)
     assert complete("--data", str(tmp_path / "other"), "ingest", "") == ["theirs"]
-    key = run("prompt", "What restricts a prompt?", "-p", "manual", "--no-record")[2]
+    key = run("prompt", "What restricts a prompt?", "-p", "manual")[2]
     (found,) = complete("explain", "")
     assert found in key
 

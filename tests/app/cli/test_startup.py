@@ -54,14 +54,13 @@ def test_chat_without_a_task_takes_the_profile_of_chats():
 
 
 def test_status_and_a_noop_ingest_import_nothing_heavy(settled, imported, monkeypatch):
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")  # the default: also then
     for words in (["status"], ["status", "--json"], ["ingest"], ["ingest", "--json"]):
         assert imported(*words) == [], words
 
 
 def test_a_kept_prompt_and_its_ways_import_only_what_they_need(settled, imported, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "auto")  # looks for a cross-encoder
-    asked = ("prompt", "Who may write?", "-p", "manual", "--no-record")
+    asked = ("prompt", "Who may write?", "-p", "manual")
     assert set(imported(*asked)) <= {"numpy", "pyarrow"}
     (key,) = (path.parent.name for path in (settled / "prompts").glob("*/record.json"))
     assert set(imported("explain", key)) <= {"numpy", "pyarrow"}

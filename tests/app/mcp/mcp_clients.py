@@ -25,7 +25,7 @@ MODULE = ("-m", "ragstream_app.cli.main")
 
 def environment(**more: str) -> dict[str, str]:
     """Return the environment of a server: the hashed embedder, no Dagster."""
-    own = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed", "RAGSTREAM_DAGSTER__RECORD": "none"}
+    own = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed"}
     return {**os.environ, **own, **more}
 
 

@@ -31,7 +31,7 @@ from tests.workspaces import (
     write_docs,
 )
 
-ALL = {"mcp.allow_remember": True, "mcp.allow_ingest": True, "dagster.record": "none"}
+ALL = {"mcp.allow_remember": True, "mcp.allow_ingest": True}
 
 
 @pytest.fixture

@@ -99,12 +99,12 @@ def test_pressing_again_replaces_the_step_and_drops_later_ones(page):
 
 
 def test_an_unexpected_error_is_a_message_without_traceback(page, monkeypatch):
-    from ragstream_assets.recorder import recorder
+    from ragstream_core.wiring import prompt_inputs
 
     def explode(self, request, now=None):
         raise ZeroDivisionError("canary")
 
-    monkeypatch.setattr(recorder, "pin_inputs", explode)
+    monkeypatch.setattr(prompt_inputs, "pin_inputs", explode)
     click(ask(page), "PreProcessing")
     assert "ZeroDivisionError: canary" in page.error[0].value
     assert "Traceback" not in page.error[0].value and desk(page).steps == {}

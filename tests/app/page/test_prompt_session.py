@@ -272,11 +272,7 @@ def test_every_target_belongs_to_one_button():
     assert {button_of(target) for target in PLACES} == {SHAPER, BUILDER} == {shaper.BUTTON, BUILDER}
 
 
-@pytest.mark.parametrize("recording", ["none", "dagster"])
-def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
-    from ragstream_assets.recorder.writer import writer
-
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", recording)
+def test_edits_on_the_desk_without_a_page(indexed):
     space, mine, request = open_workspace(), PromptSession(), PromptRequest(QUESTION, ("manual",))
     with pytest.raises(UsageError, match="no result to edit"):
         edit(mine, SHAPER, {"tone": "dry"}, space)
@@ -292,7 +288,6 @@ def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
     assert replay_prompt(space, record.parent).verdict == "identical"
     revert(mine, BUILDER)
     assert mine.last.prompt_key == record.parent
-    assert writer.flush(60)
 
 
 def test_explain_lists_the_edits(finished, run):

@@ -17,7 +17,6 @@ def run(tmp_path, monkeypatch, capfd):
     """Run a command over a data root; return its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
 
     def call(root, *words):
         capfd.readouterr()

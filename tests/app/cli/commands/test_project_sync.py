@@ -20,7 +20,6 @@ def web():
 def run(tmp_path, monkeypatch, capsys):
     """Run a command; return its exit code and what it printed."""
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
 
     def call(*words):
         capsys.readouterr()
@@ -128,15 +127,3 @@ def test_one_place_that_fails_stops_no_other_project(run, web):
     code, out, err = run("ingest", "gone", "guide", "--sync")
     assert code != 0 and "gone:" in err and "next:" in err
     assert "4 fetched" in out and "generation 1" in out
-
-
-def test_a_sync_is_recorded_unless_a_person_says_otherwise(run, web, tmp_path, monkeypatch):
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-    monkeypatch.setenv("DAGSTER_HOME", "")  # the recorder sets it; restored afterwards
-    run("project", "add", "guide", web.address)
-    code, out, _ = run("project", "sync", "guide", "--no-record", "--json")
-    assert code == 0 and json.loads(out)["run_id"] == ""
-    assert not (tmp_path / "data" / "dagster_home").exists()
-    web.put({"new.md": b"# New\n"})
-    code, out, err = run("project", "sync", "guide")
-    assert code == 0 and "Dagster run " in out and "warning" not in err

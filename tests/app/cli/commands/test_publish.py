@@ -12,7 +12,6 @@ from tests.workspaces import write_docs
 def run(tmp_path, monkeypatch, capsys):
     """Run a command over a data root; return its exit code and what it printed."""
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
 
     def call(root, *words):
         capsys.readouterr()

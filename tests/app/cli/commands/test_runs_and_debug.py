@@ -46,11 +46,10 @@ def test_runs_gc_without_any_run(indexed, run):
 
 
 def test_runs_gc_drops_recorded_runs_and_old_logs(indexed, run, logs, spawn, monkeypatch):
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("RAGSTREAM_RETENTION__RUN_COUNT", "1")
     monkeypatch.setenv("RAGSTREAM_DEBUG__ENABLED", "1")
     for text in ("What does the lock do?", "What does a citation carry?"):
-        assert spawn("prompt", text, "-p", "manual").returncode == 0
+        assert spawn("prompt", text, "-p", "manual", "--dagster").returncode == 0
     monkeypatch.delenv("RAGSTREAM_DEBUG__ENABLED")
     then = time.time() - OLD
     os.utime(logs()[0], (then, then))

@@ -1,18 +1,12 @@
 """A press in a thread: one at a time a desk, attached to again, and many desks at once."""
 
 import functools
-import os
-import signal
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.prompt_session import BUILD, PromptSession, press, press_all
-from ragstream_assets.recorder.recorder import close_stale_runs
-from ragstream_assets.recorder.writer import writer
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import BUTTONS, OPS, RERUN, ops_of
@@ -22,7 +16,6 @@ from ragstream_core.records.stage_results import AuditResult
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import stages
 from ragstream_core.wiring.workspace import open_workspace
-from tests.workspaces import ROOT
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 REQUEST = PromptRequest(QUESTION, ("manual",))
@@ -31,11 +24,6 @@ WAIT_S = 120.0
 
 @pytest.fixture
 def space(indexed):
-    return open_workspace()
-
-
-@pytest.fixture
-def recording(indexed, recording):
     return open_workspace()
 
 
@@ -52,12 +40,6 @@ def held(monkeypatch):
     monkeypatch.setattr(stages, "make_stage", stage)
     yield go
     go.set()
-
-
-def all_runs(space):
-    from ragstream_assets.instance import instance_of
-
-    return instance_of(space.data_dir).get_runs()
 
 
 def test_a_press_while_one_is_at_work_gives_that_one(space, held):
@@ -163,21 +145,6 @@ def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
     assert changed == ("prompt_builder", "prompt.max_facts", default)
 
 
-def test_from_where_nothing_is_kept_nothing_is_recorded(recording):
-    mine, off = (
-        PromptSession(),
-        PromptRequest(QUESTION, ("manual",), settings={"history.persist": False}),
-    )
-    press(mine, BUTTONS[0], REQUEST, recording)
-    for button in BUTTONS[1:3]:
-        press(mine, button, off, recording)
-    from_the_start = PromptSession()
-    press(from_the_start, BUTTONS[0], off, recording)
-    assert writer.flush(WAIT_S) and from_the_start.last.run_id == ""
-    assert [bool(step.run_id) for step in mine.steps.values()] == [True, False, False]
-    assert [run.run_id for run in all_runs(recording)] == [mine.steps[BUTTONS[0]].run_id]
-
-
 def test_what_only_preprocessing_takes_in_is_named(space):
     desk = PromptSession()
     assert desk.stale(REQUEST) == []
@@ -187,14 +154,14 @@ def test_what_only_preprocessing_takes_in_is_named(space):
 
 
 @pytest.mark.slow
-def test_two_tabs_twenty_presses_each(recording):
-    """Both finish with the same prompt, and every run is there in the end."""
+def test_two_tabs_twenty_presses_each(space):
+    """Both finish with the same prompt."""
     desks = [PromptSession(), PromptSession()]
     order = [*BUTTONS, *BUTTONS[4:], *BUTTONS[4:], *BUTTONS[4:]]
 
     def work(desk):
         for button in order:
-            presses.start(desk, button, REQUEST, recording).get(WAIT_S)
+            presses.start(desk, button, REQUEST, space).get(WAIT_S)
 
     threads = [threading.Thread(target=work, args=(desk,), daemon=True) for desk in desks]
     for thread in threads:
@@ -204,63 +171,14 @@ def test_two_tabs_twenty_presses_each(recording):
     assert not any(thread.is_alive() for thread in threads)
     texts = {desk.last.prompt.extras.super_prompt for desk in desks}
     assert len(texts) == 1 and len(order) == 20
-    assert writer.flush(240)
-    found = all_runs(recording)
-    assert len(found) == 40 and {str(run.status.value) for run in found} == {"SUCCESS"}
-    by_desk = [run.tags["ragstream/session"] for run in found]
-    assert sorted(by_desk.count(desk.id) for desk in desks) == [20, 20]
     assert not any(step.notes for desk in desks for step in desk.steps.values())
 
 
-@pytest.mark.parametrize("off", [{"dagster.record": "none"}, {"history.persist": "false"}])
-def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
+def test_where_nothing_may_be_kept_a_press_leaves_no_file(indexed, tmp_path):
     before = sorted(tmp_path.rglob("*"))
-    desk, space = PromptSession(), open_workspace(explicit=off)
+    desk, space = PromptSession(), open_workspace(explicit={"history.persist": "false"})
     presses.start(desk, BUILD, REQUEST, space, fresh=True).get(WAIT_S)
-    assert writer.flush(WAIT_S) and desk.last.run_id == ""
-    close_stale_runs(space)
-    assert writer.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
-    if "history.persist" in off:
-        assert sorted(tmp_path.rglob("*")) == before and desk.last.prompt_key == ""
-
-
-KILLED = """
-import os, signal
-from ragstream_app.page.jobs import presses
-from ragstream_app.page.prompt_session import BUILD
-from ragstream_app.page.prompt_session import PromptSession as Desk
-from ragstream_assets.run_here import one_run
-from ragstream_core.wiring.workspace import open_workspace
-from ragstream_core.prompts.inputs import PromptRequest
-
-desk, space = Desk(), open_workspace()
-with one_run:
-    asked = PromptRequest("How is a file locked?", ("manual",))
-    presses.start(desk, BUILD, asked, space, fresh=True).get()
-    print(desk.last.prompt_key, desk.last.run_id, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
-    root = str(ROOT)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": root},
-        timeout=120,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    key, run_id = done.stdout.split()
-    assert recording.store.record(key).run_id == run_id
-    assert replay_prompt(recording, key).verdict == "identical"
-    assert all_runs(recording) == []
-    desk = PromptSession()
-    press_all(desk, REQUEST, recording, fresh=True)
-    assert writer.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [
-        desk.last.run_id
-    ]
+    assert sorted(tmp_path.rglob("*")) == before and desk.last.prompt_key == ""
 
 
 def test_every_button_has_its_ops():

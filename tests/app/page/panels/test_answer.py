@@ -398,22 +398,6 @@ def test_a_model_whose_answer_was_stopped_is_asked_for_one_more_word_at_most():
     assert closed.wait(LIMIT_S) and sum(drawn) <= 1
 
 
-def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, recording):
-    from dagster import AssetKey
-
-    from ragstream_assets.answer_job import ANSWERS
-    from ragstream_assets.instance import instance_of
-    from ragstream_assets.recorder.writer import writer
-
-    server.answers = [streamed("Only the files.")]
-    page = opened()
-    finished(click(page, "Send"))
-    assert writer.flush(60)
-    found = instance_of(open_workspace().data_dir).fetch_observations(AssetKey(ANSWERS), limit=9)
-    (row,) = [record.asset_observation.metadata for record in found.records]
-    assert row["prompt_run"].value == page.session_state["desk"].last.run_id != ""
-
-
 def test_model_and_cost_are_there_before_the_prompt_and_bound_it(opened, monkeypatch):
     page = opened(built=False)
     assert "Up to 6,000 tokens for llama3.2; no cost" in texts(page)

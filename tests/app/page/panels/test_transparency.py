@@ -9,7 +9,6 @@ from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import first_steps, preview, prompt, transparency
 from ragstream_app.page.prompt_session import BUILD, LABELS, PromptSession
-from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.wiring import stages
@@ -207,31 +206,6 @@ def test_the_tokens_are_told_by_block_and_by_file(page):
     assert sum(block.tokens for block in tree.blocks) == tree.total
 
 
-def test_without_recording_no_link_is_shown(page):
-    click(ask(page), "Build prompt")
-    assert not page.get("link_button") and transparency.run_rows(desk(page).steps) == []
-    assert "Nothing of this prompt is recorded" in said(page)
-
-
-def test_every_recorded_run_leads_to_its_place_in_dagster(indexed, recording, monkeypatch):
-    from ragstream_assets.instance import instance_of
-
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__PORT", "3999")
-    page = open_page()
-    for button in BUTTONS[:3]:
-        click(ask(page), button)
-    assert writer.flush(60)
-    steps = desk(page).steps
-    rows = transparency.run_rows(steps)
-    assert [row["stage"] for row in rows] == [LABELS[button] for button in BUTTONS[:3]]
-    stored = {r.run_id: r.parent_run_id or "" for r in instance_of(indexed).get_runs()}
-    for step, row in zip(steps.values(), rows, strict=True):
-        assert row["link"] == f"http://127.0.0.1:3999/runs/{step.run_id}"
-        assert row["re-execution of"] == stored[step.run_id][:8]
-    link = run(page).get("link_button")[0]
-    assert link.url == rows[-1]["link"]
-
-
 def test_the_first_paint_loads_nothing_heavy(indexed, spawn):
     code = (
         "import sys\n"
@@ -292,16 +266,6 @@ def test_the_budget_is_that_of_the_button_that_built(page):
     assert any("of 8,000 tokens" in bar.text for bar in page.get("progress"))
 
 
-def test_what_is_wrong_with_the_run_of_an_earlier_button_is_said(page):
-    click(ask(page), BUTTONS[0])
-    lost, steps = Recording(), desk(page).steps
-    lost.end("the storage is locked")
-    first = steps[BUTTONS[0]]
-    steps[BUTTONS[0]] = replace(first, recording=lost)
-    click(page, BUTTONS[1])
-    assert said(page).count("the storage is locked") == 1
-
-
 def test_a_thread_that_cannot_start_leaves_no_press_behind(monkeypatch):
     def refused(self):
         raise RuntimeError("can't start new thread")
@@ -326,3 +290,11 @@ def test_the_text_is_not_edited_under_a_press_at_work(page, slow):
     assert area(page, "Super-Prompt").disabled
     go.set()
     assert desk(page).job.wait(240) and not area(run(page), "Super-Prompt").disabled
+
+
+def test_what_is_wrong_with_the_record_of_an_earlier_button_is_said(page):
+    click(ask(page), BUTTONS[0])
+    steps = desk(page).steps
+    steps[BUTTONS[0]] = replace(steps[BUTTONS[0]], damaged="the record could not answer")
+    click(page, BUTTONS[1])
+    assert said(page).count("the record could not answer") == 1
