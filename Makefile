@@ -41,8 +41,8 @@ $(VENV)/.page: pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(or $(wildcard $(STAMP)),$(VENV)/.demo) ## install, ingest the handbook through Dagster, build one Super-Prompt
-	@$(BIN)/ragstream ingest handbook
-	@$(BIN)/ragstream prompt -p handbook "$(QUESTION)"
+	@$(BIN)/ragstream ingest handbook --dagster
+	@$(BIN)/ragstream prompt -p handbook --dagster "$(QUESTION)"
 
 check: lint types ## lint, types, import contracts
 

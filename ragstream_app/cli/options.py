@@ -21,6 +21,7 @@ from ragstream_core.errors import ChooseProject, ExtraMissing, Refused, RunProgr
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.make_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
 Text = Annotated[
@@ -290,6 +291,19 @@ def stale_documents(workspace: Workspace, request: PromptRequest, stale: str) ->
     if changed and stale == "refuse":
         raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
     return changed
+
+
+def made_by_job(workspace: Workspace, request: PromptRequest, *, fresh: bool) -> MadePrompt:
+    """Return the prompt of a request by Dagster's job; no run where its record answers.
+
+    Raises:
+        RagstreamError: A wrong request, or a stage refused or failed.
+    """
+    from ragstream_core.wiring.make_prompt import recorded_prompt
+
+    recorded = None if fresh else recorded_prompt(workspace, request)
+    made: MadePrompt = recorded or execution().prompt(workspace, request, fresh=True)
+    return made
 
 
 def execution() -> ModuleType:

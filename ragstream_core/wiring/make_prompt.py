@@ -121,22 +121,34 @@ def make_prompt(
     inputs = prompt_inputs.pin_inputs(workspace, request, now)
     start = MadePrompt(begin(inputs), request, inputs)
     if ops == OPS and not fresh:
-        recalled, damaged = recall(workspace, inputs)
-        if recalled is not None:
-            made = replace(start, asked=recalled.asked)
-            for step, prompt in recalled.passed.items():
-                is_last = prompt is recalled.prompt
-                made = replace(
-                    made,
-                    prompt=prompt,
-                    passed={**made.passed, step: prompt},
-                    record=recalled.record if is_last else None,
-                )
-                if on_step is not None:
-                    on_step(step.rpartition(".")[2], made)
-            return made
-        start = replace(start, damaged=damaged)
-    return _run(workspace, start, ops, on_step)
+        start = _recalled(workspace, start, on_step)
+    return start if start.record else _run(workspace, start, ops, on_step)
+
+
+def recorded_prompt(workspace: Workspace, request: PromptRequest) -> MadePrompt | None:
+    """Return the whole prompt of a request from its record; None if the chain has to run.
+
+    Raises:
+        RagstreamError: The request was refused.
+    """
+    inputs = prompt_inputs.pin_inputs(workspace, request)
+    made = _recalled(workspace, MadePrompt(begin(inputs), request, inputs), None)
+    return made if made.record else None
+
+
+def _recalled(workspace: Workspace, start: MadePrompt, on_step: OnStep | None) -> MadePrompt:
+    """Return a prompt after all its steps if its record answers, else as it was."""
+    recalled, damaged = recall(workspace, start.inputs)
+    if recalled is None:
+        return replace(start, damaged=damaged)
+    made = replace(start, asked=recalled.asked)
+    for step, prompt in recalled.passed.items():
+        record = recalled.record if prompt is recalled.prompt else None
+        passed = {**made.passed, step: prompt}
+        made = replace(made, prompt=prompt, passed=passed, record=record)
+        if on_step is not None:
+            on_step(step.rpartition(".")[2], made)
+    return made
 
 
 def make_stages(

@@ -82,7 +82,7 @@ def ask(
     options.tell_of_earlier_turns(workspace)
     changed = options.stale_documents(workspace, request, stale)
     workspace = _with_model(workspace)
-    make = options.execution().prompt if dagster else make_prompt
+    make = options.made_by_job if dagster else make_prompt
     made = make(workspace, request, fresh=fresh)
     doubt = doubt_of(made.prompt)
 

@@ -116,8 +116,8 @@ def _first_prompt(workspace: Workspace, question: str, *, dagster: bool, as_json
         count = stats.chunks.get("live", 0)
         note(f"ingested {PROJECT}: {count} chunks in {stats.seconds:.1f} s")
     request = PromptRequest(text=question, projects=(PROJECT,))
-    make = options.execution().prompt if dagster else make_prompt
-    prompt = prompt_of(workspace, make(workspace, request))
+    make = options.made_by_job if dagster else make_prompt
+    prompt = prompt_of(workspace, make(workspace, request, fresh=False))
     deliver(prompt, Target(as_json=as_json))
     return prompt
 

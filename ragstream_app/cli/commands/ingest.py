@@ -106,8 +106,6 @@ def ingest(
         raise UsageError("--sync needs the names of projects", hint="ragstream project list")
     workspace = session_of(ctx).workspace()
     how = _How(workspace, verify, rebuild, yes, sync, fan_out, dagster)
-    if dagster:
-        options.execution()
     if fan_out:
         from ragstream_assets.fan_out import require_workers
 
@@ -235,7 +233,12 @@ class _How:
             RagstreamError: It cannot be ingested.
         """
         from ragstream_app.output.progress import ingest_progress
+        from ragstream_core.wiring import ingestion
 
+        if not (self.verify or self.rebuild or self.accept or self.sync):
+            unchanged = ingestion.unchanged(self.workspace, project)
+            if unchanged is not None:
+                return unchanged, ""
         with ingest_progress(project) as progress:
             if self.dagster:
                 execute = options.execution()

@@ -88,7 +88,7 @@ def prompt(
     changed = options.stale_documents(workspace, request, stale)
     announce(workspace, request)
     if dagster:
-        made = options.execution().prompt(workspace, request, fresh=fresh)
+        made = options.made_by_job(workspace, request, fresh=fresh)
     else:
         made = make_prompt(workspace, request, through=op, fresh=fresh)
     compared = None
