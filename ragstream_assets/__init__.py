@@ -1,1 +1,1 @@
-"""Dagster and nothing else: assets, ops, jobs, sensors, checks, resources and the run recorder."""
+"""Dagster and nothing else: assets, ops, jobs, sensors, checks, resources."""

@@ -67,8 +67,8 @@ def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
     A message from below may quote a prompt or a document, and Dagster would keep it.
 
     Args:
-        run_id: The run whose recorder gets the error itself; empty for work that comes after the
-            commit: it never makes an ingest fail that has been committed.
+        run_id: The run whose caller in this process gets the error itself; empty for work
+            that comes after the commit: it never makes an ingest fail that has been committed.
         again: Whether the step's retry policy may run it again, if what is wrong may pass.
 
     Raises:
@@ -82,7 +82,7 @@ def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
         if isinstance(error, RagstreamError):
             may_pass = again and isinstance(error, PASSING)
             raise failure(error.message, error.hint, again=may_pass) from None
-        look = "run it with --no-record --traceback to see it" if run_id else ""
+        look = "`ragstream ingest` or `prompt` with --traceback shows it" if run_id else ""
         raise failure(f"{type(error).__name__}: unexpected", look) from None
 
 

@@ -85,7 +85,7 @@ def said(event: "DagsterEvent") -> str:
     why, _, next_ = (ours.description or "" if ours else "").partition("\nnext: ")
     error = event.step_failure_data.error
     why = why or (f"{error.cls_name}: unexpected" if error else "no reason was given")
-    next_ = next_ or "run it with --no-record --traceback to see it"
+    next_ = next_ or "`ragstream ingest` with --traceback shows it"
     return f"step {event.step_key} failed: {why} (next: {next_})"
 
 

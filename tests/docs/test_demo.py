@@ -39,7 +39,10 @@ def demo(data: Path) -> str:
     environment = {**outside, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
     environment["RAGSTREAM_VECTOR_STORE__COLLECTION"] = "false"  # nobody reads it here
     output = ""
-    for words in (["ingest", "handbook"], ["prompt", "-p", "handbook", question[1]]):
+    for words in (
+        ["ingest", "handbook", "--dagster"],
+        ["prompt", "-p", "handbook", "--dagster", question[1]],
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data), *words],
             env=environment, capture_output=True, text=True, cwd=data.parent,
