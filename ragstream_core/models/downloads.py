@@ -86,7 +86,7 @@ def verify_pulled(folder: Path) -> int:
 
 
 def pull_model(
-    hub: Hub, model: HubModel, models_dir: Path, *, told: Progress | None = None
+    hub: Hub, model: HubModel, models_dir: Path, *, progress: Progress | None = None
 ) -> Path:
     """Fetch a model into ``<models>/<organisation>/<model>`` and return that folder."""
     place = models_dir / model.repo
@@ -101,7 +101,9 @@ def pull_model(
         for file in model.files:
             path = staging / file.name
             make_private_dir(path.parent)
-            hub.fetch(hub.url_of(model, file), file, path, told=_from(done, model.size, told))
+            hub.fetch(
+                hub.url_of(model, file), file, path, progress=_from(done, model.size, progress)
+            )
             _require_weights(path)
             done += file.size
         files = {file.name: file_sha256(staging / file.name) for file in model.files}
@@ -112,22 +114,22 @@ def pull_model(
     return place
 
 
-def pull_token_file(file: TokenFile, models_dir: Path, *, told: Progress | None = None) -> Path:
+def pull_token_file(file: TokenFile, models_dir: Path, *, progress: Progress | None = None) -> Path:
     """Fetch one of tiktoken's token files from its publisher and return its path."""
     folder, part = token_folder(models_dir), models_dir / ".pull" / file.file_name
     with FolderLock(models_dir / ".pull", "the folder of models").held():
         _require_room(models_dir, file.size)
         wanted = HubFile(file.file_name, file.size, file.sha256)
         hub = Hub(file.url.rpartition("/")[0])
-        hub.fetch(file.url, wanted, part, told=_from(0, file.size, told))
+        hub.fetch(file.url, wanted, part, progress=_from(0, file.size, progress))
         make_private_dir(folder)
         replace_bytes(folder / file.file_name, part.read_bytes())
         part.unlink()
     return folder / file.file_name
 
 
-def _from(done: int, total: int, told: Progress | None) -> Callable[[int], None]:
-    return lambda now: told(done + now, total) if told else None
+def _from(done: int, total: int, progress: Progress | None) -> Callable[[int], None]:
+    return lambda now: progress(done + now, total) if progress else None
 
 
 def _is_whole(place: Path) -> bool:

@@ -129,11 +129,11 @@ class Hub:
         """Return where a file of a model is."""
         return f"{self._url}/{model.repo}/resolve/{model.commit}/{quote(file.name)}"
 
-    def fetch(self, url: str, file: HubFile, to: Path, *, told: Callable[[int], None]) -> None:
+    def fetch(self, url: str, file: HubFile, to: Path, *, progress: Callable[[int], None]) -> None:
         """Fetch a file, going on where an earlier try ended, and check it."""
         for left in reversed(range(TRIES)):
             try:
-                self._into(url, file, to, told)
+                self._into(url, file, to, progress)
                 break
             except _Broken as error:
                 if not left:
@@ -151,7 +151,7 @@ class Hub:
                 hint=(TryAgain(), "; if that fails, the hub or a proxy changes files"),
             )
 
-    def _into(self, url: str, file: HubFile, to: Path, told: Callable[[int], None]) -> None:
+    def _into(self, url: str, file: HubFile, to: Path, progress: Callable[[int], None]) -> None:
         have = to.stat().st_size if to.is_file() else 0
         if have > file.size:
             to.unlink()
@@ -171,7 +171,7 @@ class Hub:
                             f"{file.name} from {self.host} is longer than its {file.size:,} bytes"
                         )
                     out.write(block)
-                    told(have)
+                    progress(have)
         if have < file.size:
             raise _Broken(f"{have:,} of {file.size:,} bytes")
 

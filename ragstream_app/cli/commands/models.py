@@ -61,7 +61,7 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
     if name in TOKEN_FILES:
         file = TOKEN_FILES[name]
         _ask(f"{file.file_name}, {_mb(file.size)}, from {file.url}", yes)
-        return _done(pull_token_file(file, directory, told=_shown(name)))
+        return _done(pull_token_file(file, directory, progress=_shown(name)))
     if name not in ROLES and "/" not in name:
         known = [*ROLES, *TOKEN_FILES]
         near = difflib.get_close_matches(name, known, n=1)
@@ -78,7 +78,7 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
     licence = f", licence {model.licence}" if model.licence else ", licence not stated"
     said = f"{len(model.files)} files, {_mb(model.size)}{licence}"
     _ask(f"{repo} at {model.commit[:12]} from {hub.host}: {said}, into {directory / repo}", yes)
-    return _done(pull_model(hub, model, directory, told=_shown(repo)))
+    return _done(pull_model(hub, model, directory, progress=_shown(repo)))
 
 
 def _ask(what: str, yes: bool) -> None:

@@ -254,7 +254,10 @@ def _frame(folder: Path, model: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         raise NotExportable(f"{model} has no fast tokenizer: {str(error)[:80]}") from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    bare = tokenizer.encode("a", add_special_tokens=False).ids
-    full = tokenizer.encode("a").ids
+    return frame(tokenizer.encode("a", add_special_tokens=False).ids, tokenizer.encode("a").ids)
+
+
+def frame(bare: list[int], full: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return what stands before and after the ids of a text in those with special tokens."""
     at = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
     return tuple(full[:at]), tuple(full[at + len(bare) :])

@@ -24,6 +24,7 @@ from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import fingerprints, onnx_export, shipped_model, weights
 from ragstream_core.models.embedders.base import Ids, WindowedEncoder
 from ragstream_core.models.embedders.fingerprints import NotExportable, Precision, Recipe, recipe_of
+from ragstream_core.models.onnx_session import open_session
 from ragstream_core.platform import files
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.tokenizer import ModelTokenizer
@@ -173,7 +174,8 @@ class OnnxEmbedder(WindowedEncoder):
     ) -> None:
         self.name = name
         self._digest, self._pooling = fingerprint, recipe.pooling
-        self._session = _open_session(folder / onnx_export.MODEL_FILE)
+        # 8-bit products are exact on x86 without VNNI as well: weights are made unsigned there
+        self._session = open_session(folder / onnx_export.MODEL_FILE, x64quantprecision="1")
         self._wanted = {each.name for each in self._session.get_inputs()}
         self._tokenizer = ModelTokenizer.from_file(folder / onnx_export.TOKENIZER_FILE)
         self._head, self._tail = recipe.head, recipe.tail
@@ -217,19 +219,3 @@ class OnnxEmbedder(WindowedEncoder):
             return reduced
         last: npt.NDArray[np.float64] = rows[0 if self._pooling == "cls" else -1]
         return last
-
-
-def _open_session(path: Path) -> Any:
-    """Return a session that computes the same bits whatever else this machine does."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # 8-bit products are exact on x86 without VNNI as well: weights are made unsigned there
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(
-        str(path), sess_options=options, providers=["CPUExecutionProvider"]
-    )

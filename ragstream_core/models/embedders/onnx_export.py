@@ -36,6 +36,7 @@ OUTPUT_NAME = "last_hidden_state"
 TOLERANCE = 1e-5
 LOCK_TIMEOUT_S = 600.0
 _OPSET = 17
+"""Of operators: as in the shipped graphs; every onnxruntime that we allow reads it."""
 
 Notice = Callable[[str], None]
 """Told one line when something slow begins."""

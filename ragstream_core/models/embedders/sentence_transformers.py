@@ -145,6 +145,4 @@ def _special_frame(fast: Any) -> tuple[Ids, Ids]:
     """Return the special tokens that a model wants around a text, read off an encoded letter."""
     bare = list(fast.backend_tokenizer.encode("a", add_special_tokens=False).ids)
     bare = [i for i in bare if i != fast.pad_token_id]
-    full = list(fast("a", padding=False)["input_ids"])
-    at = next(i for i in range(len(full)) if full[i : i + len(bare)] == bare)
-    return tuple(full[:at]), tuple(full[at + len(bare) :])
+    return fingerprints.frame(bare, list(fast("a", padding=False)["input_ids"]))

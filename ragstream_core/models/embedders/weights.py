@@ -9,7 +9,7 @@ it. Nothing here goes to the network and nothing heavy is imported.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ragstream_core.errors import (
@@ -84,20 +84,25 @@ def find_model(model: str, models_dir: Path) -> Path:
     """Return the local folder of any model: the name itself, the data root, or the hub cache."""
     if is_default(model):
         return find_default(models_dir)
-    for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
+    for folder in places_of(model, models_dir):
         if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
             return folder
+    raise WeightsMissing(
+        f"the weights of {model} are not on this machine",
+        hint=(
+            RunCommand("models pull", quoted(model)),
+            f", or put its folder under {models_dir / model}, or ",
+            SetSetting("embeddings.model", DEFAULT_MODEL, lasting=True),
+        ),
+    )
+
+
+def places_of(model: str, models_dir: Path) -> Iterator[Path]:
+    """Yield where a model may lie: the name itself, the data root, the hub's local cache."""
+    yield from (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1])
     cached = hub_cache_folder(model)
-    if cached is None:
-        raise WeightsMissing(
-            f"the weights of {model} are not on this machine",
-            hint=(
-                RunCommand("models pull", quoted(model)),
-                f", or put its folder under {models_dir / model}, or ",
-                SetSetting("embeddings.model", DEFAULT_MODEL, lasting=True),
-            ),
-        )
-    return cached
+    if cached is not None:
+        yield cached
 
 
 def hub_cache_folder(model: str, cache: Path | None = None) -> Path | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import OperationFailed, SetSetting, UsageError, WeightsMissing
-from ragstream_core.models.embedders.weights import hub_cache_folder
+from ragstream_core.models.embedders.weights import places_of
 from ragstream_core.platform import extras
 from ragstream_core.platform.files import known_sha256
 from ragstream_core.records.identity import digest_of
@@ -26,11 +26,7 @@ _DEFAULT_LENGTH = 512
 
 def find_cross_encoder(model: str, models_dir: Path) -> Path | None:
     """Return the local folder of a cross-encoder, or None; the network is never asked."""
-    for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
-        if _is_complete(folder):
-            return folder
-    cached = hub_cache_folder(model)
-    return cached if cached is not None and _is_complete(cached) else None
+    return next(filter(_is_complete, places_of(model, models_dir)), None)
 
 
 def weights_digest(folder: Path) -> str:

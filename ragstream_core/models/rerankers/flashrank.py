@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import OperationFailed, SetSetting, UsageError, WeightsMissing
+from ragstream_core.models.onnx_session import open_session
 from ragstream_core.models.rerankers.cross_encoder import CrossEncoderReranker
 from ragstream_core.text.tokenizer import ModelTokenizer
 
@@ -67,17 +68,10 @@ class FlashRankReranker(CrossEncoderReranker):
         return self._loaded
 
     def _opened(self, path: Path) -> tuple[Any, ModelTokenizer, int]:
-        import onnxruntime
         from tokenizers import Tokenizer
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # a score is never a function of the threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
         try:
-            session = onnxruntime.InferenceSession(
-                str(path), sess_options=options, providers=["CPUExecutionProvider"]
-            )
+            session = open_session(path)
             tokenizer = Tokenizer.from_file(str(self._folder / TOKENIZER))
         except Exception as error:  # both engines raise types of their own
             raise OperationFailed(f"{self._folder} cannot be read: {str(error)[:200]}") from None

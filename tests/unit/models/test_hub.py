@@ -69,7 +69,7 @@ def leftover(folder):
 
 def test_a_model_is_fetched_whole_checked_and_stamped(hub, server, tmp_path):
     told = []
-    place = taken(hub, tmp_path, told=lambda done, total: told.append((done, total)))
+    place = taken(hub, tmp_path, progress=lambda done, total: told.append((done, total)))
     assert place == tmp_path / "acme" / "tiny"
     wanted = {"config.json", "tokenizer.json", "1_Pooling/config.json", "model.safetensors"}
     here = {p.relative_to(place).as_posix() for p in place.rglob("*") if p.is_file()}
@@ -132,7 +132,7 @@ def test_a_killed_pull_leaves_nothing_half_and_goes_on(server, tmp_path):
         "h = hub.Hub(sys.argv[1]); m = h.model('acme/tiny', most_bytes=10**9)\n"
         "def told(done, total):\n"
         "    if done > 200_000: print('here', flush=True); time.sleep(60)\n"
-        "downloads.pull_model(h, m, Path(sys.argv[2]), told=told)\n"
+        "downloads.pull_model(h, m, Path(sys.argv[2]), progress=told)\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", script, server.url, str(tmp_path)], stdout=subprocess.PIPE
