@@ -41,12 +41,13 @@ from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.injection_scan import Tally
-from ragstream_core.proposers.chroma.publisher import CollectionReport
-from ragstream_core.proposers.chroma_collections import Left, compare, keep_up
+from ragstream_core.proposers import kept
+from ragstream_core.proposers.collections import COLLECTION, compare
+from ragstream_core.proposers.store import Outcome
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.sync_project import SyncRequest, sync_if_remote
-from ragstream_core.services.verify import lists_figures, suspicious_passages
+from ragstream_core.services.verify import suspicious_passages
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "documents"
@@ -141,7 +142,7 @@ def ingest(
         left.ingested(stats)
         left.tell("suspicion")
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
-        unfit, lists = space.unfit_folders(), lists_figures(space, project)
+        unfit, lists = space.unfit_folders(), kept.figures(space, project)
     context.add_asset_metadata(lists, asset_key=INDEX.key)
     context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
     yield from reported
@@ -259,11 +260,12 @@ def chroma_collection(
     outcome(context.run_id).tell("collection")
     with short_errors():
         (project,) = chosen(context)
-        done = keep_up(
+        (done,) = kept.bring_up_to_date(
             workspace.open(),
             project,
+            stores=[COLLECTION],
             rebuild=config.rebuild,
-            verify_all=config.verify,
+            verify=config.verify,
             again=is_alone(context, INDEX.key),
         )
     yield from made_of(context, done, upstream=INDEX.key)
@@ -276,7 +278,7 @@ def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
 
 
 def made_of(
-    context: dg.AssetExecutionContext, done: CollectionReport | Left, *, upstream: dg.AssetKey
+    context: dg.AssetExecutionContext, done: Outcome, *, upstream: dg.AssetKey
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Yield what a collection is now, or why it was left; where none is to be there, nothing.
 
@@ -288,40 +290,35 @@ def made_of(
     Raises:
         Failure: It could not be made, and this run was launched for it.
     """
-    if not isinstance(done, Left):
-        version = dg.DataVersion(done.receipt.digest)
+    if done.made:
+        version = dg.DataVersion(str(done.details["digest"]))
         yield dg.MaterializeResult(metadata=collection_metadata(done), data_version=version)
         return
-    if done.off:
-        context.log.info(f"no collection is made: {done.why}")
+    if done.is_off:
+        context.log.info(f"no collection is made: {done.reason}")
         if "dagster/backfill" not in context.run.tags:
             return  # a back-fill without all that it names would be shown as failed
-    if done.failed and is_alone(context, upstream):
-        raise failure(done.why, done.next)
-    if done.failed:
+    if done.problem and is_alone(context, upstream):
+        raise failure(done.problem, done.next)
+    if done.problem:
         context.log.warning(done.warning)
         outcome(context.run_id).warn(done.warning)
-    yield dg.MaterializeResult(metadata={"made": done.why, "next": done.next or "-"})
+    why = done.problem or done.reason
+    yield dg.MaterializeResult(metadata={"made": why, "next": done.next or "-"})
 
 
-def collection_metadata(report: CollectionReport) -> dict[str, Any]:
+def collection_metadata(done: Outcome) -> dict[str, Any]:
     """Return what a collection is now, what was done, and how to open it."""
-    receipt = report.receipt
+    told = done.details
+    same = ("generation", "rows", "added", "deleted", "self_recall", "graph", "chromadb")
     return {
-        "made": report.made,
-        "reason": report.reason or "-",
-        "generation": receipt.generation,
-        "rows": receipt.rows,
-        "dead_rows": receipt.dead,
-        "added": report.added,
-        "deleted": report.deleted,
-        "vectors_verified": report.verified,
-        "self_recall": receipt.self_recall,
-        "graph": receipt.graph,
-        "chromadb": receipt.chromadb,
-        "collection": receipt.collection,
-        "folder": dg.MetadataValue.path(str(report.folder)),
-        "seconds": round(report.seconds, 3),
+        "made": done.made,
+        "reason": done.reason or "-",
+        **{key: told[key] for key in (*same, "collection")},
+        "dead_rows": told["dead"],
+        "vectors_verified": told["verified"],
+        "folder": dg.MetadataValue.path(str(told["folder"])),
+        "seconds": told["seconds"],
     }
 
 

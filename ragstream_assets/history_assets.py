@@ -25,7 +25,9 @@ from ragstream_assets.history_metadata import (
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.proposers import chroma_collections
+from ragstream_core.proposers import kept
+from ragstream_core.proposers.collections import COLLECTION as CHROMA
+from ragstream_core.proposers.collections import resting
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
 
@@ -172,12 +174,10 @@ def seal_history_main(
 ) -> Iterator[dg.MaterializeResult[None]]:
     """The same turns for everything that speaks Chroma; nothing is embedded."""
     with short_errors():
-        done = chroma_collections.keep_up(
-            workspace.open(),
-            HISTORY,
-            rest_s=config.rest_s,
-            again=is_alone(context, SNAPSHOT.key),
-        )
+        space, again = workspace.open(), is_alone(context, SNAPSHOT.key)
+        done = resting(space, HISTORY, config.rest_s)
+        if done is None:
+            (done,) = kept.bring_up_to_date(space, HISTORY, stores=[CHROMA], again=again)
     yield from made_of(context, done, upstream=SNAPSHOT.key)
 
 

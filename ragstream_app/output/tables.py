@@ -131,31 +131,8 @@ def _standing(row: ProjectStatus) -> None:
         typer.echo(printable(f"{row.project}/{path}: {unread_sentence(pages)}"))
     for sentence in remarks(row.assumed):
         typer.echo(printable(f"{row.project}/{sentence}"))
-    made = row.collection
-    if standing := collection_text(made.problem, made.self_recall, made.rows):
-        typer.echo(f"{printable(row.project)}: {printable(standing)}")
-        if made.next:
-            typer.echo(f"  next: {made.next}")
-    for told in filter(None, (row.inverted_lists.told, row.pgvector.told)):
-        typer.echo(f"{printable(row.project)}: {printable(told)}")
-
-
-def collection_text(problem: str, recall: float | None, rows: int) -> str:
-    """Return what to know of a Chroma collection; empty if it is whole and finds all its rows.
-
-    Args:
-        problem: Why it could not be made, or "".
-        recall: Share of a sample of rows that its graph finds; None: not measured.
-        rows: How many it has.
-    """
-    if problem:
-        return f"the Chroma collection was left as it was: {problem}"
-    if recall is None or recall >= 1:
-        return ""
-    return (
-        f"the Chroma collection holds all {rows:,} rows; its graph finds "
-        f"{recall:.1%} of a sample by their own vectors"
-    )
+    for sentence in (state.sentence for state in row.stores.values() if state.sentence):
+        typer.echo(f"{printable(row.project)}: {printable(sentence)}")
 
 
 def forecast_text(forecast: Forecast) -> str:

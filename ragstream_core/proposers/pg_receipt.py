@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +13,8 @@ from ragstream_core.records.identity import sha256_hex
 
 GRAPHS = Path("stores", "pgvector")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
-_RECEIPT, _MEASURED, _MADE = "graph.json", "recall.json", "made.json"
+_RECEIPT, _MADE = "graph.json", "made.json"
+MISSING = "its graph is not in the database"
 _ROWS, _LONGEST_HEAD = "rows.bin", 4_096
 
 
@@ -130,22 +130,6 @@ def made_here(index_dir: Path, receipt: Receipt | None = None) -> set[str]:
         return names
 
 
-def note_recall(index_dir: Path, receipt: Receipt, share: float, *, depth: int, ef: int) -> None:
-    """Note a measured recall; a disk that cannot take it is no error."""
-    row = {**_measured_for(receipt, depth, ef), "recall": round(share, 4)}
-    with contextlib.suppress(OSError):  # a figure for people; measured again next time
-        replace_text(index_dir / GRAPHS / _MEASURED, json.dumps(row), durable=False)
-
-
-def recall(index_dir: Path, receipt: Receipt, *, depth: int, ef: int) -> float | None:
-    """Return the recall that was measured for these settings; None if it was not."""
-    stamp = _measured_for(receipt, depth, ef)
-    try:
-        row = json.loads((index_dir / GRAPHS / _MEASURED).read_text(encoding="utf-8"))
-        return float(row["recall"]) if row.items() >= stamp.items() else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _measured_for(receipt: Receipt, depth: int, ef: int) -> dict[str, object]:
+def measured_for(receipt: Receipt, *, depth: int, ef: int) -> dict[str, object]:
+    """Return what a recall of a graph is measured for."""
     return {"digest": receipt.digest, "name": receipt.name, "depth": depth, "ef_search": ef}

@@ -30,8 +30,8 @@ LARGEST_SHARE = 0.5
 class Proposer(Protocol):
     """Names the rows of a view near some queries; if it cannot, all of them are scored."""
 
-    def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
-        """Return about the ``n`` nearest chunk ids of each query, or None if it cannot say.
+    def near(self, view: IndexView, queries: F32, n: int) -> list[I64] | None:
+        """Return about the ``n`` nearest rows of each query, or None if it cannot say.
 
         Args:
             view: The pinned generation.
@@ -79,11 +79,11 @@ def _joined(rows: Rows, found: Sequence[list[I64] | None], query: int) -> I64:
 def _of_view(proposer: Proposer, view: IndexView, queries: F32, n: int) -> list[I64] | None:
     if not len(view.chunk_ids):
         return [np.zeros(0, dtype=np.int64)] * len(queries)
-    found = proposer.near(view, queries, min(n, len(view.chunk_ids)))
-    return None if found is None else [_row_numbers(view.chunk_ids, ids) for ids in found]
+    return proposer.near(view, queries, min(n, len(view.chunk_ids)))
 
 
-def _row_numbers(sorted_ids: Sequence[str], wanted: Sequence[str]) -> I64:
+def row_numbers(sorted_ids: Sequence[str], wanted: Sequence[str]) -> I64:
+    """Return the rows of those ids that are there, for stores that know ids alone."""
     places = [bisect_left(sorted_ids, identifier) for identifier in wanted]
     held = [
         place

@@ -17,7 +17,7 @@ from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.pulled import publishing_copy
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import sync_dir
-from ragstream_core.proposers import graph_removal
+from ragstream_core.proposers import kept
 from ragstream_core.text.fingerprints import TextFingerprints
 from ragstream_core.wiring import erasure, project_files, projects
 from ragstream_core.wiring.debug_log import vars_files
@@ -212,7 +212,7 @@ class FileSubject:
 
     def erase_known(self, hidden: Tombstone, sought: TextFingerprints) -> None:
         """Remove what does not show the text it was made from: vectors, stores, cut texts."""
-        graph_removal.drop_graphs(self.workspace, self.project)
+        kept.drop(self.workspace, self.project)
         forget_shared(self.workspace.config, erase.buried_texts(self.db, self._unnamed(hidden)))
         for path in (
             *token_vectors([self.index_dir], hidden.hashes),

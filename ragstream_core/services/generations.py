@@ -160,7 +160,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedG
         OperationFailed: Disk full; nothing was dropped.
     """
     from ragstream_core.index.catalog import open_catalog
-    from ragstream_core.proposers import inverted_lists, pgvector_graphs
+    from ragstream_core.proposers import kept
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():
@@ -172,8 +172,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedG
         gone = retention.superfluous(catalog.db, kept_count(workspace), needed)
         went = _estimate(catalog, gone) if dry_run else _collect(catalog, gone)
     if not dry_run:  # compaction moves the vectors; what goes wrong the next ingest tells
-        inverted_lists.keep_up(workspace, project)
-        pgvector_graphs.keep_up(workspace, project)
+        kept.bring_up_to_date(workspace, project, stores=kept.asked_stores(workspace))
     rows = {name: went[name] for name in ("chunks", "files", "texts", "vectors", "bytes")}
     return DroppedGenerations(project, dry_run, gone, **rows)
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.index.pulled import require_own
-from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
+from ragstream_core.proposers import kept
+from ragstream_core.proposers.collections import COLLECTION
 from ragstream_core.wiring import ingestion, models
 from ragstream_core.wiring.shared_vectors import sharing
 
@@ -64,20 +65,11 @@ def ingest_project(
     )
     stats = _run(workspace, project, config, progress)
     ended = time.perf_counter()
-    warnings: tuple[str, ...] = ()
-    if collection:
-        if progress is not None and chroma_collections.is_kept(workspace):
-            progress("collection", 0, 0)
-        warnings = chroma_collections.sync_after_commit(
-            workspace, project, rebuild=rebuild, verify_all=verify
-        )
-    lists = inverted_lists.keep_up(
-        workspace, project, rebuild=rebuild, verify=verify, progress=progress
+    stores = [store for store in kept.STORES if collection or store is not COLLECTION]
+    outcomes = kept.bring_up_to_date(
+        workspace, project, stores=stores, rebuild=rebuild, verify=verify, progress=progress
     )
-    graph = pgvector_graphs.keep_up(
-        workspace, project, rebuild=rebuild, verify=verify, progress=progress
-    )
-    warnings += tuple(done.warning for done in (lists, graph) if done.warning)
+    warnings = (done.warning for done in outcomes if done.warning)
     return replace(
         stats,
         warnings=(*stats.warnings, *warnings),

@@ -27,7 +27,7 @@ from ragstream_core.index.schema import CATALOG_NAME, reading
 from ragstream_core.platform import confirmed_files
 from ragstream_core.platform.files import make_private_dir, put_in_place, remove_path
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
-from ragstream_core.proposers import inverted_lists, pgvector_graphs
+from ragstream_core.proposers import kept
 from ragstream_core.proposers.ivf_names import keep_training
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
@@ -122,8 +122,8 @@ def pull(
             seen = digest
             continue
         _remember(workspace, done)
-        inverted_lists.keep_up(workspace, done.project)  # prompts name what goes wrong
-        pgvector_graphs.keep_up(workspace, done.project)
+        asked = kept.asked_stores(workspace)  # prompts name what goes wrong
+        kept.bring_up_to_date(workspace, done.project, stores=asked)
         return done
     raise OperationFailed(f"{depot.url} changes all the time", hint="pull again later")
 

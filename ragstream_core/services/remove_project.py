@@ -21,7 +21,7 @@ from ragstream_core.platform.files import (
 )
 from ragstream_core.platform.locks import serialized
 from ragstream_core.prompts.store import pinned
-from ragstream_core.proposers import graph_removal
+from ragstream_core.proposers import kept
 from ragstream_core.records.identity import Json
 from ragstream_core.wiring import project_files, projects
 
@@ -127,7 +127,7 @@ def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -
     """Take the index away, then the file; killed anywhere, the next call goes on."""
     index_dir, file = workspace.index_dir(name), project_files.path_of(workspace.data_dir, name)
     if not keep_index:
-        graph_removal.drop_graphs(workspace, name)
+        kept.drop(workspace, name)
     remove_path(aside)
     if index_dir.is_dir() and not keep_index:
         with project_lock(index_dir):

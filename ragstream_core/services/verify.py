@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,17 +16,15 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.injection_scan import Tally, tally
-from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
-from ragstream_core.proposers.ivf_names import NONE
+from ragstream_core.proposers import kept
+from ragstream_core.proposers.collections import COLLECTION as CHROMA
+from ragstream_core.proposers.collections import compare
 from ragstream_core.wiring.journal import holds_journal, journal
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
     from ragstream_core.index.verify import Part
-    from ragstream_core.proposers.chroma.publisher import CollectionReport
-    from ragstream_core.proposers.chroma_collections import CollectionState
-    from ragstream_core.proposers.inverted_lists import ListsOutcome, ListsState
-    from ragstream_core.proposers.pgvector_graphs import GraphOutcome, GraphState
+    from ragstream_core.proposers.store import Outcome, StoreState
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.history_embedding import HistoryStatus
     from ragstream_core.wiring.workspace import Workspace
@@ -40,16 +38,10 @@ LONGEST_WAIT = dt.timedelta(days=1)
 
 CLEARING = "an interrupted clearing"
 SELECTION = "the published selection"
-CHROMA = "the Chroma collection"
-GRAPH = "the graph of pgvector"
-LISTS = "the index of inverted lists"
-DERIVED_STORES = ("collection", "lists", "graph")
-"""Checks of what is made from an index for other engines."""
 _HISTORY_COMMANDS = {
     "clearing": "ragstream history check",
     "journal": "ragstream backup DIR; what verifies is read as before, the rest is damaged",
     "snapshot": "ragstream history embed",
-    "collection": "ragstream index check",
 }
 _REBUILD = "ragstream history backfill --rebuild"
 
@@ -71,10 +63,8 @@ class VerifyReport:
         findings: What is not as it should be and was not repaired.
         healed: What was made again.
         generation: The newest; 0 if there is none or it cannot be read.
-        collection: How the Chroma collection stands; None if nothing is ingested, and of
-            conversations.
-        inverted_lists: How its inverted lists stand; None as of the collection.
-        pgvector: How its graph in PostgreSQL stands; None as of the collection.
+        stores: How what is made from its index stands, by its key in reports; empty if nothing is
+            ingested, and of conversations.
         finished: Whether an interrupted clearing was finished; None of projects.
         suspicious: Counts of passages that look like commands to a model, if asked for.
     """
@@ -83,9 +73,7 @@ class VerifyReport:
     findings: Sequence[FindingRow] = ()
     healed: Sequence[str] = ()
     generation: int = 0
-    collection: CollectionState | None = None
-    inverted_lists: ListsState | None = None
-    pgvector: GraphState | None = None
+    stores: Mapping[str, StoreState] = field(default_factory=dict)
     finished: bool | None = None
     suspicious: Tally | None = None
 
@@ -98,9 +86,11 @@ class VerifyReport:
             "generation": self.generation,
         }
         if self.finished is None:
-            row["collection"] = self.collection._asdict() if self.collection else {}
-            row["inverted_lists"] = self.inverted_lists._asdict() if self.inverted_lists else {}
-            row["pgvector"] = self.pgvector._asdict() if self.pgvector else {}
+            states = self.stores
+            row |= {
+                store.report: states[store.report]._asdict() if states else {}
+                for store in kept.STORES
+            }
         else:
             row["finished"] = self.finished
         return row | ({"suspicious": self.suspicious.to_json()} if self.suspicious else {})
@@ -123,26 +113,26 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
     findings = list(verify_structure(index_dir, read_texts=False))
     if part is not None:
         findings += verify_data(index_dir, part)
+    outcomes: list[Outcome] = []
     if not findings:
         repaired, findings = _repair_derived(index_dir)
-        done = chroma_collections.keep_up(workspace, project, again=True)
-        more, left = _collection_outcome(done)
-        lists = inverted_lists.keep_up(workspace, project, verify=True, again=True)
-        repaired, findings = repaired + more, findings + left + _unmade("lists", lists)
-        repaired += [LISTS] * (lists.made == "rebuilt" and lists.reason != NONE)
-        graph = pgvector_graphs.keep_up(workspace, project, verify=True, again=True)
-        findings += _unmade("graph", graph)
-        repaired += [GRAPH] * (graph.made == "built" and bool(graph.reason))
+        outcomes = kept.bring_up_to_date(workspace, project, again=True)
     newest = _newest(index_dir)
+    rows = [_row(index_dir, finding) for finding in dict.fromkeys(findings)]
     return VerifyReport(
         project=project,
-        findings=[_row(index_dir, finding) for finding in dict.fromkeys(findings)],
-        healed=repaired,
+        findings=[*rows, *_unmade(outcomes)],
+        healed=[*repaired, *(done.store.healed for done in outcomes if done.is_repaired)],
         generation=newest.n if newest else 0,
-        collection=chroma_collections.state(workspace, project, newest),
-        inverted_lists=inverted_lists.state(workspace, project, newest),
-        pgvector=pgvector_graphs.state(workspace, project, newest),
+        stores=kept.states(workspace, project, newest),
     )
+
+
+def _unmade(outcomes: Sequence[Outcome]) -> list[FindingRow]:
+    """Return what is wrong with stores made from an index and could not be repaired."""
+    return [
+        FindingRow(done.store.check, done.problem, done.next) for done in outcomes if done.problem
+    ]
 
 
 def _repair_derived(index_dir: Path) -> tuple[list[str], list[Finding]]:
@@ -154,39 +144,17 @@ def _repair_derived(index_dir: Path) -> tuple[list[str], list[Finding]]:
         return [], [Finding("derived", f"derived files cannot be made again: {error}")]
 
 
-def _collection_outcome(
-    done: CollectionReport | chroma_collections.Left,
-) -> tuple[list[str], list[Finding]]:
-    """Return what was repaired of a Chroma collection, and what could not be."""
-    if isinstance(done, chroma_collections.Left):
-        return [], [Finding("collection", done.why)] if done.failed else []
-    return ([CHROMA] if done.made != "unchanged" else []), []
-
-
-def _unmade(check: str, done: ListsOutcome | GraphOutcome) -> list[Finding]:
-    """Return what was wrong with what proposes candidates and could not be repaired."""
-    return [Finding(check, done.warning)] if done.warning else []
-
-
 def _row(index_dir: Path, finding: Finding) -> FindingRow:
-    """Return a finding for people; of an engine that refused, what must be done before."""
-    message, before = finding.message, ""
-    if finding.check in DERIVED_STORES:
-        message, _, before = message.partition("\n  next: ")
-    return FindingRow(finding.check, message, before or _command(index_dir, finding))
-
-
-def _command(index_dir: Path, finding: Finding) -> str:
-    """Return what to run against a finding."""
-    project = index_dir.name
-    if is_pulled(index_dir) and finding.check not in DERIVED_STORES:
-        return f"ragstream index pull {project} --verify"
-    if finding.check == "erasing":
+    """Return a finding for people, and the command to run against it."""
+    project, run = index_dir.name, ""
+    if is_pulled(index_dir):
+        run = f"ragstream index pull {project} --verify"
+    elif finding.check == "erasing":
         path = finding.message.removeprefix("the erasing of ").removesuffix(" was interrupted")
-        return f"ragstream forget {quoted(path, '-p', project)}"
-    if finding.check in DERIVED_STORES:
-        return f"ragstream index check {project}"
-    return f"ragstream ingest {project}" + ("" if finding.check == "derived" else " --rebuild")
+        run = f"ragstream forget {quoted(path, '-p', project)}"
+    else:
+        run = f"ragstream ingest {project}" + ("" if finding.check == "derived" else " --rebuild")
+    return FindingRow(finding.check, finding.message, run)
 
 
 def _newest(index_dir: Path) -> Generation | None:
@@ -195,15 +163,6 @@ def _newest(index_dir: Path) -> Generation | None:
     except RagstreamError:
         return None
     return found[-1] if found else None
-
-
-def lists_figures(workspace: Workspace, project: str) -> dict[str, Json]:
-    """Return the figures of what proposes candidates for a project; nothing if nothing does."""
-    newest = _newest(workspace.index_dir(project))
-    return {
-        **inverted_lists.state(workspace, project, newest).figures(),
-        **pgvector_graphs.state(workspace, project, newest).figures(),
-    }
 
 
 def suspicious_passages(
@@ -264,7 +223,7 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
         found[finding.check if finding.check in found else CATALOG].append(finding)
     found[WAITING] += waiting(status, now)
     found[AGE] += aged(status)
-    faults = chroma_collections.compare(workspace, HISTORY)
+    faults = compare(workspace, HISTORY)
     found[COLLECTION] += [Finding(COLLECTION, fault) for fault in faults]
     return HistoryReport(found, status)
 
@@ -314,17 +273,17 @@ def verify_history(workspace: Workspace, *, part: Part | None = None) -> VerifyR
 
     repaired, findings = repair_history(workspace)
     findings += history_findings(workspace, part)
+    outcomes: list[Outcome] = []
     if not findings:
-        more, findings = _collection_outcome(
-            chroma_collections.keep_up(workspace, HISTORY, again=True)
-        )
-        repaired += more
+        outcomes = kept.bring_up_to_date(workspace, HISTORY, stores=[CHROMA], again=True)
+        repaired += [done.store.healed for done in outcomes if done.is_repaired]
+    rows = [
+        FindingRow(f.check, f.message, _HISTORY_COMMANDS.get(f.check, _REBUILD))
+        for f in dict.fromkeys(findings)
+    ]
     return VerifyReport(
         project=HISTORY,
-        findings=[
-            FindingRow(f.check, f.message, _HISTORY_COMMANDS.get(f.check, _REBUILD))
-            for f in dict.fromkeys(findings)
-        ],
+        findings=[*rows, *_unmade(outcomes)],
         healed=[what for what in repaired if what != CLEARING],
         finished=CLEARING in repaired,
         generation=_history_generation(workspace),

@@ -32,7 +32,8 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.index import erase, generations, history_rows, history_turns
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.locks import retry_while_locked
-from ragstream_core.proposers.chroma_collections import sync_after_commit
+from ragstream_core.proposers import kept
+from ragstream_core.proposers.collections import COLLECTION
 from ragstream_core.text.fingerprints import TextFingerprints
 from ragstream_core.wiring import erasure, memory_files, projects, remembered_facts_files
 from ragstream_core.wiring.debug_log import vars_files
@@ -83,7 +84,13 @@ def finish(
     if not turns.is_due:
         return erasure.ErasureReport(removed=turns.copies.removed)
     done = erasure.erase(turns, progress)
-    return replace(done, warnings=list(sync_after_commit(workspace, HISTORY)))
+    return replace(done, warnings=_collection_made(workspace))
+
+
+def _collection_made(workspace: Workspace) -> list[str]:
+    """Make the Chroma collection of the conversations again; return what to know of it."""
+    outcomes = kept.bring_up_to_date(workspace, HISTORY, stores=[COLLECTION])
+    return [done.warning for done in outcomes if done.warning]
 
 
 def resume(workspace: Workspace) -> None:
@@ -167,7 +174,7 @@ def drop_vectors(workspace: Workspace, folded: Folded) -> int:
     turns.publish()
     turns.erase_token_vectors(hidden)
     turns.erase_texts(hidden)
-    sync_after_commit(workspace, HISTORY)
+    _collection_made(workspace)
     return hidden.chunks
 
 

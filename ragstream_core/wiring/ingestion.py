@@ -27,6 +27,7 @@ from ragstream_core.ingestion.forecast import (
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.scan import Scan
 from ragstream_core.platform.disk import size_of
+from ragstream_core.proposers import kept
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.models import fingerprint
 
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.ports import Embedder, PhaseProgress
-    from ragstream_core.proposers.chroma_collections import CollectionState
-    from ragstream_core.proposers.inverted_lists import ListsState
-    from ragstream_core.proposers.pgvector_graphs import GraphState
+    from ragstream_core.proposers.store import StoreState
     from ragstream_core.records.identity import Json
     from ragstream_core.text.chunk_profiles import ChunkProfile
     from ragstream_core.wiring.workspace import Workspace
@@ -107,18 +106,10 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     documents.require_present(found.found, project)
     if found.pending is not None:
         return None
-    from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
-
-    if found.newest is not None and (
-        chroma_collections.due(workspace, project, found.newest)
-        or inverted_lists.due(workspace, project, found.newest)
-        or pgvector_graphs.due(workspace, project, found.newest)
-    ):
+    if found.newest is not None and kept.due(workspace, project, found.newest):
         return None
     stats = found.idle_stats(project, seconds=time.perf_counter() - began)
-    failed = chroma_collections.failures(workspace, project, found.newest)
-    failed += inverted_lists.failures(workspace, project, found.newest)
-    failed += pgvector_graphs.failures(workspace, project, found.newest)
+    failed = kept.failures(workspace, project, found.newest)
     return replace(stats, warnings=(*documents.kept_back(found.found), *failed))
 
 
@@ -164,9 +155,7 @@ class ProjectStatus:
         without_text: (path, which pages) of documents with pages that have no text.
         assumed: (path, what was assumed, left out or read by OCR) of documents.
         bytes: Of the folder of the index.
-        collection: Its Chroma collection.
-        inverted_lists: Its inverted lists.
-        pgvector: Its graph in PostgreSQL.
+        stores: How what is made from its index stands, by its key in reports.
     """
 
     project: str
@@ -187,20 +176,14 @@ class ProjectStatus:
     without_text: tuple[tuple[str, str], ...]
     assumed: tuple[tuple[str, str], ...]
     bytes: int
-    collection: CollectionState
-    inverted_lists: ListsState
-    pgvector: GraphState
+    stores: Mapping[str, StoreState]
 
     def to_json(self) -> dict[str, Json]:
         """Return a project of `ragstream status --json`."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {
-            "pending": self.pending._asdict(),
-            "forecast": self.forecast._asdict(),
-            "collection": self.collection._asdict(),
-            "inverted_lists": self.inverted_lists._asdict(),
-            "pgvector": self.pgvector._asdict(),
-        }
+        stores = {name: state._asdict() for name, state in plain.pop("stores").items()}
+        more = {"pending": self.pending._asdict(), "forecast": self.forecast._asdict()}
+        return plain | more | stores
 
 
 def status(workspace: Workspace, project: str) -> ProjectStatus:
@@ -210,8 +193,6 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
     """
-    from ragstream_core.proposers import chroma_collections, inverted_lists, pgvector_graphs
-
     found, documents = inspection(workspace, project)
     newest, pending = found.newest, found.pending
     changes = pending.changes if pending else None
@@ -239,9 +220,7 @@ def status(workspace: Workspace, project: str) -> ProjectStatus:
         without_text=past.unread,
         assumed=past.assumed,
         bytes=size_of(index_dir),
-        collection=chroma_collections.state(workspace, project, newest),
-        inverted_lists=inverted_lists.state(workspace, project, newest),
-        pgvector=pgvector_graphs.state(workspace, project, newest),
+        stores=kept.states(workspace, project, newest),
     )
 
 

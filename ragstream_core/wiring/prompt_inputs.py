@@ -26,7 +26,7 @@ from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
 from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, FOLLOW_UP, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
-from ragstream_core.proposers import candidate_stores
+from ragstream_core.proposers import choose
 from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import file_sources, models, remembered_facts_files
@@ -111,7 +111,7 @@ def pin_inputs(
         time_zone=str(now.tzinfo),
         models={
             **resolved_models(config, settings),
-            **candidate_stores.pinned(workspace, settings, pins),
+            **choose.pinned(workspace, settings, pins),
         },
         code=STAGE_VERSIONS,
         history=history,
@@ -227,7 +227,7 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
             )
     models.require_replayable(workspace.config)
     require_history(workspace, inputs.history)
-    candidate_stores.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
+    choose.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
 
 
 def _configured(workspace: Workspace, request: PromptRequest) -> AppConfig:

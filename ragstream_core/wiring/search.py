@@ -17,7 +17,7 @@ from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
 from ragstream_core.models.embedders.weights import is_default
 from ragstream_core.models.rerankers.reembed import ReembedReranker
-from ragstream_core.proposers import candidate_stores
+from ragstream_core.proposers import choose
 from ragstream_core.text.languages import other_than_english
 from ragstream_core.wiring import models
 
@@ -70,7 +70,7 @@ def retriever(
         chosen.rrf_k,
         chosen.k3,
     )
-    proposer = candidate_stores.proposer(workspace, settings, inputs)
+    proposer = choose.proposer(workspace, settings, inputs)
     embedder = embedder or models.embedder(workspace.config)
     return Retriever(embedder, fusion, proposer, row_products)
 

@@ -143,7 +143,7 @@ def open_workspace(
     workspace = Workspace(AppConfig.load(config_path, task=task, explicit=given))
     settings = workspace.config.chain()
     if settings.retrieval.store != "catalog":  # which needs no look at what stores there are
-        from ragstream_core.proposers import candidate_stores
+        from ragstream_core.proposers import choose
 
-        candidate_stores.require_store(workspace, settings)
+        choose.require_store(workspace, settings)
     return workspace

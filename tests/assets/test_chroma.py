@@ -9,8 +9,9 @@ from ragstream_assets import instance
 from ragstream_assets.document_assets import EQUAL, KEY
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.platform import extras
-from ragstream_core.proposers.chroma import collection, publisher, seal
-from ragstream_core.proposers.chroma_collections import compare, keep_up
+from ragstream_core.proposers import kept as cycle
+from ragstream_core.proposers.chroma import collection, seal
+from ragstream_core.proposers.collections import COLLECTION, compare
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
@@ -67,7 +68,7 @@ def test_what_is_forgotten_while_it_is_made_does_not_come_back(kept, monkeypatch
         sweep(chroma_dir, folder)
 
     monkeypatch.setattr(collection, "sweep", meanwhile)
-    done = keep_up(kept, "demo", rebuild=True)
+    (done,) = cycle.bring_up_to_date(kept, "demo", stores=[COLLECTION], rebuild=True)
     assert (done.made, compare(kept, "demo")) == ("rebuilt", [])
     there = (p for p in (kept.data_dir / "chroma_db").rglob("*") if p.is_file())
     assert b"names the holder" not in b"".join(path.read_bytes() for path in there)
@@ -91,7 +92,7 @@ def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again
     def refuse(*_, **__):
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr(publisher, "publish_dir", refuse)
+    monkeypatch.setattr(collection, "publish_dir", refuse)
     phases = []
     stats, run_id = record_ingest(kept, "demo", progress=lambda *at: phases.append(at[0]))
     assert list(dict.fromkeys(phases))[-4:] == ["publish", "suspicion", "collection", "checks"]
@@ -100,7 +101,7 @@ def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again
     (warning,) = stats.warnings
     assert "no space left" in warning and "next: " in warning
     assert stats.generation == 1
-    monkeypatch.setattr(publisher, "ChromaProcess", None)
+    monkeypatch.setattr(collection, "ChromaProcess", None)
     again = materialise(kept, home)
     assert again.success and not checked(again)[EQUAL]
     assert "left as it was" in collection_event(again)[0]["made"]
@@ -113,7 +114,7 @@ def test_launched_alone_it_is_tried_again_and_fails_with_its_cause(kept, home, m
         raise OSError(28, "no space left on device")
 
     ingest_project(kept, "demo", collection=False)
-    monkeypatch.setattr(publisher, "publish_dir", refuse)
+    monkeypatch.setattr(collection, "publish_dir", refuse)
     alone = materialise(kept, home, KEY)
     assert not alone.success
     (event,) = [e for e in alone.all_events if e.is_step_failure]
@@ -130,7 +131,8 @@ def test_where_none_is_to_be_there_nothing_is_green(root, open_root, reason, mon
         monkeypatch.delenv("RAGSTREAM_VECTOR_STORE__COLLECTION", raising=False)
         monkeypatch.setattr(extras, "is_here", lambda _extra: False)
     space = open_root(root)
-    assert reason in keep_up(space, "demo").why
+    (done,) = cycle.bring_up_to_date(space, "demo", stores=[COLLECTION])
+    assert done.is_off and reason in done.reason
     result = materialise(space, instance.instance_of(space.data_dir))
     assert result.success
     assert KEY not in {e.asset_key for e in result.get_asset_materialization_events()}

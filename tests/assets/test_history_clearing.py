@@ -10,7 +10,7 @@ from ragstream_core.errors import InputUnavailable
 from ragstream_core.index.verify import Part
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.proposers import chroma_collections
+from ragstream_core.proposers.collections import compare
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
@@ -66,7 +66,7 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert holders(root, *CANARIES) == [] and report.left == [] and report.warnings == []
     assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report.removed)
     assert set(space.store.keys()) == {other.record.prompt_key}
-    assert chroma_collections.compare(space, HISTORY) == []
+    assert compare(space, HISTORY) == []
     assert history_findings(space, Part(1, 1)) == []
     listed = {record.dagster_run.run_id for record in home.get_run_records()}
     assert {other.run_id, waits} <= listed and not home.get_runs(CANCELED)

@@ -81,7 +81,7 @@ def sync(data: Path, project: str) -> tuple[float, list[int]]:
     """
     script = (
         "import json, sys\n"
-        "from ragstream_core.proposers.chroma_collections import collection_of\n"
+        "from ragstream_core.proposers.collections import collection_of\n"
         "from ragstream_core.wiring.workspace import open_workspace\n"
         "report = collection_of(open_workspace(sys.argv[1]), sys.argv[2]).sync()\n"
         "print(json.dumps([report.added, report.deleted, report.verified]))\n"

@@ -7,21 +7,21 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ragstream_core.errors import (
     GenerationGone,
+    InputUnavailable,
     IntegrityError,
-    OperationFailed,
     ProjectLocked,
     StoreFailed,
 )
 from ragstream_core.index.lock import project_lock
 from ragstream_core.ingestion import scan
-from ragstream_core.proposers.chroma import child, publisher, seal
+from ragstream_core.proposers.chroma import child, seal
+from ragstream_core.proposers.chroma import collection as publisher
 from ragstream_core.proposers.chroma.collection import Collection
 from ragstream_core.proposers.chroma.names import collection_name, kept
 from ragstream_core.proposers.chroma.reader import CollectionReader
@@ -314,53 +314,6 @@ def test_too_sparse_a_graph_is_built_once_more_denser_and_then_sealed(
     assert builds == ["standard", "dense", "dense"]
 
 
-def test_what_failed_is_noted_and_not_tried_again_before_anything_changed(
-    collection, bench, monkeypatch
-):
-    bench.write("new.md", "# New\n\nFresh words.\n")
-    bench.run()
-
-    def refuse(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as full:
-        full.setattr(publisher, "publish_dir", refuse)
-        with pytest.raises(OperationFailed, match="No space left") as failed:
-            collection.keep_up()
-    assert failed.value.hint.endswith("then `ragstream index check demo`")
-
-    def never(*_, **__):
-        raise AssertionError("tried again")
-
-    with monkeypatch.context() as idle:
-        idle.setattr(publisher, "ChromaProcess", never)
-        for _ in range(2):
-            with pytest.raises(StoreFailed, match=r"No space left.*not tried again .* 2") as again:
-                collection.keep_up()
-        assert again.value.hint == failed.value.hint
-        assert "No space left" in collection.faults()[0]
-        other = replace(collection, model="another")
-        with pytest.raises(AssertionError):  # other settings
-            other.keep_up()
-        bench.write("more.md", "# More\n\nOther words.\n")
-        bench.run()
-        with pytest.raises(AssertionError):  # another generation
-            collection.keep_up()
-    assert collection.keep_up().made == "updated"
-    assert publisher.noted(collection.chroma_dir) is None
-
-
-def test_a_sync_that_is_asked_for_tries_at_once(collection, bench):
-    newest = collection._newest()
-    error = StoreFailed("the child died", hint="ragstream index check demo")
-    publisher.note(collection.chroma_dir, collection._key(newest), newest.n, error=error)
-    assert collection.failed(newest).message == "the child died"
-    assert collection.sync().made == "unchanged"
-    assert collection.failed(newest) is None
-    (collection.chroma_dir / publisher.NOTE).write_text("torn {")
-    assert collection.keep_up().made == "unchanged"
-
-
 def test_two_writers(collection):
     with project_lock(collection.chroma_dir), pytest.raises(ProjectLocked):
         collection.sync()
@@ -390,41 +343,53 @@ def test_one_project_leaves_the_other_alone(collection, bench):
     assert after == before
 
 
-def test_a_dropped_collection_under_a_live_reader_heals(collection, bench, caplog):
-    """R-083."""
-    reader = CollectionReader(collection)
-    view = bench.view()
-    query = view.vectors[:1]
+@pytest.mark.parametrize("harm", ["drop", "kill", "remove"])
+def test_a_dropped_collection_under_a_live_reader_heals(collection, bench, caplog, harm):
+    """R-083: what was opened whole goes on answering; the damage is noticed and made good."""
+    reader, view = CollectionReader(collection.chroma_dir, "demo"), bench.view()
+
+    def near(asked):
+        return view.chunk_ids[0] in asked.near(view.digest, view.vectors[:1], 3)[0]
+
     try:
-        assert view.chunk_ids[0] in reader.near(view.digest, query, 3)[0]
-        for harm in ("drop", "kill", "remove"):
-            caplog.clear()
-            folder = seal.current(collection.chroma_dir)
-            if harm == "drop":
-                drop(folder, seal.receipt_of(folder).collection)
-            elif harm == "kill":
-                os.kill(reader._open.store.pid, signal.SIGKILL)
-            else:
-                shutil.rmtree(folder)
-            with caplog.at_level(logging.WARNING):
-                assert view.chunk_ids[0] in reader.near(view.digest, query, 3)[0]
-            if harm != "kill":  # a new child on the same collection is no repair
-                assert "repaired" in caplog.text
+        assert near(reader)
+        folder = sealed(collection)
+        if harm == "kill":  # a new child on the same collection is no repair
+            os.kill(reader._open.child.pid, signal.SIGKILL)
+            assert near(reader) and collection.sync().made == "unchanged"
+            return
+        if harm == "drop":
+            drop(folder, seal.receipt_of(folder).collection)
+            assert near(reader)
+            reader.close()
+        else:
+            shutil.rmtree(folder)
+        with pytest.raises((IntegrityError, StoreFailed)), caplog.at_level(logging.WARNING):
+            reader.near(view.digest, view.vectors[:1], 3)
+        assert harm != "drop" or "made again by the next ingest" in caplog.text
+        assert sealed(collection) is None  # so that the next ingest knows
+        assert collection.sync().made == "rebuilt" and near(reader)
     finally:
         reader.close()
     assert not list(collection.chroma_dir.glob("open-*"))
 
 
-def test_the_reader_follows_the_index_and_knows_no_older_generation(collection, bench):
-    reader = CollectionReader(collection)
+def test_the_reader_follows_the_collection_and_knows_no_other_generation(collection, bench):
+    reader = CollectionReader(collection.chroma_dir, "demo")
     try:
         old = bench.view()
         assert reader.near(old.digest, old.vectors[:1], 1) is not None
+        word = reader.seal()[:16]
         bench.write("new.md", "# New\n\nFresh words.\n")
         bench.run()
         new = bench.view()
+        assert reader.near(new.digest, new.vectors[:2], 2) is None
+        collection.sync()
+        assert reader.near(old.digest, old.vectors[:1], 1, wanted=word) is not None
         assert reader.near(new.digest, new.vectors[:2], 2) is not None
         assert reader.near(old.digest, old.vectors[:1], 1) is None
+        with pytest.raises(InputUnavailable, match="was replaced"):
+            reader.near(old.digest, old.vectors[:1], 1, wanted=word)
     finally:
         reader.close()
 

@@ -26,9 +26,9 @@ ALL = (
 SYNC = """
 import os, sys
 from pathlib import Path
-from ragstream_core.proposers.chroma import collection, publisher, seal
+from ragstream_core.proposers.chroma import collection, seal
 when, name = sys.argv[4].split()
-owner = {"write_receipt": seal, "point_to": seal, "sweep": collection}.get(name, publisher)
+owner = {"write_receipt": seal, "point_to": seal}.get(name, collection)
 real = getattr(owner, name, None)
 
 def dying(*args, **given):

@@ -10,16 +10,12 @@ import pytest
 from ragstream_core.conversations.journal.records import HISTORY, TagEdit, Turn
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import open_view
-from ragstream_core.proposers.chroma import history_store_chroma, publisher, seal
+from ragstream_core.proposers import kept
+from ragstream_core.proposers.chroma import collection, history_store_chroma, seal
 from ragstream_core.proposers.chroma.collection import Collection
 from ragstream_core.proposers.chroma.history_store_chroma import REQUIRED
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN
-from ragstream_core.proposers.chroma_collections import (
-    collection_of,
-    compare,
-    keep_up,
-    sync_after_commit,
-)
+from ragstream_core.proposers.collections import COLLECTION, collection_of, compare, resting
 from ragstream_core.services import history_update
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, history_dir, history_index_dir
@@ -29,6 +25,11 @@ from ragstream_core.wiring.workspace import open_workspace
 def opened(root, **settings):
     known = {"embeddings.backend": "hashed", "vector_store.collection": "true"}
     return open_workspace(root, explicit={**known, **settings})
+
+
+def keep_up(space):
+    (done,) = kept.bring_up_to_date(space, HISTORY, stores=[COLLECTION])
+    return done
 
 
 def say(space, n, **given):
@@ -92,8 +93,8 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
     assert (second.made, second.added, second.deleted, second.verified) == ("updated", 2, 1, 5)
     assert compare(space, HISTORY) == []
     assert [m["turn"] for m, *_ in plain(space).values() if m.get("tag_SILVER")] == ["turn-2"]
-    assert keep_up(space, HISTORY).made == "unchanged"
-    assert "left for later" in keep_up(space, HISTORY, rest_s=600).why
+    assert keep_up(space).made == "unchanged"
+    assert "left for later" in resting(space, HISTORY, 600).reason
 
 
 def test_a_commit_in_between_makes_it_again(space, monkeypatch):
@@ -110,7 +111,7 @@ def test_a_commit_in_between_makes_it_again(space, monkeypatch):
         return sync(collection, **given)
 
     monkeypatch.setattr(Collection, "sync", interrupted)
-    assert keep_up(space, HISTORY).made == "rebuilt"
+    assert keep_up(space).made == "rebuilt"
     assert len(tries) == 2
 
 
@@ -120,9 +121,13 @@ def test_hundreds_of_turns_with_equal_words_and_minute_are_sealed(tmp_path):
     turns = [Turn(f"turn-{n:03}", "s", when, "Is it done?", "It is done.") for n in range(300)]
     append_records(made, turns)
     embed(made)
-    report = keep_up(made, HISTORY)
-    assert (report.made, report.receipt.rows, report.receipt.self_recall) == ("rebuilt", 300, 1.0)
-    assert keep_up(made, HISTORY).made == "unchanged"
+    report = keep_up(made)
+    assert (report.made, report.details["rows"], report.details["self_recall"]) == (
+        "rebuilt",
+        300,
+        1.0,
+    )
+    assert keep_up(made).made == "unchanged"
 
 
 def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
@@ -130,26 +135,26 @@ def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(publisher, "publish_dir", refuse)
-        first = keep_up(space, HISTORY)
-        full.setattr(publisher, "ChromaProcess", None)
-        again = keep_up(space, HISTORY)
-    assert first.failed and "the history was left as it was" in first.why
-    assert again.failed and "not tried again" in again.why
+        full.setattr(collection, "publish_dir", refuse)
+        first = keep_up(space)
+        full.setattr(collection, "ChromaProcess", None)
+        again = keep_up(space)
+    assert "the history was left as it was" in first.problem
+    assert "not tried again" in again.problem
     assert again.next.endswith("then `ragstream index check`")
-    assert sync_after_commit(space, HISTORY) == (again.warning,)
+    assert keep_up(space).warning == again.warning
     say(space, 4)
     assert history_update.catch_up(space).stats.embedded == 1
-    assert keep_up(space, HISTORY).made == "rebuilt"
+    assert keep_up(space).made == "rebuilt"
 
 
 def test_nothing_embedded_or_switched_off_makes_nothing(tmp_path):
     empty = opened(tmp_path)
-    assert "the history has no generation yet" in keep_up(empty, HISTORY).why
+    assert "the history has no generation yet" in keep_up(empty).reason
     assert compare(empty, HISTORY) == []
     with pytest.raises(GenerationGone, match="the history"):
         collection_of(empty, HISTORY).sync()
     off = opened(tmp_path, **{"vector_store.collection": "false"})
-    assert "switched off" in keep_up(off, HISTORY).why
+    assert "switched off" in keep_up(off).reason
     assert compare(off, HISTORY) == []
     assert not (history_dir(off) / "vectors" / HISTORY_MAIN / "CURRENT").exists()

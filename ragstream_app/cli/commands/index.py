@@ -268,7 +268,6 @@ def export(
 
 
 def _print_check(result: VerifyReport) -> None:
-    from ragstream_app.output.tables import collection_text
     from ragstream_app.output.words import printable
     from ragstream_core.conversations.journal.records import HISTORY
 
@@ -282,12 +281,8 @@ def _print_check(result: VerifyReport) -> None:
         none = "the journal is sound, nothing is embedded" if history else "no index"
         what = f"generation {result.generation} is sound" if result.generation else none
         typer.echo(f"{name}: {what}")
-        made = result.collection
-        if made and (standing := collection_text(made.problem, made.self_recall, made.rows)):
-            typer.echo(f"{name}: {standing}")
-        states = (result.inverted_lists, result.pgvector)
-        for told in (state.told for state in states if state is not None and state.told):
-            typer.echo(f"{name}: {told}")
+        for sentence in (state.sentence for state in result.stores.values() if state.sentence):
+            typer.echo(f"{name}: {sentence}")
     if result.suspicious:
         _print_suspicious(name, result.suspicious)
     for finding in result.findings:

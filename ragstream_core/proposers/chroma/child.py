@@ -193,21 +193,23 @@ class _Child:
     """Answers questions; what ``open`` opened answers those that are no jobs."""
 
     store: VectorStoreChroma
+    rows: F32 | None = None
 
     def answer(self, message: dict[str, Any], rows: F32 | None) -> dict[str, Any]:
-        given = [rows if value is None else value for value in message["given"]]
+        self.rows = rows
         try:
-            return {"answer": self._work(message["verb"])(*given)}
+            return {"answer": self._work(message["verb"])(*message["given"])}
         except RagstreamError as error:
             return {"error": type(error).__name__, "message": error.message}
         except Exception as error:  # the engine's own errors are of any type
             return {"error": "StoreFailed", "message": f"{type(error).__name__}: {error}"}
 
     def _work(self, verb: str) -> Callable[..., Any]:
-        if verb == "open":
-            return self._open
-        return JOBS.get(verb) or getattr(self.store, verb)
+        own: dict[str, Callable[..., Any]] = {"open": self._open, "nearest": self._nearest}
+        return own.get(verb) or JOBS[verb]
 
-    def _open(self, folder: str, name: str, metadata: Metadata) -> Metadata:
-        self.store = VectorStoreChroma(Path(folder), name, metadata=metadata)
-        return self.store.metadata
+    def _open(self, folder: str, name: str) -> None:
+        self.store = VectorStoreChroma(Path(folder), name)
+
+    def _nearest(self, n: int) -> list[list[str]]:
+        return [] if self.rows is None else self.store.nearest(self.rows, n)

@@ -1,34 +1,247 @@
-"""`Collection`: a Chroma collection derived from an index, brought up to it under a lock."""
+"""`Collection`: a sealed Chroma collection derived from an index, brought up to it under a lock.
+
+One child builds, another verifies, then CURRENT names the folder. Too few rows that find themselves
+lead to one build with a denser graph and to nothing worse. After a kill, readers have the old
+collection and the next call starts again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, StoreFailed
+from ragstream_core.errors import GenerationGone, IntegrityError, StoreFailed
 from ragstream_core.index import catalog_read
+from ragstream_core.index.derived import MANIFEST_NAME
 from ragstream_core.index.generations import is_as_it_was, read
 from ragstream_core.index.lock import check_hint, label, project_lock, update_hint
+from ragstream_core.platform import extras
 from ragstream_core.platform.disk import on_disk
-from ragstream_core.platform.files import make_private_dir, remove_path
-from ragstream_core.proposers.chroma import publisher, seal
-from ragstream_core.proposers.chroma.publisher import (
-    CollectionPublisher,
-    CollectionReport,
-    FailedAttempt,
-    chromadb_version,
-    why,
-)
-from ragstream_core.proposers.chroma.seal import sweep
-from ragstream_core.proposers.chroma.vector_store_chroma import GRAPHS
-from ragstream_core.records.identity import digest_of
+from ragstream_core.platform.files import make_private_dir, publish_dir, remove_path, replace_bytes
+from ragstream_core.proposers.chroma import seal
+from ragstream_core.proposers.chroma.names import collection_name
+from ragstream_core.proposers.chroma.process import Built, ChromaProcess, Job, Verified
+from ragstream_core.proposers.chroma.seal import STAGING, Receipt, copy_checked, copy_of, sweep
+from ragstream_core.proposers.chroma.vector_store_chroma import DENSE, STANDARD
+from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
+
+JOB_S = 300.0
+ROW_S = 0.05
+"""A child may take five minutes and a twentieth of a second a row."""
+ENOUGH = 0.99
+"""With a smaller `self_recall` the graph is built once more, denser, and then sealed anyway."""
+SPARSE = "too few rows found themselves: built anew with a denser graph"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionReport:
+    """What became of a collection.
+
+    Attributes:
+        receipt: What it is now.
+        folder: Where it lies; plain chromadb opens it.
+        made: ``unchanged``, ``updated`` or ``rebuilt``.
+        reason: Why it was rebuilt; empty otherwise.
+        added: Rows added.
+        deleted: Rows deleted.
+        verified: Vectors that were compared with the catalog's.
+        seconds: How long it took.
+    """
+
+    receipt: Receipt
+    folder: Path
+    made: str
+    reason: str = ""
+    added: int = 0
+    deleted: int = 0
+    verified: int = 0
+    seconds: float = 0.0
+
+
+def _why(collection: Collection, newest: Generation) -> tuple[bool, str]:
+    """Return whether the current collection is of no use, and why there is anything to do."""
+    now = seal.current_receipt(collection.chroma_dir)
+    if now is None:
+        return True, "there is none"
+    if now.embed_fp != newest.embed_fp:
+        return True, f"made by model {now.embed_fp[:12]}, the index by {newest.embed_fp[:12]}"
+    if _minor(now.chromadb) != _minor(chromadb_version()):
+        return True, f"written by chromadb {now.chromadb}, this is {chromadb_version()}"
+    if now.dead > now.rows:
+        return True, f"{now.dead} dead rows for {now.rows} live ones"
+    if now.digest != newest.digest or now.generation != newest.n:
+        return False, f"it is that of generation {now.generation}, the newest is {newest.n}"
+    if now.manifest != sha256_hex(_manifest(collection)):
+        return False, "the manifest is another one"
+    return False, ""
+
+
+def _minor(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+def chromadb_version() -> str:
+    """Return the version of chromadb that is installed; imports nothing of it."""
+    extras.require("the vector store chroma", "chroma")
+
+    return metadata.version("chromadb")
+
+
+def _manifest(collection: Collection) -> bytes:
+    try:
+        return (collection.index_dir / MANIFEST_NAME).read_bytes()
+    except OSError:
+        return b""
+
+
+class CollectionPublisher:
+    """One call of `Collection.sync`, under its lock."""
+
+    def __init__(self, collection: Collection, newest: Generation) -> None:
+        self.of = collection
+        self.newest = newest
+        self.old = seal.current(collection.chroma_dir)
+        self.receipt = now = seal.current_receipt(collection.chroma_dir)
+        mapped = now is not None and now.project == collection.project  # tools know it by its name
+        self.name = now.collection if now and mapped else collection_name(collection.project)
+        self.patience = JOB_S + ROW_S * newest.counts.get("chunks", 0)
+
+    def run(self, *, rebuild: bool, verify_all: bool) -> CollectionReport:
+        """Do what is to be done; see `Collection.sync`."""
+        now = self.receipt
+        useless, cause = _why(self.of, self.newest)
+        reason = (cause if useless else "") or ("asked for" if rebuild else "")
+        if now and self.old and not reason:
+            try:
+                if not cause:
+                    compared = self.look(self.old, vectors=verify_all)
+                    return CollectionReport(now, self.old, "unchanged", verified=compared)
+                if updated := self._make(now, now.graph):
+                    return updated
+                reason = SPARSE
+            except (StoreFailed, IntegrityError) as error:
+                reason = error.message
+        graphs = (DENSE,) if reason == SPARSE else (STANDARD, DENSE)
+        made = next(made for graph in graphs if (made := self._make(None, graph)))
+        return replace(made, made="rebuilt", reason=reason)
+
+    def look(self, folder: Path, *, vectors: bool) -> int:
+        """Compare a sealed folder with its receipt, and ask it for every vector if wanted.
+
+        Returns:
+            How many vectors were asked for.
+
+        Raises:
+            IntegrityError: It is not what was sealed, or not that of the generation.
+            StoreFailed: The child died or Chroma refused.
+        """
+        if vectors:
+            return self._verified(folder)["vectors"]
+        with copy_of(folder):
+            return 0
+
+    def _make(self, base: Receipt | None, graph: str) -> CollectionReport | None:
+        """Make, verify and seal one; None if a denser graph is to be tried instead."""
+        with self._staging(base) as staging:
+            built = self._build(staging, graph)
+            manifest = _manifest(self.of)
+            replace_bytes(staging / MANIFEST_NAME, manifest)
+            receipt = seal.write_receipt(
+                staging, replace(self._receipt(built, base, sha256_hex(manifest)), graph=graph)
+            )
+            found = self._verified(staging)
+            if found["self_recall"] < ENOUGH and graph != DENSE:
+                return None
+            receipt = seal.note_recall(staging, receipt, found["self_recall"])
+            folder = self._name()
+            publish_dir(staging, folder)
+        seal.point_to(self.of.chroma_dir, folder)
+        return CollectionReport(
+            receipt,
+            folder,
+            "updated",
+            added=built["added"],
+            deleted=built["deleted"],
+            verified=found["vectors"],
+        )
+
+    @contextlib.contextmanager
+    def _staging(self, base: Receipt | None) -> Iterator[Path]:
+        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.of.chroma_dir))
+        try:
+            if base is not None and self.old is not None:
+                copy_checked(self.old, staging)
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _build(self, staging: Path, graph: str) -> Built:
+        with ChromaProcess() as child:
+            built: Built = child.ask("build", self._job(staging, graph), within_s=self.patience)
+        return built
+
+    def _verified(self, folder: Path) -> Verified:
+        """Check a copy, so that what is sealed is what the first child wrote.
+
+        Raises:
+            IntegrityError: The collection is not that of the generation.
+        """
+        with copy_of(folder) as copy, ChromaProcess() as child:
+            found: Verified = child.ask("verify", self._job(copy, STANDARD), within_s=self.patience)
+        if found["faults"]:
+            raise IntegrityError(
+                f"the Chroma collection of {label(self.of.index_dir)}: "
+                f"{'; '.join(found['faults'][:3])}",
+                hint=check_hint(self.of.index_dir),
+            )
+        return found
+
+    def _job(self, folder: Path, graph: str) -> Job:
+        return {
+            "folder": str(folder.absolute()),
+            "name": self.name,
+            "metadata": {
+                "project": self.of.project,
+                "embed_fp": self.newest.embed_fp,
+                **({"model": self.of.model} if self.of.model else {}),
+            },
+            "graph": graph,
+            "index_dir": str(self.of.index_dir.absolute()),
+            "project": self.of.project,
+            "generation": self.newest.n,
+        }
+
+    def _receipt(self, built: Built, base: Receipt | None, manifest: str) -> Receipt:
+        return Receipt(
+            self.of.project,
+            self.name,
+            self.newest.n,
+            self.newest.digest,
+            self.newest.embed_fp,
+            self.of.model,
+            built["dimension"],
+            built["rows"],
+            (base.dead if base else 0) + built["deleted"],
+            built["chromadb"],
+            manifest,
+        )
+
+    def _name(self) -> Path:
+        """Return a new name: generation, digest, and a counter if both stay."""
+        stem = f"{seal.SEALED}{self.newest.n}-{self.newest.digest[:8]}"
+        names = {path.name for path in self.of.chroma_dir.iterdir()}
+        tries = (stem if n == 0 else f"{stem}-{n}" for n in range(len(names) + 1))
+        return self.of.chroma_dir / next(name for name in tries if name not in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +261,7 @@ class Collection:
     model: str = ""
 
     def sync(self, *, rebuild: bool = False, verify_all: bool = False) -> CollectionReport:
-        """Bring the collection up to the newest generation; a failure is noted.
+        """Bring the collection up to the newest generation.
 
         Args:
             rebuild: Build it from the catalog even if it could be updated.
@@ -64,7 +277,7 @@ class Collection:
         began = time.perf_counter()
         with project_lock(make_private_dir(self.chroma_dir)):
             newest = self._newest()
-            with self._noting(newest), on_disk(self.chroma_dir):
+            with on_disk(self.chroma_dir):
                 report = CollectionPublisher(self, newest).run(
                     rebuild=rebuild, verify_all=verify_all
                 )
@@ -87,45 +300,6 @@ class Collection:
             hint=check_hint(self.index_dir),
         )
 
-    def keep_up(self, *, verify_all: bool = False) -> CollectionReport:
-        """As `sync`, but what failed once is not tried again before anything changed.
-
-        Args:
-            verify_all: Compare every vector even if nothing is to be done.
-
-        Raises:
-            StoreFailed: It failed for this generation with these settings; or as `sync`.
-            RagstreamError: As `sync`.
-        """
-        failed = self.failed(self._newest())
-        if failed is not None:
-            raise failed.error
-        return self.sync(verify_all=verify_all)
-
-    def failed(self, newest: Generation) -> FailedAttempt | None:
-        """Return the attempt for a generation that failed under the settings of now, if any."""
-        found = publisher.noted(self.chroma_dir)
-        return found if found is not None and found.key == self._key(newest) else None
-
-    @contextlib.contextmanager
-    def _noting(self, newest: Generation) -> Iterator[None]:
-        try:
-            yield
-        except GenerationGone:  # a newer one came meanwhile
-            raise
-        except RagstreamError as error:
-            again = check_hint(self.index_dir)
-            error.advice = (*error.advice, "; then ", again) if error.advice else (again,)
-            with contextlib.suppress(OSError):
-                publisher.note(self.chroma_dir, self._key(newest), newest.n, error=error)
-            raise
-        with contextlib.suppress(OSError):
-            publisher.forget(self.chroma_dir)
-
-    def _key(self, newest: Generation) -> str:
-        """Return the digest of all that an attempt depends on."""
-        return digest_of([newest.n, newest.digest, self.model, chromadb_version(), GRAPHS])
-
     def behind(self) -> str:
         """Return why the collection is not that of the newest generation; empty if it is.
 
@@ -135,7 +309,7 @@ class Collection:
             GenerationGone: Nothing is ingested.
             IntegrityError: The index is damaged.
         """
-        return why(self, self._newest())[1]
+        return _why(self, self._newest())[1]
 
     def faults(self, *, vectors: bool = False) -> list[str]:
         """Return what tells the sealed collection from the newest generation, for people.
@@ -155,10 +329,9 @@ class Collection:
             OSError: Disk full.
         """
         newest, folder = self._newest(), seal.current(self.chroma_dir)
-        behind = why(self, newest)[1]
+        behind = _why(self, newest)[1]
         if behind or folder is None:
-            failed = self.failed(newest)
-            return [f"{behind or 'there is none'}{f': {failed.message}' if failed else ''}"]
+            return [behind or "there is none"]
         try:
             CollectionPublisher(self, newest).look(folder, vectors=vectors)
         except (IntegrityError, StoreFailed) as error:

@@ -1,7 +1,7 @@
 """`CollectionReader`: asks a sealed collection through a child process, on a checked copy.
 
-One that was dropped, damaged or left behind is made right from the catalog before the next answer;
-if that is not possible, the caller scores every row.
+What is asked is what was sealed, or nothing: a damaged one is no longer named, so that the next
+ingest makes it again, and the caller scores every row.
 """
 
 from __future__ import annotations
@@ -14,199 +14,137 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import InputUnavailable, RagstreamError, StoreFailed, TryAgain
+from ragstream_core.errors import InputUnavailable, IntegrityError, StoreFailed
 from ragstream_core.proposers.chroma import seal
-from ragstream_core.proposers.chroma.collection import Collection
-from ragstream_core.proposers.chroma.seal import Receipt, copy_of
-from ragstream_core.proposers.chroma.store import ChromaStore
+from ragstream_core.proposers.chroma.process import ChromaProcess
+from ragstream_core.proposers.chroma.seal import copy_of
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
-LOG = logging.getLogger(__name__)
 SEAL_CHARS = 16
 """Of a seal, as a prompt names it."""
+LOG = logging.getLogger(__name__)
 TIMES = 6
 """Rows asked for, as a multiple of those wanted: a graph finds near rows, not all of them."""
-Marks = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(slots=True)
 class _Open:
-    """A collection that a child has open."""
+    """A copy of a sealed collection that a child has open."""
 
     folder: Path
-    receipt: Receipt
     seal: str
-    marks: Marks
-    store: ChromaStore
+    digest: str
+    child: ChromaProcess
     leave: contextlib.ExitStack
-
-    def close(self) -> None:
-        self.store.close()
-        self.leave.close()
 
 
 @dataclass(slots=True)
 class CollectionReader:
-    """Answers from the newest sealed collection of one project.
+    """Answers from the sealed collection of one project."""
 
-    Attributes:
-        collection: The collection and its index.
-    """
-
-    collection: Collection
+    chroma_dir: Path
+    project: str
     _open: _Open | None = None
-    _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _guard: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
-    def near(
-        self, digest: str, queries: F32, n: int, *, pinned_seal: str = ""
-    ) -> list[list[str]] | None:
-        """Return about the ``n`` nearest chunk ids of each query.
-
-        Args:
-            digest: Digest of the generation that is asked about.
-            queries: Unit vectors, shape (queries, dimension).
-            n: How many for each.
-            pinned_seal: Beginning of the seal that a prompt names; empty: whichever there is.
-
-        Returns:
-            None if the collection is not that of the generation, or cannot be had now.
+    def seal(self, wanted: str = "") -> str:
+        """Return the seal of what is asked; opens the current one, unless the wanted one is open.
 
         Raises:
-            InputUnavailable: The collection that a prompt names is another one now, or cannot be
-                had: what is made right here belongs to the next prompt.
+            RagstreamError: There is none, it is damaged, or Chroma refuses it.
+            OSError: Disk full.
+        """
+        with self._guard:
+            return self._opened(wanted).seal
+
+    def near(
+        self, digest: str, queries: F32, n: int, *, wanted: str = ""
+    ) -> list[list[str]] | None:
+        """Return about the ``n`` nearest chunk ids of each query; None: it is of other rows.
+
+        Raises:
+            InputUnavailable: It is not the one that a prompt names by the beginning of its seal.
+            RagstreamError: As `seal`.
+            OSError: As `seal`.
         """
         with self._guard:
             try:
-                found = self._near(digest, queries, n)
-                if self._open is None or self._open.seal.startswith(pinned_seal):
-                    return found
-                raise replaced(self.collection.project, pinned_seal, self._open.seal)
-            except InputUnavailable:
-                raise
-            except (RagstreamError, OSError) as error:
-                if pinned_seal:
-                    self._close()
-                    raise InputUnavailable(
-                        f"the Chroma collection of {self.collection.project} that this prompt "
-                        f"names cannot be asked: {error}",
-                        hint=TryAgain(),
-                    ) from error
-                LOG.warning(
-                    "the Chroma collection of %s cannot be used, every row is scored: %s",
-                    self.collection.project,
-                    error,
-                )
-                self._close()
-                return None
+                return self._near(digest, queries, n, wanted)
+            except StoreFailed as error:  # its process may have been killed: once more on a copy
+                LOG.warning("the Chroma collection of %s: %s", self.project, error.message)
+                self.close()
+                return self._near(digest, queries, n, wanted)
+
+    def _near(self, digest: str, queries: F32, n: int, wanted: str) -> list[list[str]] | None:
+        opened = self._opened(wanted)
+        if not opened.seal.startswith(wanted):
+            raise replaced(self.project, wanted, opened.seal)
+        if opened.digest != digest:
+            return None
+        ids: list[list[str]] = opened.child.ask("nearest", n * TIMES, rows=queries)
+        return ids
 
     def close(self) -> None:
         """End the child and remove its copy."""
         with self._guard:
-            self._close()
+            if self._open is not None:
+                self._open.leave.close()
+                self._open = None
 
-    def _near(self, digest: str, queries: F32, n: int) -> list[list[str]] | None:
-        opened = self._current(digest)
-        if opened is None:
-            return None
-        try:
-            return opened.store.nearest(queries, n * TIMES)
-        except StoreFailed as error:
-            self._tell_repaired(f"its process ended: {error.message}")
-            opened = self._reopened()
-            return opened.store.nearest(queries, n * TIMES)
-
-    def _current(self, digest: str) -> _Open | None:
-        opened = self._open
-        if opened is not None and self._untouched(opened):
-            if opened.receipt.digest == digest:
+    def _opened(self, wanted: str) -> _Open:
+        folder, opened = seal.current(self.chroma_dir), self._open
+        if opened is not None and opened.child.alive:
+            now = seal.digest_of_receipt(folder) if folder else ""
+            if opened.seal == now or (wanted and opened.seal.startswith(wanted)):
                 return opened
-            if not self.collection.behind():
-                return None  # an older generation is asked about
-        opened = self._reopened()
-        return opened if opened.receipt.digest == digest else None
-
-    def _untouched(self, opened: _Open) -> bool:
-        folder = seal.current(self.collection.chroma_dir)
-        return (
-            opened.store.alive
-            and folder == opened.folder
-            and _marks(folder, opened.receipt) == opened.marks
-        )
-
-    def _reopened(self) -> _Open:
-        """Open the current collection, made right first if it is not.
-
-        Raises:
-            RagstreamError: It cannot be made right.
-            OSError: Disk full.
-        """
-        self._close()
-        report = self.collection.keep_up()
-        if report.made != "unchanged":
-            self._tell_repaired(f"{report.made}: {report.reason or 'the index is newer'}")
-        with contextlib.ExitStack() as opened:
-            copy = opened.enter_context(copy_of(report.folder))
-            store = ChromaStore(
-                copy,
-                report.receipt.dimension,
-                name=report.receipt.collection,
-                embed_fp=report.receipt.embed_fp,
-                model=report.receipt.model,
+        self.close()
+        if folder is None:
+            raise StoreFailed(f"the Chroma collection of {self.project} is not there")
+        try:
+            self._open = self._copied(folder)
+        except IntegrityError as error:
+            LOG.warning(
+                "the Chroma collection of %s is made again by the next ingest: %s",
+                self.project,
+                error,
             )
-            leave = opened.pop_all()
-        marks = _marks(report.folder, report.receipt)
-        digest = seal.digest_of_receipt(report.folder)
-        self._open = _Open(report.folder, report.receipt, digest, marks, store, leave)
+            seal.disown(self.chroma_dir, folder)
+            raise
         return self._open
 
-    def _tell_repaired(self, what: str) -> None:
-        LOG.warning("repaired the Chroma collection of %s: %s", self.collection.project, what)
+    def _copied(self, folder: Path) -> _Open:
+        digest = seal.digest_of_receipt(folder)
+        with contextlib.ExitStack() as stack:
+            copy = stack.enter_context(copy_of(folder))
+            receipt = seal.receipt_of(folder)
+            if receipt is None:
+                raise IntegrityError(f"{folder}: {seal.RECEIPT} is missing or damaged")
+            child = stack.enter_context(ChromaProcess())
+            child.ask("open", str(copy), receipt.collection)
+            return _Open(folder, digest, receipt.digest, child, stack.pop_all())
 
-    def _close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
 
-
-def replaced(project: str, pinned_seal: str, now: str) -> InputUnavailable:
-    """Return the error of a prompt whose collection is another one now.
-
-    Args:
-        project: Whose collection.
-        pinned_seal: Beginning of the seal that the prompt names.
-        now: The seal of now; empty if there is none.
-    """
+def replaced(project: str, wanted: str, now: str) -> InputUnavailable:
+    """Return the error of a prompt whose collection is another one now, or gone."""
     return InputUnavailable(
         f"the Chroma collection of {project} that proposed the candidates was replaced "
-        f"(seal {pinned_seal}, now {now[:SEAL_CHARS] or 'none'})",
+        f"(seal {wanted}, now {now[:SEAL_CHARS] or 'none'})",
         hint="prompts of retrieval.store=catalog do not depend on a collection",
     )
-
-
-def _marks(folder: Path, receipt: Receipt) -> Marks:
-    """Return size and time of every sealed file: they tell whether one was written."""
-    found = []
-    for name in sorted(receipt.files):
-        try:
-            seen = (folder / name).stat()
-            found.append((name, seen.st_size, seen.st_mtime_ns))
-        except OSError:
-            found.append((name, -1, -1))
-    return tuple(found)
 
 
 _readers: dict[Path, CollectionReader] = {}
 _readers_guard = threading.Lock()
 
 
-def reader_of(collection: Collection) -> CollectionReader:
+def reader_of(chroma_dir: Path, project: str) -> CollectionReader:
     """Return this process's reader of a collection; made at the first call."""
     with _readers_guard:
-        key = collection.chroma_dir.absolute()
-        if key not in _readers or _readers[key].collection != collection:
-            _readers[key] = CollectionReader(collection)
+        key = chroma_dir.absolute()
+        if key not in _readers:
+            _readers[key] = CollectionReader(key, project)
         return _readers[key]
 
 

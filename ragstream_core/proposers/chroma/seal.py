@@ -154,6 +154,13 @@ def point_to(chroma_dir: Path, folder: Path) -> None:
     replace_text(chroma_dir / CURRENT, folder.name + "\n")
 
 
+def disown(chroma_dir: Path, folder: Path) -> None:
+    """Let CURRENT name nothing if it names a folder that is damaged: the next ingest makes it."""
+    with contextlib.suppress(OSError):
+        if current(chroma_dir) == folder:
+            (chroma_dir / CURRENT).unlink()
+
+
 def answers_digest(database: Path) -> str:
     """Return the sha256 over the rows that answers come from.
 

@@ -15,18 +15,24 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import StoreFailed
 from ragstream_core.proposers.chroma.names import Metadata
 from ragstream_core.proposers.chroma.store import ChromaHit, ChromaVectorStoreBase
-from ragstream_core.proposers.model_stamp import require_new
+from ragstream_core.proposers.plain import require_new
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
+    from ragstream_core.records.identity import Json
 
 PAGE = 2_000  # a call that wants everything fails at 100,000 rows
-AT_LEAST = 800
-TIMES = 16
-"""`search` looks at sixteen times as many rows as are wanted: the graph then finds 99 % of them."""
-HNSW = {"space": "cosine", "ef_construction": 200, "ef_search": 100, "max_neighbors": 32}
+HNSW: dict[str, Json] = {
+    "space": "cosine",
+    "ef_construction": 200,
+    "ef_search": 100,
+    "max_neighbors": 32,
+}
 STANDARD, DENSE = "standard", "dense"
-GRAPHS = {STANDARD: HNSW, DENSE: {**HNSW, "ef_construction": 800, "max_neighbors": 64}}
+GRAPHS: dict[str, Json] = {
+    STANDARD: HNSW,
+    DENSE: {**HNSW, "ef_construction": 800, "max_neighbors": 64},
+}
 """How a new collection's graph is built; the dense one hides fewer rows among near-equal ones."""
 
 
@@ -126,22 +132,6 @@ class VectorStoreChroma(ChromaVectorStoreBase):
         )
         return [list(ids) for ids in found["ids"]]
 
-    def search(self, query: F32, k: int) -> list[tuple[str, float]]:
-        """Return about the ``k`` best (id, cosine), ties by id; the cosines are exact.
-
-        Args:
-            query: Unit vector, shape (dimension,) or (1, dimension).
-            k: How many at most.
-        """
-        from ragstream_core.retrieval.scoring import exact_cosines, top
-
-        queries = query.reshape(1, -1)
-        (ids,) = self.nearest(queries, max(TIMES * k, AT_LEAST)) if k > 0 else ([],)
-        if not ids:
-            return []
-        scores = exact_cosines(self.vectors(ids), queries)[:, 0]
-        return [(ids[i], float(scores[i])) for i in top(ids, scores, k)]
-
     def delete_where(self, filter_dict: Metadata) -> int:
         """Delete the rows that a Chroma ``where`` filter names; return how many."""
         found = self._collection.get(where=dict(filter_dict), include=[])["ids"]
@@ -162,10 +152,6 @@ class VectorStoreChroma(ChromaVectorStoreBase):
             part = unique[start : start + self._batch]
             found.update(self._collection.get(ids=part, include=[])["ids"])
         return found
-
-    def ids(self) -> list[str]:
-        """Return all live ids, sorted."""
-        return sorted(i for i, _, _ in self._pages([]))
 
     def snapshot(self) -> dict[str, Metadata]:
         """Return the metadata of every live row by id, sorted by id."""

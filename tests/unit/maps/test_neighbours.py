@@ -5,7 +5,7 @@ import pytest
 
 from ragstream_core.errors import UsageError
 from ragstream_core.maps.neighbours import named_anchors, neighbours, random_anchors
-from ragstream_core.proposers.exact import ExactStore
+from ragstream_core.proposers.plain import ExactStore
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from multiprocessing import Pipe
 import numpy as np
 import pytest
 
-from ragstream_core.errors import DuplicateId, StoreFailed
+from ragstream_core.errors import StoreFailed
 from ragstream_core.proposers.chroma.process import ChromaProcess, receive, send
-from ragstream_core.proposers.chroma.store import ChromaStore
+from ragstream_core.proposers.chroma.vector_store_chroma import VectorStoreChroma
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -21,41 +21,39 @@ def forked_chroma():
 
 
 @pytest.fixture
-def store(tmp_path):
-    made = ChromaStore(tmp_path, 4)
-    yield made
-    made.close()
+def child(tmp_path):
+    with ChromaProcess() as made:
+        made.ask("open", str(tmp_path), "abc")
+        yield made
 
 
-def test_a_killed_child_is_one_error_and_no_more(store):
-    os.kill(store.pid, signal.SIGKILL)
+def test_a_killed_child_is_one_error_and_no_more(child):
+    os.kill(child.pid, signal.SIGKILL)
     for _ in range(2):
         with pytest.raises(StoreFailed, match="signal 9"):
-            store.ids()
-    assert not store.alive
+            child.ask("nearest", 1, rows=np.ones((1, 4), dtype=np.float32))
+    assert not child.alive
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path):
     with ChromaProcess() as child:
         with pytest.raises(StoreFailed, match="signal 9"):
-            child.ask("open", str(tmp_path), "abc", None, within_s=0.01)
+            child.ask("open", str(tmp_path), "abc", within_s=0.01)
         assert not child.alive
 
 
-def test_what_the_engine_refuses_is_an_error_and_the_child_stays(store, tmp_path):
-    row = np.eye(4, dtype=np.float32)[:1]
-    store.add(["a"], row)
-    with pytest.raises(DuplicateId):
-        store.add(["a"], row)
+def test_what_the_engine_refuses_is_an_error_and_the_child_stays(child, tmp_path):
+    VectorStoreChroma(tmp_path, "abc").add(["a"], np.eye(4, dtype=np.float32)[:1], [{"path": "p"}])
+    child.ask("open", str(tmp_path), "abc")
     with pytest.raises(StoreFailed):
-        store.nearest(np.ones((1, 3), dtype=np.float32), 1)
-    assert store.ids() == ["a"]
+        child.ask("nearest", 1, rows=np.ones((1, 3), dtype=np.float32))
+    assert child.ask("nearest", 1, rows=np.ones((1, 4), dtype=np.float32)) == [["a"]]
 
 
 def test_a_folder_that_cannot_be_opened(tmp_path):
     (tmp_path / "chroma.sqlite3").write_bytes(b"not a database" * 100)
-    with pytest.raises(StoreFailed):
-        ChromaStore(tmp_path, 4)
+    with ChromaProcess() as child, pytest.raises(StoreFailed):
+        child.ask("open", str(tmp_path), "abc")
 
 
 def test_the_child_ends_when_its_parent_is_killed():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import ExtraMissing, IntegrityError
-from ragstream_core.proposers.faiss import FaissStore
+from ragstream_core.proposers.plain import FaissStore
 
 
 def unit(n):

@@ -1,11 +1,11 @@
 import pytest
 
 from ragstream_core.errors import ModelMismatch, UnknownSetting, UsageError
-from ragstream_core.proposers.exact import ExactStore
-from ragstream_core.proposers.model_stamp import ModelStamp
-from ragstream_core.proposers.registry import (
+from ragstream_core.proposers.plain import (
     MADE_FROM_AN_INDEX,
     VECTOR_STORES,
+    ExactStore,
+    ModelStamp,
     StoreOptions,
     create_vector_store,
 )

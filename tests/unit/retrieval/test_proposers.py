@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragstream_core.retrieval.proposers import narrowed
+from ragstream_core.retrieval.proposers import narrowed, row_numbers
 from ragstream_core.retrieval.rows import rows_of
 
 
@@ -29,7 +29,7 @@ class Nearest:
         if self.names is not None:
             return self.names
         order = np.argsort(-(queries @ view.vectors.T), axis=1)[:, :n]
-        return [[view.chunk_ids[i] for i in row] for row in order.tolist()]
+        return list(order)
 
 
 QUERIES = View(3, seed=9).vectors
@@ -78,17 +78,19 @@ def test_a_small_pool_is_scored_whole():
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        [["c00001"]] * 3,
-        [[], [], []],
-        [["unknown"] * 50] * 3,
-        [[f"c{i:05}" for i in range(50)], [f"c{i:05}" for i in range(50)], []],
-    ],
-    ids=["too few", "none", "foreign ids", "nothing for one query"],
+    "named",
+    [[[1]] * 3, [[], [], []], [range(50), range(50), []]],
+    ids=["too few", "none", "nothing for one query"],
 )
-def test_a_store_that_names_too_few_is_not_believed(names):
-    assert len(run(Nearest(names=names), [View(1000)])) == 1000
+def test_a_store_that_names_too_few_is_not_believed(named):
+    rows = [np.array(part, dtype=np.int64) for part in named]
+    assert len(run(Nearest(names=rows), [View(1000)])) == 1000
+
+
+def test_ids_become_rows_and_foreign_ones_none():
+    view = View(1000)
+    assert row_numbers(view.chunk_ids, ["c00007", "unknown", "", "c00999"]).tolist() == [7, 999]
+    assert row_numbers(view.chunk_ids, []).dtype == np.int64
 
 
 def test_a_store_that_cannot_say_is_not_used():

@@ -19,11 +19,13 @@ from ragstream_core.ingestion import scan
 from ragstream_core.platform.postgres import Database, database_at
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.proposers import (
-    graph_proposer,
+    choose,
+    graph,
+    kept,
+    pg_build,
     pg_graph,
     pg_receipt,
     pg_search,
-    pgvector_graphs,
 )
 from ragstream_core.services import verify
 from ragstream_core.services.forget import forget
@@ -66,6 +68,11 @@ def space(root, url, store="pgvector", **more):
     explicit = {"retrieval.store": store, "vector_store.url": url, "retrieval.approximate_at": 0}
     explicit |= {"embeddings.backend": "hashed", "vector_store.collection": "false", **more}
     return open_workspace(root, explicit=explicit)
+
+
+def keep_up(workspace, **how):
+    (done,) = kept.bring_up_to_date(workspace, "demo", stores=[graph.GRAPH], **how)
+    return done
 
 
 def receipt(root):
@@ -119,10 +126,10 @@ def test_a_prompt_by_the_graph_is_that_of_exact_search_and_names_its_seal(
     assert "store" not in by_all.extras.inputs.models
     assert not warnings_of(by_graph)
     assert ingestion.unchanged(large, "demo") is not None
-    state = ingestion.status(large, "demo").pgvector
+    state = ingestion.status(large, "demo").stores["pgvector"]
     assert (state.wanted, state.generation, state.rows, state.recall) == (True, 1, FILES, 1.0)
-    assert "100.0%" in state.told
-    assert verify.lists_figures(large, "demo")["pgvector_recall"] == 1.0
+    assert "100.0%" in state.sentence
+    assert kept.figures(large, "demo")["pgvector_recall"] == 1.0
 
 
 def test_later_generations_and_older_ones_are_searched_by_the_same_graph(root, database, postgres):
@@ -179,8 +186,8 @@ def test_the_first_question_of_a_process_reads_what_the_ingest_noted(root, datab
 def test_a_graph_that_too_much_came_after_is_built_anew_and_the_old_one_goes(
     root, database, postgres, monkeypatch
 ):
-    monkeypatch.setattr(pgvector_graphs, "LATER_ROWS", 1)
-    monkeypatch.setattr(pgvector_graphs, "LATER_SHARE", 300)
+    monkeypatch.setattr(pg_build, "LATER_ROWS", 1)
+    monkeypatch.setattr(pg_build, "LATER_SHARE", 300)
     large = space(root, database)
     ingest_project(large, "demo")
     key = save_prompt(large, ask(large)).prompt_key
@@ -237,8 +244,9 @@ def test_a_database_that_is_away_is_asked_once_for_all_projects(root, database, 
     monkeypatch.setattr(Database, "connect", lambda self: asked.append(1) or connect(self))
     pins = pin_inputs(large, PromptRequest(QUESTION, ("demo", "other"))).pins
     asked.clear()
-    told = graph_proposer.pinned(space(root, NOWHERE), pins)
-    assert told["store_note"].count(graph_proposer.UNREACHABLE) == 2 and "store" not in told
+    away = space(root, NOWHERE)
+    told = choose.pinned(away, away.config.chain(), pins)
+    assert told["store_note"].count(graph.UNREACHABLE) == 2 and "store" not in told
     assert asked == [1]
 
 
@@ -249,9 +257,9 @@ def test_an_ingest_while_it_is_away_warns_and_the_next_check_makes_it_good(root,
     assert "vector_store.url" in warning and "ragstream index check demo" in warning
     idle = ingestion.unchanged(away, "demo")
     assert idle is not None and idle.warnings
-    assert ingestion.status(away, "demo").pgvector.problem
+    assert ingestion.status(away, "demo").stores["pgvector"].problem
     assert verify.verify_project(large, "demo").findings == []
-    assert ingestion.status(large, "demo").pgvector.problem == ""
+    assert ingestion.status(large, "demo").stores["pgvector"].problem == ""
 
 
 def test_a_user_who_may_not_make_pgvector_known_is_told_where_and_who_may(root, postgres):
@@ -293,13 +301,13 @@ def test_damage_is_found_by_index_check_and_made_good(root, database, postgres):
             f" WHERE name = (SELECT max(name) FROM {name})"
         )
     report = verify.verify_project(large, "demo")
-    assert verify.GRAPH in report.healed and not report.findings
+    assert graph.GRAPH.healed in report.healed and not report.findings
     assert verify.verify_project(large, "demo").healed == []
     with postgres.connect(database.rpartition("/")[2]) as db:
         db.execute(f"DROP TABLE {receipt(root).name}")
     (warning,) = warnings_of(ask(large))
     assert "its graph is not in the database" in warning
-    assert verify.GRAPH in verify.verify_project(large, "demo").healed
+    assert graph.GRAPH.healed in verify.verify_project(large, "demo").healed
     assert not warnings_of(ask(large))
 
 
@@ -308,7 +316,7 @@ def test_another_machine_finds_the_graph_of_the_same_vectors(root, database, pos
     ingest_project(large, "demo")
     before, key = graphs(postgres, database), save_prompt(large, ask(large)).prompt_key
     (root / "index" / "demo" / pg_receipt.GRAPHS / "graph.json").unlink()
-    assert pgvector_graphs.keep_up(large, "demo").made == "found"
+    assert keep_up(large).made == "found"
     assert graphs(postgres, database) == before and receipt(root).mine
     assert replay_prompt(large, key).verdict == "identical"
 
@@ -329,15 +337,15 @@ def test_what_is_forgotten_while_a_graph_waits_for_its_lock_does_not_come_back(
 ):
     large = space(root, database)
     ingest_project(large, "demo")
-    locked = pgvector_graphs._locked
+    locked = graph._locked
 
     def late(index_dir):
         forget(large, "demo", "f003.md", delete=True)
         return locked(index_dir)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(pgvector_graphs, "_locked", late)
-        assert pgvector_graphs.keep_up(large, "demo", rebuild=True).made == "built"
+        meanwhile.setattr(graph, "_locked", late)
+        assert keep_up(large, rebuild=True).made == "built"
     (name,) = graphs(postgres, database)
     with postgres.connect(database.rpartition("/")[2]) as db:
         assert db.execute(f"SELECT count(*) FROM {name}").fetchone() == (FILES - 1,)
@@ -359,7 +367,7 @@ def test_forgetting_waits_for_a_graph_that_is_being_made(root, database, postgre
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(pg_graph, "build", slow)
-        assert pgvector_graphs.keep_up(large, "demo", rebuild=True).made == "built"
+        assert keep_up(large, rebuild=True).made == "built"
     seen[0].join()
     assert graphs(postgres, database) == []
 
@@ -374,7 +382,7 @@ def test_forgetting_takes_graphs_whose_making_was_killed(root, database, postgre
     with monkeypatch.context() as killed:
         killed.setattr(pg_receipt, "write", None)
         with pytest.raises(TypeError):
-            pgvector_graphs.keep_up(large, "demo", rebuild=True)
+            keep_up(large, rebuild=True)
     assert len(graphs(postgres, database)) == 2
     forget(large, "demo", "f003.md", delete=True)
     assert graphs(postgres, database) == []
@@ -389,15 +397,15 @@ def test_a_graph_whose_making_was_killed_goes_with_the_next_one(
         killed.setattr(pg_receipt, "write", None)
         for _ in range(2):
             with pytest.raises(TypeError):
-                pgvector_graphs.keep_up(large, "demo", rebuild=True)
-    assert not pgvector_graphs.keep_up(large, "demo", again=True).warning
+                keep_up(large, rebuild=True)
+    assert not keep_up(large, again=True).warning
     assert graphs(postgres, database) == [receipt(root).name]
 
 
 def test_a_machine_with_a_new_name_still_forgets(root, database, postgres, monkeypatch):
     large = space(root, database)
     ingest_project(large, "demo")
-    monkeypatch.setattr(pgvector_graphs, "_maker", lambda _: "another")
+    monkeypatch.setattr(pg_build, "_maker", lambda _: "another")
     write(root, 3, random.Random(9))
     ingest_project(large, "demo")
     assert receipt(root).mine
@@ -455,11 +463,11 @@ def test_a_builder_that_is_killed_leaves_the_old_graph_or_the_new_one(root, data
     code = (
         "import sys\nfrom pathlib import Path\n"
         "from ragstream_core.wiring.workspace import open_workspace\n"
-        "from ragstream_core.proposers import pgvector_graphs\n"
+        "from ragstream_core.proposers import kept\n"
         f"space = open_workspace(Path({str(root)!r}), explicit={{'embeddings.backend': 'hashed',"
         f" 'retrieval.store': 'pgvector', 'vector_store.url': {database!r}}})\n"
         "print('go', flush=True)\n"
-        "while True: pgvector_graphs.keep_up(space, 'demo', rebuild=True)\n"
+        "while True: kept.bring_up_to_date(space, 'demo', rebuild=True)\n"
     )
     chance = random.Random(4)
     wanted = text_of(ask(large))
@@ -471,7 +479,7 @@ def test_a_builder_that_is_killed_leaves_the_old_graph_or_the_new_one(root, data
         child.communicate()
         prompt = ask(large)
         assert text_of(prompt) == wanted
-    done = pgvector_graphs.keep_up(large, "demo", verify=True, again=True)
+    done = keep_up(large, verify=True, again=True)
     assert not done.warning
     assert graphs(postgres, database) == [receipt(root).name]
     assert not warnings_of(ask(large))

@@ -1,6 +1,7 @@
 """`retrieval.store` selects what proposes; scores, pools and replay stay what they are."""
 
 import errno
+import json
 import random
 import shutil
 import time
@@ -9,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ragstream_core.errors import (
-    GenerationGone,
     InputUnavailable,
     StoreFailed,
     UnknownSetting,
@@ -17,12 +17,12 @@ from ragstream_core.errors import (
 )
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.proposers import candidate_stores, chroma_collections
-from ragstream_core.proposers.chroma import publisher, seal
-from ragstream_core.proposers.chroma.collection import Collection
+from ragstream_core.proposers import plain
+from ragstream_core.proposers.chroma import collection as publisher
+from ragstream_core.proposers.chroma import seal
 from ragstream_core.proposers.chroma.reader import close_readers, reader_of
-from ragstream_core.proposers.exact import ExactStore
-from ragstream_core.proposers.registry import VECTOR_STORES
+from ragstream_core.proposers.collections import COLLECTION, collection_of, compare
+from ragstream_core.proposers.plain import VECTOR_STORES, ExactStore
 from ragstream_core.services import verify
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
@@ -49,7 +49,7 @@ def root(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "RACY_NS", 0)
         for project in ("demo", "more"):
-            ingest_project(space(root, "catalog"), project)
+            ingest_project(space(root, "chroma"), project)
     yield root
     close_readers()
 
@@ -92,7 +92,8 @@ def test_a_store_finds_what_the_catalog_finds_with_its_scores(root, store, count
     if store == "counted":
         assert Counted.searches == 2
     if store == "chroma":
-        reader = reader_of(chroma_collections.collection_of(space(root, store), "demo"))
+        reader = reader_of(COLLECTION.folder(space(root, store), "demo"), "demo")
+        assert reader._open is not None  # it was asked
         assert reader.near("another digest", None, 5) is None
 
 
@@ -116,20 +117,18 @@ def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):
     prompt = run_prompt(workspace, pin_inputs(workspace, PromptRequest(QUESTION, ("demo",))))
     key = save_prompt(workspace, prompt).prompt_key
     assert replay_prompt(workspace, key).verdict == "identical"
-    chroma_collections.collection_of(workspace, "demo").sync(rebuild=True)
+    collection_of(workspace, "demo").sync(rebuild=True)
     verdict = replay_prompt(workspace, key)
     assert verdict.verdict == "input unavailable"
     assert "Chroma collection of demo" in verdict.reason
 
 
 @pytest.mark.parametrize("harm", ["rebuilt", "damaged", "lost"])
-def test_a_prompt_is_answered_by_the_collection_that_it_names_or_not_at_all(
-    root, monkeypatch, harm
-):
+def test_a_prompt_is_answered_by_the_collection_that_it_names_or_not_at_all(root, harm):
     """What is made right between the pinning and the question belongs to the next prompt."""
     workspace = space(root, "chroma")
     inputs = pin_inputs(workspace, PromptRequest(QUESTION, ("demo",)))
-    collection = chroma_collections.collection_of(workspace, "demo")
+    collection = collection_of(workspace, "demo")
     folder = seal.current(collection.chroma_dir)
     if harm == "rebuilt":
         collection.sync(rebuild=True)
@@ -138,17 +137,56 @@ def test_a_prompt_is_answered_by_the_collection_that_it_names_or_not_at_all(
         raw = rows.read_bytes()
         rows.write_bytes(raw[: len(raw) // 2])
     else:
-
-        def failing(*_, **__):
-            raise StoreFailed("no process", hint="try again")
-
-        close_readers()
-        monkeypatch.setattr(Collection, "keep_up", failing)
+        shutil.rmtree(folder)
+    if harm != "lost":  # this process has opened what the prompt names
+        assert run_prompt(workspace, inputs, through="retrieval").base_context_chunks
+    close_readers()
     with pytest.raises(InputUnavailable, match="Chroma collection of demo"):
         run_prompt(workspace, inputs, through="retrieval")
-    monkeypatch.undo()
     again = pin_inputs(workspace, PromptRequest(QUESTION, ("demo",)))
     assert run_prompt(workspace, again, through="retrieval").base_context_chunks
+    if harm != "rebuilt":  # nothing is made inside a prompt
+        assert "store" not in again.models and "index check demo" in again.models["store_note"]
+        assert ingestion.unchanged(workspace, "demo") is None
+        assert not ingest_project(workspace, "demo").warnings
+    assert pin_inputs(workspace, PromptRequest(QUESTION, ("demo",))).models["store"]
+
+
+@pytest.mark.parametrize("harm", ["behind", "damaged", "full disk", "no process"])
+def test_a_collection_that_cannot_be_asked_fails_no_prompt_and_is_named(root, monkeypatch, harm):
+    workspace = space(root, "chroma")
+    chroma_dir = collection_of(workspace, "more").chroma_dir
+    kept_aside = root / "aside"
+    shutil.copytree(chroma_dir, kept_aside, dirs_exist_ok=True)
+    close_readers()
+
+    def refuse(*_, **__):
+        raise (
+            OSError(errno.ENOSPC, "No space left on device")
+            if harm == "full disk"
+            else (StoreFailed("no process", hint="try again"))
+        )
+
+    folder = seal.current(chroma_dir)
+    receipt = json.loads((folder / seal.RECEIPT).read_text())
+    with monkeypatch.context() as patch:
+        if harm == "behind":
+            (folder / seal.RECEIPT).write_text(json.dumps(receipt | {"digest": "d" * 64}))
+        elif harm == "damaged":
+            (folder / seal.DATABASE).write_bytes(b"broken")
+        elif harm == "full disk":
+            patch.setattr("ragstream_core.proposers.chroma.reader.copy_of", refuse)
+        else:
+            patch.setattr("ragstream_core.proposers.chroma.reader.ChromaProcess", refuse)
+        inputs = pin_inputs(workspace, PromptRequest(QUESTION, ("more",)))
+        prompt = run_prompt(workspace, inputs, through="retrieval")
+        found = search(workspace, QUESTION, ["more"], k=5)
+    (warning,) = [note.message for note in prompt.extras.warnings if note.stage == "retrieval"]
+    assert "every chunk of more was scored: its Chroma collection" in warning
+    assert "ragstream index check more" in warning and "store" not in inputs.models
+    assert found == search(space(root, "catalog"), QUESTION, ["more"], k=5)
+    shutil.rmtree(chroma_dir)
+    kept_aside.rename(chroma_dir)
 
 
 def test_threads_fill_a_store_once_and_a_full_disk_fails_no_question(root, monkeypatch, caplog):
@@ -177,15 +215,15 @@ def test_threads_fill_a_store_once_and_a_full_disk_fails_no_question(root, monke
 
 
 def test_faiss_keeps_two_files_for_the_newest_rows_and_makes_them_again(root):
-    folder = root / "index" / "demo" / candidate_stores.STORES / "faiss"
+    folder = root / "index" / "demo" / plain.STORES / "faiss"
     workspace = space(root, "faiss")
     wanted = search(workspace, QUESTION, ["demo"], k=5)
     (home,) = folder.iterdir()
     assert sorted(p.name for p in home.iterdir()) == ["vectors.faiss", "vectors_meta.json"]
     (home / "vectors.faiss").write_bytes(b"broken")
-    candidate_stores._stores.clear()
+    plain._filled.clear()
     assert search(workspace, QUESTION, ["demo"], k=5) == wanted
-    candidate_stores._stores.clear()
+    plain._filled.clear()
     assert search(workspace, QUESTION, ["demo"], k=5) == wanted
 
 
@@ -213,46 +251,34 @@ def test_what_is_no_store_is_refused_at_start(root):
 
 
 def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root):
-    kept = space(root, "catalog", **{"vector_store.collection": "true"})
+    kept_root = space(root, "catalog", **{"vector_store.collection": "true"})
     shutil.rmtree(root / "chroma_db", ignore_errors=True)
     assert ingestion.unchanged(space(root, "catalog"), "more") is not None
-    assert ingestion.unchanged(kept, "more") is None
-    stats = ingest_project(kept, "more")
+    assert ingestion.unchanged(kept_root, "more") is None
+    stats = ingest_project(kept_root, "more")
     assert not stats.committed and not stats.warnings
-    assert ingestion.unchanged(kept, "more") is not None
-    assert chroma_collections.compare(kept, "more") == []
-
-
-def test_a_collection_that_ingests_overtake_again_and_again_is_left_for_later(root, monkeypatch):
-    tries = []
-
-    def overtaken(self, **how):
-        tries.append(how)
-        raise GenerationGone(f"project demo no longer keeps generation {len(tries)}")
-
-    kept = space(root, "catalog", **{"vector_store.collection": "true"})
-    monkeypatch.setattr(Collection, "keep_up", overtaken)
-    left = chroma_collections.keep_up(kept, "demo")
-    assert len(tries) == chroma_collections.TRIES and not left.failed
-    assert left.why == f"left for later: project demo no longer keeps generation {len(tries)}"
+    assert ingestion.unchanged(kept_root, "more") is not None
+    assert compare(kept_root, "more") == []
 
 
 def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     def refuse(*_, **__):
         raise OSError(28, "no space left on device")
 
-    kept = space(root, "catalog", **{"vector_store.collection": "true"})
+    kept_root = space(root, "catalog", **{"vector_store.collection": "true"})
     shutil.rmtree(root / "chroma_db", ignore_errors=True)
     with monkeypatch.context() as full:
         full.setattr(publisher, "publish_dir", refuse)
-        (warning,) = ingest_project(kept, "demo").warnings
+        (warning,) = ingest_project(kept_root, "demo").warnings
     assert "no space left" in warning and "next: " in warning and "index check demo" in warning
-    idle = ingestion.unchanged(kept, "demo")
+    idle = ingestion.unchanged(kept_root, "demo")
     assert not idle.committed and "not tried again" in idle.warnings[0]
-    state = ingestion.status(kept, "demo").collection
+    state = ingestion.status(kept_root, "demo").stores["collection"]
     assert (state.kept, state.generation, state.self_recall) == (True, 0, None)
     assert "no space left" in state.problem and "index check demo" in state.next
-    checked = verify.verify_project(kept, "demo")
+    checked = verify.verify_project(kept_root, "demo")
     assert checked.healed == ["the Chroma collection"] and not checked.findings
-    assert checked.collection.self_recall == 1.0 and not checked.collection.problem
-    assert ingestion.unchanged(kept, "demo").warnings == ()
+    assert (
+        checked.stores["collection"].self_recall == 1.0 and not checked.stores["collection"].problem
+    )
+    assert ingestion.unchanged(kept_root, "demo").warnings == ()

@@ -17,8 +17,11 @@ from ragstream_core.errors import ExtraMissing, InputUnavailable
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.proposers import inverted_lists, ivf, ivf_file, ivf_index
+from ragstream_core.proposers import ivf, ivf_file, ivf_index, kept
 from ragstream_core.proposers.ivf_names import LISTS
+from ragstream_core.proposers.lists import LISTS as STORE
+from ragstream_core.proposers.lists import InvertedLists
+from ragstream_core.proposers.store import MEASURED
 from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -85,6 +88,16 @@ def text_of(prompt):
     return parts
 
 
+def keep_up(workspace, **how):
+    (done,) = kept.bring_up_to_date(workspace, "demo", stores=[STORE], **how)
+    return done
+
+
+def near_of(workspace, view):
+    found = STORE.near(workspace, workspace.config.chain().retrieval, view, "", view.vectors, 1)
+    return found and [row in near for row, near in enumerate(found)]
+
+
 def warnings_of(prompt):
     return [note.message for note in prompt.extras.warnings if note.stage == "retrieval"]
 
@@ -119,12 +132,12 @@ def test_an_ingest_makes_them_above_the_setting_only(root):
     assert ingestion.unchanged(large, "demo") is None
     assert not ingest_project(large, "demo").warnings
     assert ingestion.unchanged(large, "demo") is not None
-    state = ingestion.status(large, "demo").inverted_lists
+    state = ingestion.status(large, "demo").stores["inverted_lists"]
     assert (state.wanted, state.generation, state.lists) == (True, 1, 16)
-    assert state.recall == 1.0 and "16 of 16" in state.told
-    assert not ingestion.status(space(root, at=0), "demo").inverted_lists.wanted
-    assert verify.lists_figures(large, "demo")["inverted_lists_recall"] == 1.0
-    assert verify.lists_figures(space(root, at=0), "demo") == {}
+    assert state.recall == 1.0 and "16 of 16" in state.sentence
+    assert not ingestion.status(space(root, at=0), "demo").stores["inverted_lists"].wanted
+    assert kept.figures(large, "demo")["inverted_lists_recall"] == 1.0
+    assert kept.figures(space(root, at=0), "demo") == {}
 
 
 def test_with_every_list_looked_at_a_prompt_is_that_of_exact_search_in_bytes(root):
@@ -142,14 +155,14 @@ def test_with_every_list_looked_at_a_prompt_is_that_of_exact_search_in_bytes(roo
 
 def test_the_lists_are_asked_and_fewer_of_them_name_fewer_rows(root, monkeypatch):
     asked = []
-    near = inverted_lists.IvfProposer.near
+    near = InvertedLists.near
 
-    def noted(self, view, queries, n):
-        found = near(self, view, queries, n)
+    def noted(*given):
+        found = near(*given)
         asked.append(len(found[0]))
         return found
 
-    monkeypatch.setattr(inverted_lists.IvfProposer, "near", noted)
+    monkeypatch.setattr(InvertedLists, "near", noted)
     few = space(root, **{"retrieval.nprobe": 2, "retrieval.depth": 5, "retrieval.top_k": 5})
     ingest_project(few, "demo")
     assert search(few, QUESTION, ["demo"], k=3)
@@ -169,7 +182,7 @@ def test_a_delta_keeps_the_training_and_equals_lists_made_anew(root):
     data = updated.read_bytes()
     assert ivf_index.opened(updated).training.digest == before
     updated.unlink()
-    assert inverted_lists.keep_up(large, "demo").made == "rebuilt"
+    assert keep_up(large).made == "rebuilt"
     again = ivf_index.opened(the_file(root))
     assert again.training.digest != before  # the rows are others now
     assert np.array_equal(again.ids(), ivf_index.IvfFile(write_to(root, data)).ids())
@@ -184,7 +197,7 @@ def test_the_same_rows_give_the_same_bytes(root):
     large = space(root)
     ingest_project(large, "demo")
     data = the_file(root).read_bytes()
-    assert inverted_lists.keep_up(large, "demo", rebuild=True).made == "rebuilt"
+    assert keep_up(large, rebuild=True).made == "rebuilt"
     assert the_file(root).read_bytes() == data
 
 
@@ -203,8 +216,8 @@ def test_damage_is_named_questions_go_on_and_index_check_repairs(root):
     assert "ragstream index check demo" in warning
     assert "store" not in prompt.extras.inputs.models
     report = verify.verify_project(large, "demo")
-    assert verify.LISTS in report.healed and not report.findings
-    assert report.inverted_lists.recall == 1.0
+    assert STORE.healed in report.healed and not report.findings
+    assert report.stores["inverted_lists"].recall == 1.0
     assert not warnings_of(ask(large))
 
 
@@ -219,7 +232,7 @@ def test_a_wrong_code_with_a_right_seal_is_found_by_index_check(root):
     turned = Entries(rows.ids, rows.matrix[::-1], rows.rows)
     said = {k: file.meta[k] for k in ("digest", "generation", "embed_fp", "epoch")}
     put(path, b"".join(blocks(said, file.training, added=turned)))
-    assert verify.verify_project(large, "demo").healed == [verify.LISTS]
+    assert verify.verify_project(large, "demo").healed == [STORE.healed]
     assert verify.verify_project(large, "demo").healed == []
 
 
@@ -228,7 +241,7 @@ def test_missing_lists_are_named_and_made_by_the_next_ingest(root):
     ingest_project(space(root, at=0), "demo")
     (warning,) = warnings_of(ask(large))
     assert "no inverted lists of generation 1" in warning
-    state = ingestion.status(large, "demo").inverted_lists
+    state = ingestion.status(large, "demo").stores["inverted_lists"]
     assert state.problem and state.next == "ragstream index check demo"
     ingest_project(large, "demo")
     assert not warnings_of(ask(large))
@@ -259,10 +272,10 @@ def test_a_full_disk_is_a_warning_and_not_tried_again_for_the_generation(root, m
     assert "no space left" in warning and "ragstream index check demo" in warning
     idle = ingestion.unchanged(large, "demo")
     assert idle is not None and "no space left" in idle.warnings[0]
-    state = ingestion.status(large, "demo").inverted_lists
+    state = ingestion.status(large, "demo").stores["inverted_lists"]
     assert "no space left" in state.problem and "index check demo" in state.next
     assert verify.verify_project(large, "demo").healed == []  # made for the first time
-    assert not ingestion.status(large, "demo").inverted_lists.problem
+    assert not ingestion.status(large, "demo").stores["inverted_lists"].problem
     assert ingestion.unchanged(large, "demo").warnings == ()
 
 
@@ -279,7 +292,7 @@ def test_without_the_extra_every_row_is_scored_and_the_store_by_name_is_refused(
     large = space(root)
     assert not ingest_project(large, "demo").warnings
     assert not warnings_of(ask(large))
-    state = ingestion.status(large, "demo").inverted_lists
+    state = ingestion.status(large, "demo").stores["inverted_lists"]
     assert "'faiss' is not installed" in state.problem and "ragstream[faiss]" in state.next
     with pytest.raises(ExtraMissing):
         ask(space(root, **{"retrieval.store": "faiss_ivf"}))
@@ -318,11 +331,11 @@ def test_another_process_that_makes_them_is_named(root, monkeypatch):
     folder = root / "index" / "demo" / LISTS
     other = FolderLock(folder, "the inverted lists")
     with other.held():
-        done = inverted_lists.keep_up(space(root), "demo", again=True)
+        done = keep_up(space(root), again=True)
     other.close()
     assert "the file of the inverted lists of project demo is being written by" in done.warning
-    assert inverted_lists.due(space(root), "demo", open_view(root / "index" / "demo").pinned)
-    assert inverted_lists.keep_up(space(root), "demo").made == "rebuilt"
+    assert kept.due(space(root), "demo", open_view(root / "index" / "demo").pinned)
+    assert keep_up(space(root)).made == "rebuilt"
 
 
 def compacted(root, **more):
@@ -339,9 +352,7 @@ def compacted(root, **more):
 
 
 def found_themselves(root, view):
-    proposer = inverted_lists.IvfProposer(space(root), space(root).config.chain().retrieval)
-    found = proposer.near(view, view.vectors, 1)
-    return found and [name in near for name, near in zip(view.chunk_ids, found, strict=True)]
+    return near_of(space(root), view)
 
 
 def test_every_row_finds_itself_after_gc_has_moved_the_vectors(root):
@@ -369,9 +380,9 @@ def test_lists_of_moved_vectors_are_named_and_made_again_with_the_same_training(
     (warning,) = warnings_of(prompt)
     assert "the vectors were moved" in warning and "ragstream index check demo" in warning
     assert "store" not in prompt.extras.inputs.models
-    assert ingestion.status(large, "demo").inverted_lists.problem
+    assert ingestion.status(large, "demo").stores["inverted_lists"].problem
     assert ingestion.unchanged(large, "demo") is None
-    done = inverted_lists.keep_up(large, "demo")
+    done = keep_up(large)
     assert (done.made, done.reason) == ("rebuilt", ivf_index.MOVED)
     assert the_file(root).read_bytes() == made
     assert ivf_index.opened(the_file(root)).training.digest == training
@@ -431,9 +442,9 @@ def test_lists_that_cannot_be_read_for_now_keep_their_training(root, monkeypatch
         (warning,) = warnings_of(ask(large))
         assert "cannot be read: Too many open files" in warning and str(root) not in warning
         assert search(large, QUESTION, ["demo"], k=3)
-        assert "Too many" in inverted_lists.keep_up(large, "demo", again=True).warning
+        assert "Too many" in keep_up(large, again=True).warning
     assert the_file(root).read_bytes() == data
-    assert inverted_lists.keep_up(large, "demo", again=True).made == "unchanged"
+    assert keep_up(large, again=True).made == "unchanged"
 
 
 def test_a_pinned_training_that_is_gone_when_the_prompt_runs_is_said(root):
@@ -465,11 +476,11 @@ def test_lists_that_go_while_a_prompt_is_pinned_leave_no_half_of_an_answer(root,
 def test_the_recall_is_measured_again_after_a_retraining(root):
     large = space(root)
     ingest_project(large, "demo")
-    note = root / "index" / "demo" / LISTS / inverted_lists.MEASURED
+    note = root / "index" / "demo" / LISTS / MEASURED
     row = json.loads(note.read_text())
     note.write_text(json.dumps({**row, "training": "another", "recall": 0.1}))
-    assert ingestion.status(large, "demo").inverted_lists.recall is None
-    inverted_lists.keep_up(large, "demo")
+    assert ingestion.status(large, "demo").stores["inverted_lists"].recall is None
+    keep_up(large)
     assert json.loads(note.read_text()) == row
 
 
@@ -503,8 +514,6 @@ def test_a_pull_keeps_the_training_and_makes_the_lists_again(root, tmp_path_fact
     here, there = (ask(space).extras.inputs for space in (reader, writer))
     assert here == replace(there, now=here.now)
     view = open_view(reader_root / "index" / "demo")
-    proposer = inverted_lists.IvfProposer(reader, reader.config.chain().retrieval)
-    found = proposer.near(view, view.vectors, 1)
-    assert all(name in near for name, near in zip(view.chunk_ids, found, strict=True))
+    assert all(near_of(reader, view))
     pull(reader, place, verify=True)  # the same generation: its lists stay usable
     assert ask(reader).extras.inputs.models["store"] == f"faiss_ivf {first}"

@@ -1,0 +1,335 @@
+"""Graphs of pgvector: which project has one, how it is made and stands, what it proposes.
+
+Light to import: the path on which nothing changed asks whether one is due.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.errors import (
+    InputUnavailable,
+    OperationFailed,
+    SetVariable,
+    StoreFailed,
+    TryAgain,
+    UnknownSetting,
+    worded,
+)
+from ragstream_core.index.lock import check_hint, label
+from ragstream_core.platform import extras
+from ragstream_core.platform.disk import on_disk
+from ragstream_core.platform.files import make_private_dir
+from ragstream_core.platform.locks import FolderLock
+from ragstream_core.proposers import pg_receipt
+from ragstream_core.proposers.pg_receipt import GRAPHS, measured_for
+from ragstream_core.proposers.store import (
+    FailedAttempt,
+    How,
+    Outcome,
+    noted_recall,
+    recall_words,
+)
+
+if TYPE_CHECKING:
+    from ragstream_core.index.rows import Generation
+    from ragstream_core.index.view import CatalogView
+    from ragstream_core.platform.postgres import Connection, Database
+    from ragstream_core.ports import F32
+    from ragstream_core.proposers.pg_graph import I64
+    from ragstream_core.records.identity import Json
+    from ragstream_core.records.prompt_inputs import Pin
+    from ragstream_core.settings.prompts import RetrievalConfig
+    from ragstream_core.wiring.workspace import Workspace
+
+STORE = "pgvector"
+SETTING = "vector_store.url"
+UNREACHABLE = "the database of pgvector's graph cannot be asked"
+BUILDING_S = 10.0
+"""How long an erasure waits for a process that makes a graph."""
+
+
+class GraphState(NamedTuple):
+    """How the graph of a project stands, as its folder says; the database is not asked.
+
+    Attributes:
+        wanted: Whether the settings ask for one.
+        generation: The generation it was last compared with; 0: there is none.
+        built_of: The generation that it was made of.
+        rows: Vectors in it.
+        later: Rows of the index that came after it.
+        ef_search: Rows that a search keeps in view.
+        recall: Share of the exact nearest rows that are proposed, 0…1; None: not measured so.
+        problem: Why questions score every row instead; empty if they do not.
+        next: What makes it good.
+    """
+
+    wanted: bool = False
+    generation: int = 0
+    built_of: int = 0
+    rows: int = 0
+    later: int = 0
+    ef_search: int = 0
+    recall: float | None = None
+    problem: str = ""
+    next: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What to know of it, for people; empty if a project needs none."""
+        if not self.wanted:
+            return ""
+        if self.problem:
+            return f"questions score every chunk: {self.problem}; next: {self.next}"
+        beside = f", {self.later:,} newer chunks are scored beside it" if self.later else ""
+        return (
+            f"questions ask pgvector's graph of {self.rows:,} vectors (generation {self.built_of})"
+            f"{beside}; share of the nearest chunks that are found: {recall_words(self.recall)}"
+        )
+
+    def figures(self) -> dict[str, Json]:
+        """Return what Dagster shows of it beside a generation; nothing if none is needed."""
+        if not self.wanted:
+            return {}
+        return {
+            "pgvector_rows": self.rows,
+            "pgvector_ef_search": self.ef_search,
+            "pgvector_recall": "-" if self.recall is None else self.recall,
+            "pgvector_state": self.sentence,
+        }
+
+
+def database_of(workspace: Workspace) -> Database:
+    """Return the database of the graphs; nobody is contacted.
+
+    Raises:
+        UnknownSetting: The setting is empty or no address.
+    """
+    from ragstream_core.platform.postgres import database_at
+
+    url = workspace.config.settings.vector_store.url.get_secret_value()
+    if not url:
+        raise UnknownSetting(
+            f"retrieval.store={STORE} needs {SETTING}, the address of a PostgreSQL database",
+            hint=(SetVariable("RAGSTREAM_VECTOR_STORE__URL"), " to postgresql://USER@HOST/NAME"),
+        )
+    return database_at(url, setting=SETTING)
+
+
+class PgvectorGraphs:
+    """The graphs of projects as a `ragstream_core.proposers.store.DerivedStore`."""
+
+    name = report = STORE
+    check, what, healed = "graph", "pgvector's graph", "the graph of pgvector"
+
+    def why_unwanted(self, workspace: Workspace, project: str, chunks: int) -> str:
+        """Return why a project has none: another store is chosen, or there is nothing in it."""
+        if project == HISTORY or not chunks or not self.is_asked(workspace):
+            return f"retrieval.store is not {STORE}"
+        return ""
+
+    def is_asked(self, workspace: Workspace) -> bool:
+        """Return whether prompts ask it."""
+        return workspace.config.chain().retrieval.store == STORE
+
+    def folder(self, workspace: Workspace, project: str) -> Path:
+        """Return the folder of the notes on it."""
+        return workspace.index_dir(project) / GRAPHS
+
+    def conditions(self, _: Workspace) -> list[Json]:
+        """Return nothing: a database that was away is asked again by `index check`."""
+        return []
+
+    def is_current(self, workspace: Workspace, project: str, newest: Generation) -> bool:
+        """Return whether it was compared with a generation, and that one's rows are noted."""
+        index_dir = workspace.index_dir(project)
+        receipt = pg_receipt.read(index_dir)
+        compared = receipt is not None and receipt.digest == newest.digest
+        return compared and pg_receipt.has_rows(index_dir, newest.digest)
+
+    def make(self, workspace: Workspace, project: str, how: How) -> Outcome:
+        """See to it that a graph serves the newest generation."""
+        from ragstream_core.index.view import open_view
+        from ragstream_core.proposers.pg_build import GraphBuilder
+
+        index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
+        extras.require(f"retrieval.store={STORE}", extras.STORES[STORE])
+        database = database_of(workspace)
+        with _locked(index_dir):  # opened under it: what was erased before must not come back
+            view, before = open_view(index_dir), pg_receipt.read(index_dir)
+            if not len(view.chunk_ids):
+                return Outcome(self)
+            builder = GraphBuilder(database, view, depth=chosen.depth, ef=chosen.ef_search)
+            made, reason = builder.run(rebuild=how.rebuild, verify=how.verify or how.again)
+        done = Outcome(self, made, reason, is_repaired=bool(reason))
+        if before is None or not before.mine or before.place == database.shown:
+            return done
+        return replace(
+            done,
+            problem=f"{SETTING} names another database now: the vectors of {project} are still "
+            f"in {before.place}",
+            next=f"DROP TABLE {before.name} there",
+        )
+
+    def failure(self, _: str) -> str:
+        """Return what a failure means for questions."""
+        return "pgvector's graph was not brought up to date, so questions may score every row"
+
+    def state(
+        self,
+        workspace: Workspace,
+        project: str,
+        newest: Generation | None,
+        failed: FailedAttempt | None,
+    ) -> GraphState:
+        """Return how it stands; reads small files."""
+        if newest is None or self.why_unwanted(workspace, project, newest.counts.get("chunks", 0)):
+            return GraphState()
+        index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
+        if failed is not None:
+            return GraphState(True, problem=failed.message, next=failed.hint)
+        receipt = pg_receipt.read(index_dir)
+        if receipt is None or receipt.embed_fp != newest.embed_fp:
+            again = worded((check_hint(index_dir),))
+            return GraphState(True, problem="no graph was made for it yet", next=again)
+        stamp = measured_for(receipt, depth=chosen.depth, ef=chosen.ef_search)
+        return GraphState(
+            True, receipt.generation, receipt.built_of, receipt.rows, receipt.later,
+            chosen.ef_search, noted_recall(index_dir / GRAPHS, stamp),
+        )  # fmt: skip
+
+    def pin(
+        self, workspace: Workspace, _: RetrievalConfig, pins: Sequence[Pin]
+    ) -> list[tuple[str, str]]:
+        """Return the seal of each project's graph, or why a project has none that can be asked."""
+        from ragstream_core.platform.postgres import sessions
+        from ragstream_core.proposers import pg_graph
+
+        ask = sessions(database_of(workspace)).ask
+        words, away = list[tuple[str, str]](), False
+        for pin in pins:
+            receipt = pg_receipt.read(workspace.index_dir(pin.project))
+            seal, reason = "", pg_receipt.MISSING
+            if receipt is not None and receipt.embed_fp == pin.embed_fp:
+                try:  # one question costs the time to connect: a second one would too
+                    seal = "" if away else ask(functools.partial(pg_graph.seal, name=receipt.name))
+                except OperationFailed:
+                    away = True
+                reason = UNREACHABLE if away else pg_receipt.MISSING
+            words.append((seal, "" if seal else reason))
+        return words
+
+    def require(self, workspace: Workspace, pin: Pin, word: str) -> None:
+        """Refuse a graph that was replaced, or cannot be asked."""
+        from ragstream_core.platform.postgres import sessions
+        from ragstream_core.proposers import pg_graph
+
+        receipt = pg_receipt.read(workspace.index_dir(pin.project))
+        try:
+            ask = sessions(database_of(workspace)).ask
+            now = ask(functools.partial(pg_graph.seal, name=receipt.name)) if receipt else ""
+        except (OperationFailed, UnknownSetting) as error:
+            raise InputUnavailable(
+                f"pgvector's graph of {pin.project} that proposed the candidates cannot be asked: "
+                f"{error.message}",
+                hint=error.advice or TryAgain(),
+            ) from error
+        if now != word:
+            raise InputUnavailable(
+                f"pgvector's graph of {pin.project} that proposed the candidates was replaced "
+                f"(seal {word}, now {now or 'none'})",
+                hint="prompts of retrieval.store=catalog do not depend on a graph",
+            )
+
+    def near(
+        self,
+        workspace: Workspace,
+        chosen: RetrievalConfig,
+        view: CatalogView,
+        word: str,
+        queries: F32,
+        n: int,
+    ) -> list[I64] | None:
+        """Return the rows that the graph names, and the best of those that came after it."""
+        from ragstream_core.platform.postgres import sessions
+        from ragstream_core.proposers import pg_graph
+        from ragstream_core.proposers.pg_search import GraphSearch
+
+        receipt = pg_receipt.read(workspace.index_dir(view.project))
+        if receipt is None or receipt.embed_fp != view.embed_fp:
+            raise InputUnavailable(pg_receipt.MISSING, hint=TryAgain())
+
+        def question(db: Connection) -> list[I64] | None:
+            seal = word or pg_graph.seal(db, receipt.name)
+            search = GraphSearch(view, receipt.name, seal, chosen.ef_search)
+            return search.rows_near(db, queries, n)
+
+        return sessions(database_of(workspace)).ask(question)
+
+    def drop(self, workspace: Workspace, project: str) -> None:
+        """Remove the graphs that this machine made: their vectors are those of the texts.
+
+        Raises:
+            StoreFailed: The database cannot be asked, or is another one now: they are still there.
+            ProjectLocked: Another process makes one.
+        """
+        index_dir = workspace.index_dir(project)
+        if not (index_dir / GRAPHS).is_dir():  # who makes one from now on sees what is erased
+            return
+        lock = FolderLock(index_dir / GRAPHS, f"pgvector's graph of {project}")
+        with contextlib.closing(lock), lock.held(wait_s=BUILDING_S):
+            if pg_receipt.made_here(index_dir):
+                _drop(workspace, project, index_dir)
+
+
+GRAPH = PgvectorGraphs()
+
+
+@contextlib.contextmanager
+def _locked(index_dir: Path) -> Iterator[None]:
+    """Hold the lock of a project's graph: an erasure drops a graph under it."""
+    folder = index_dir / GRAPHS
+    lock = FolderLock(folder, f"pgvector's graph of {label(index_dir)}")
+    with on_disk(folder), contextlib.closing(lock):
+        make_private_dir(folder)
+        with lock.held():
+            yield
+
+
+def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
+    from ragstream_core.platform.postgres import sessions
+    from ragstream_core.proposers import pg_graph
+
+    receipt, names = pg_receipt.read(index_dir), pg_receipt.made_here(index_dir)
+
+    def question(db: Connection) -> None:
+        if receipt is not None and receipt.mine and receipt.place != database.shown:
+            _require_here(db, database, receipt.name)
+        pg_graph.drop(db, names)
+
+    place, tables = receipt.place if receipt else SETTING, ", ".join(sorted(names))
+    try:
+        database = database_of(workspace)
+        sessions(database).ask(question)
+    except (OperationFailed, UnknownSetting) as error:
+        raise StoreFailed(
+            f"the vectors of {project} are still in {place} (tables {tables}): {error.message}",
+            hint=(*error.advice, ", or drop the tables there and remove ", str(GRAPHS), " in ",
+                  str(index_dir)),
+        ) from error  # fmt: skip
+
+
+def _require_here(db: Connection, database: Database, name: str) -> None:
+    from ragstream_core.proposers import pg_graph
+
+    if not pg_graph.seal(db, name):
+        raise StoreFailed(
+            f"{SETTING} names {database.shown} now, and they are not there",
+            hint=f"name the database of before in {SETTING} and run this again",
+        )

@@ -1,0 +1,287 @@
+"""What a store made from an index is to those who keep it and to those who ask it.
+
+Light to import: the path on which nothing changed asks every store and must load no engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.errors import RagstreamError, StoreFailed
+from ragstream_core.platform.files import make_private_dir, replace_text
+from ragstream_core.records.identity import digest_of
+
+if TYPE_CHECKING:
+    from ragstream_core.index.rows import Generation
+    from ragstream_core.index.view import CatalogView
+    from ragstream_core.ports import F32, PhaseProgress
+    from ragstream_core.records.identity import Json
+    from ragstream_core.records.prompt_inputs import Pin
+    from ragstream_core.retrieval.proposers import I64
+    from ragstream_core.settings.prompts import RetrievalConfig
+    from ragstream_core.wiring.workspace import Workspace
+
+FAILED, MEASURED = "failed.json", "recall.json"
+
+
+class StoreState(Protocol):
+    """How a store of a project stands; its fields are what `ragstream status --json` shows."""
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be asked; empty if it can."""
+        ...
+
+    @property
+    def sentence(self) -> str:
+        """What to know of it, for people; empty if there is nothing to know."""
+        ...
+
+    def figures(self) -> dict[str, Json]:
+        """Return what Dagster shows of it beside a generation; nothing if none is wanted."""
+        ...
+
+    def _asdict(self) -> dict[str, Json]: ...
+
+
+class How(NamedTuple):
+    """How to make a store, as `kept.bring_up_to_date` was asked."""
+
+    rebuild: bool = False
+    verify: bool = False
+    again: bool = False
+    progress: PhaseProgress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a store.
+
+    Attributes:
+        store: Which one.
+        made: ``unchanged``, ``updated``, ``rebuilt``, ``built``, ``found``; empty if it was left.
+        reason: Why it was made from nothing, or why it was left.
+        problem: What went wrong; empty if nothing did.
+        next: What makes that good.
+        is_off: Whether none is to be there.
+        is_repaired: Whether something that was wrong is right now.
+        details: What else is to know of what was made.
+    """
+
+    store: DerivedStore
+    made: str = ""
+    reason: str = ""
+    problem: str = ""
+    next: str = ""
+    is_off: bool = False
+    is_repaired: bool = False
+    details: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def warning(self) -> str:
+        """What to say of a problem; empty if there was none."""
+        return f"{self.problem}\n  next: {self.next}" if self.problem else ""
+
+
+class DerivedStore(Protocol):
+    """A store that is made from an index beside it, and only names rows worth scoring.
+
+    Attributes:
+        name: Value of ``retrieval.store`` and first word of what a prompt pins of it.
+        report: Its key in reports.
+        check: Its name among checks and phases.
+        what: What it is called.
+        healed: What it is called among things that were made again.
+    """
+
+    name: str
+    report: str
+    check: str
+    what: str
+    healed: str
+
+    def why_unwanted(self, workspace: Workspace, project: str, chunks: int) -> str:
+        """Return why a project of so many chunks has none; empty if it is to have one."""
+        ...
+
+    def is_asked(self, workspace: Workspace) -> bool:
+        """Return whether prompts ask it under the settings of now."""
+        ...
+
+    def folder(self, workspace: Workspace, project: str) -> Path:
+        """Return the folder of its notes."""
+        ...
+
+    def conditions(self, workspace: Workspace) -> list[Json]:
+        """Return what an attempt to make it depends on besides the generation."""
+        ...
+
+    def is_current(self, workspace: Workspace, project: str, newest: Generation) -> bool:
+        """Return whether it is that of a generation, as small files say."""
+        ...
+
+    def make(self, workspace: Workspace, project: str, how: How) -> Outcome:
+        """Make it that of the newest generation.
+
+        Raises:
+            GenerationGone: What it was made of was erased or overtaken meanwhile.
+            RagstreamError: It cannot be made; what was there stays.
+            OSError: Disk full, permission denied; what was there stays.
+        """
+        ...
+
+    def failure(self, project: str) -> str:
+        """Return what it means that it could not be made."""
+        ...
+
+    def state(
+        self,
+        workspace: Workspace,
+        project: str,
+        newest: Generation | None,
+        failed: FailedAttempt | None,
+    ) -> StoreState:
+        """Return how it stands, as small files say."""
+        ...
+
+    def pin(
+        self, workspace: Workspace, chosen: RetrievalConfig, pins: Sequence[Pin]
+    ) -> list[tuple[str, str]]:
+        """Return a word a project that names what can be asked, or why nothing can.
+
+        The reasons are the same words on every machine: a prompt's key holds them.
+        """
+        ...
+
+    def require(self, workspace: Workspace, pin: Pin, word: str) -> None:
+        """Refuse what `pin` named and is no longer there.
+
+        Raises:
+            InputUnavailable: It is gone or another one.
+        """
+        ...
+
+    def near(
+        self,
+        workspace: Workspace,
+        chosen: RetrievalConfig,
+        view: CatalogView,
+        word: str,
+        queries: F32,
+        n: int,
+    ) -> list[I64] | None:
+        """Return the rows near each query; None if all are to be scored.
+
+        Args:
+            workspace: The data root.
+            chosen: The settings of retrieval.
+            view: The generation.
+            word: What a prompt pinned of it; empty: whatever there is.
+            queries: Unit vectors, shape (queries, dimension).
+            n: How many rows for each, about.
+
+        Raises:
+            InputUnavailable: What the word names is gone.
+            RagstreamError: It cannot be asked now.
+            OSError: As `RagstreamError`.
+        """
+        ...
+
+    def drop(self, workspace: Workspace, project: str) -> None:
+        """Remove what lies outside the data root.
+
+        Raises:
+            RagstreamError: It is still there.
+        """
+        ...
+
+
+def index_dir_of(workspace: Workspace, project: str) -> Path:
+    """Return the folder of a project's index, or of the conversations'."""
+    if project == HISTORY:
+        return workspace.data_dir / "history" / "index"
+    return workspace.index_dir(project)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """The note of an attempt that failed: its generation and conditions, what was said, when."""
+
+    key: str
+    generation: int
+    message: str
+    hint: str
+    at: str
+
+    @property
+    def error(self) -> StoreFailed:
+        """The error to raise in place of another attempt."""
+        said = f"{self.message}; not tried again for generation {self.generation}"
+        return StoreFailed(said, hint=self.hint)
+
+
+def failed_attempt(
+    store: DerivedStore, workspace: Workspace, project: str, newest: Generation
+) -> FailedAttempt | None:
+    """Return the attempt that failed for a generation under the conditions of now, if any."""
+    try:
+        text = (store.folder(workspace, project) / FAILED).read_text(encoding="utf-8")
+        note = FailedAttempt(**json.loads(text))
+    except (OSError, ValueError, TypeError):
+        return None
+    return note if note.key == _key(store, workspace, newest) else None
+
+
+def note_failure(
+    store: DerivedStore,
+    workspace: Workspace,
+    project: str,
+    newest: Generation,
+    *,
+    error: RagstreamError,
+) -> None:
+    """Note an attempt that just failed; if the disk cannot take it, the next ingest tries again."""
+    at = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
+    key = _key(store, workspace, newest)
+    note = FailedAttempt(key, newest.n, error.message, error.hint, at)
+    with contextlib.suppress(OSError):
+        folder = make_private_dir(store.folder(workspace, project))
+        replace_text(folder / FAILED, json.dumps(asdict(note), indent=1))
+
+
+def clear_failure(store: DerivedStore, workspace: Workspace, project: str) -> None:
+    """Remove the note of a failed attempt, if any."""
+    with contextlib.suppress(OSError):
+        (store.folder(workspace, project) / FAILED).unlink(missing_ok=True)
+
+
+def _key(store: DerivedStore, workspace: Workspace, newest: Generation) -> str:
+    return digest_of([newest.n, newest.digest, *store.conditions(workspace)])
+
+
+def note_recall(folder: Path, stamp: Mapping[str, object], share: float) -> None:
+    """Note a measured recall, 0…1, and what it was measured for; a full disk is no error."""
+    with contextlib.suppress(OSError):  # a figure for people; measured again next time
+        row = json.dumps({**stamp, "recall": round(share, 4)})
+        replace_text(folder / MEASURED, row, durable=False)
+
+
+def noted_recall(folder: Path, stamp: Mapping[str, object]) -> float | None:
+    """Return the recall that was measured for this; None if it was not."""
+    try:
+        row = json.loads((folder / MEASURED).read_text(encoding="utf-8"))
+        return float(row["recall"]) if row.items() >= stamp.items() else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def recall_words(share: float | None) -> str:
+    """Return a recall for people."""
+    return "not measured yet" if share is None else f"{share:.1%}"
