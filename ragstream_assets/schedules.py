@@ -87,7 +87,7 @@ def _figures(
         {"what": "prompts", "went": len(prompts.prompts), "bytes": prompts.bytes,
          "note": f"stage files of {prompts.runs} runs, {prompts.files} other files"},
         {"what": "recorded runs", "went": len(runs.runs), "bytes": runs.bytes,
-         "note": runs.note or f"{runs.orphans} event files without a run, "
+         "note": f"{runs.orphans} event files without a run, "
          f"{runs.logs} debug logs"},
         {"what": "generations", "went": sum(row["generations"] for row in rows),
          "bytes": sum(row["bytes"] for row in rows), "note": f"{len(rows)} projects"},

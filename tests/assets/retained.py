@@ -1,4 +1,4 @@
-"""Recorded runs written by hand: rows, event files and stage JSON of any age, in a real storage."""
+"""Recorded runs written by hand: rows and event files of any age, in a real storage."""
 
 import contextlib
 import datetime as dt
@@ -38,7 +38,6 @@ class Archive:
                               root_run_id=name(parent) if parent >= 0 else None)
             )  # fmt: skip
             self.write(self.root / "history" / "runs" / f"{name(n)}.db", "e" * 5_000, age)
-            self.write(self.space.store.root / "runs" / name(n) / "a.json", "{}", age)
             self.write(self.root / "storage" / name(n) / "compute_logs" / "out", "said", age)
             if kept:
                 self.write(self.space.store.root / f"{n:064d}" / "kept", "", age)
@@ -82,7 +81,6 @@ class Archive:
         shards = (self.root / "history" / "runs").glob("0000*")
         return (
             {path.name.partition(".")[0] for path in shards},
-            {path.name for path in (self.space.store.root / "runs").glob("*")},
             {path.name for path in (self.root / "storage").glob("0000*")},
         )
 

@@ -246,5 +246,3 @@ def runs_gc(
         f"{counted(done.orphans, 'event file')} without a run, "
         f"{counted(done.logs, 'debug log')}; {verb} {size(done.bytes)}"
     )
-    if done.note:
-        note(done.note)
