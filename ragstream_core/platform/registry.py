@@ -45,7 +45,7 @@ class Registry(Generic[T]):
         setting: The setting that selects one.
         port: What they must have.
         options: A dataclass; a factory may ask for its fields by name, or for ``options``.
-        built_in: Name → factory; these stay.
+        built_in: Name → factory, or its path, so that none is imported before it is made.
         reserved: Names that select something else than an extension.
     """
 
@@ -56,7 +56,7 @@ class Registry(Generic[T]):
         setting: str,
         port: Port,
         options: type[DataclassInstance],
-        built_in: Mapping[str, Factory],
+        built_in: Mapping[str, Factory | str],
         reserved: tuple[str, ...] = (),
     ) -> None:
         self._kind = kind
@@ -123,10 +123,10 @@ class Registry(Generic[T]):
         return cast("T", made)
 
     def _factory(self, name: str) -> Factory:
-        factory = self._built_in.get(name) or self._registered.get(name)
-        if factory is not None:
+        factory = self._built_in.get(name) or self._registered.get(name) or name
+        if not isinstance(factory, str):
             return factory
-        module_name, _, attribute = name.replace(":", ".").rpartition(".")
+        module_name, _, attribute = factory.replace(":", ".").rpartition(".")
         if not module_name:
             raise UnknownSetting(
                 f"no {self._called(name)}",

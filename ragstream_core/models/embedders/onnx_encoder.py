@@ -32,7 +32,7 @@ from ragstream_core.text.tokenizer import ModelTokenizer
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ragstream_core.ports import F32
+    from ragstream_core.ports import F32, Embedder
 
 RECENT = 10
 """Queries whose last layer is held: retrieval embeds the pieces, then MaxSim reads their tokens."""
@@ -75,6 +75,29 @@ def known_export(model: str, models_dir: Path) -> Export:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         refused, made = "", False
     return Export(source, folder, digest, refused, made)
+
+
+def open_embedder(
+    model: str,
+    models_dir: Path,
+    workers: int,
+    notice: onnx_export.Notice | None,
+    device: str,
+    precision: Precision,
+) -> Embedder:
+    """Return a model through onnxruntime; torch runs one that cannot be exported."""
+    if weights.is_default(model):
+        return open_default(models_dir, precision=precision, workers=workers, notice=notice)
+    try:
+        return open_model(model, models_dir, workers=workers, notice=notice)
+    except NotExportable as error:
+        from ragstream_core.models.embedders.sentence_transformers import (
+            SentenceTransformerEmbeddings,
+        )
+
+        if notice is not None:
+            notice(f"torch runs {model}: {error.message}")
+        return SentenceTransformerEmbeddings(models_dir, model=model, device=device)
 
 
 def open_default(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragstream_core.errors import EmbeddingFailed, RunCommand, TryAgain
+from ragstream_core.errors import EmbeddingFailed, RunCommand, TryAgain, UnknownSetting
 from ragstream_core.models.embedders import fingerprints
 from ragstream_core.models.embedders.base import Encoder, mean_unit
 from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -58,10 +58,15 @@ class EndpointEmbedder(Encoder):
         models_dir: Path,
         *,
         model: str,
-        endpoint: Endpoint,
+        endpoint: Endpoint | None,
         client: EndpointClient | None = None,
     ) -> None:
         """Ask the endpoint for the dimension, unless it has been asked before."""
+        if endpoint is None:
+            raise UnknownSetting(
+                "the openai backend needs an endpoint",
+                hint="set embeddings.base_url to https://…/v1 or http://127.0.0.1:…",
+            )
         self.name = model
         self._prefixes = fingerprints.prefixes_of(model)
         self._client = client or EndpointClient(endpoint)

@@ -47,58 +47,6 @@ class EmbeddingOptions:
     precision: Precision = "float32"
 
 
-def _onnx(
-    model: str,
-    models_dir: Path,
-    workers: int,
-    notice: Notice | None,
-    device: str,
-    precision: Precision,
-) -> Embedder:
-    """Return a model through onnxruntime; torch runs one that cannot be exported."""
-    from ragstream_core.models.embedders import onnx_encoder
-
-    if weights.is_default(model):
-        return onnx_encoder.open_default(
-            models_dir, precision=precision, workers=workers, notice=notice
-        )
-    try:
-        return onnx_encoder.open_model(model, models_dir, workers=workers, notice=notice)
-    except fingerprints.NotExportable as error:
-        if notice is not None:
-            notice(f"torch runs {model}: {error.message}")
-        return _sentence_transformers(model, models_dir, device)
-
-
-def _sentence_transformers(model: str, models_dir: Path, device: str) -> Embedder:
-    from ragstream_core.models.embedders.sentence_transformers import SentenceTransformerEmbeddings
-
-    return SentenceTransformerEmbeddings(models_dir, model=model, device=device)
-
-
-def _fastembed(model: str, models_dir: Path, workers: int) -> Embedder:
-    from ragstream_core.models.embedders.fastembed import FastEmbedEmbeddings
-
-    return FastEmbedEmbeddings(models_dir, model=model, workers=workers)
-
-
-def _openai(model: str, models_dir: Path, endpoint: Endpoint | None) -> Embedder:
-    if endpoint is None:
-        raise UnknownSetting(
-            "the openai backend needs an endpoint",
-            hint="set embeddings.base_url to https://…/v1 or http://127.0.0.1:…",
-        )
-    from ragstream_core.models.embedders.openai_compatible import EndpointEmbedder
-
-    return EndpointEmbedder(models_dir, model=model, endpoint=endpoint)
-
-
-def _hashed() -> Embedder:
-    from ragstream_core.models.embedders.hashed import HashedEmbedder
-
-    return HashedEmbedder()
-
-
 def _onnx_fingerprint(of: EmbeddingOptions) -> str:
     if weights.is_default(of.model):
         return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[of.precision])
@@ -134,7 +82,7 @@ FINGERPRINTS: dict[str, Callable[[EmbeddingOptions], str]] = {
 }
 """Built-in backend → its ``embed_fp`` without loading anything; "" if only the model can tell."""
 
-
+_HERE = __package__
 EMBEDDERS: Registry[Embedder] = Registry(
     "embedding backend",
     setting="embeddings.backend",
@@ -151,11 +99,11 @@ EMBEDDERS: Registry[Embedder] = Registry(
     ),
     options=EmbeddingOptions,
     built_in={
-        "onnx": _onnx,
-        "sentence_transformers": _sentence_transformers,
-        "fastembed": _fastembed,
-        "openai": _openai,
-        "hashed": _hashed,
+        "onnx": f"{_HERE}.onnx_encoder:open_embedder",
+        "sentence_transformers": f"{_HERE}.sentence_transformers:SentenceTransformerEmbeddings",
+        "fastembed": f"{_HERE}.fastembed:FastEmbedEmbeddings",
+        "openai": f"{_HERE}.openai_compatible:EndpointEmbedder",
+        "hashed": f"{_HERE}.hashed:HashedEmbedder",
     },
 )
 register_embedding_backend = EMBEDDERS.register
