@@ -17,6 +17,7 @@ _PARTS = ["table", "td", "th", "tr", "thead", "tbody", "tfoot", "caption"]
 _MARKS_OF_DATA = ("th", "thead", "caption")
 _OF_PAGES = ["h1", "h2", "h3", "nav", "main", "article", "header", "footer"]
 _ONE_ROW = 200  # a cell of more characters in a table of one row is no name of a column
+_DEEPEST = 30  # tables in tables: what holds so many is looked at once for each of them
 _NUMBERS = re.compile(r"[\d\s]+")
 
 
@@ -43,11 +44,18 @@ def mend_tables(soup: BeautifulSoup) -> None:
 
 def unfold_layouts(soup: BeautifulSoup) -> None:
     """Make blocks of tables that lay out a page or number the lines of a program."""
+    depth, parts = dict[int, int](), dict[int, list[Tag]]()
+    for tag in soup.find_all(_PARTS):
+        above = tag.find_parent("table")
+        if tag.name == "table":
+            depth[id(tag)] = 1 + depth.get(id(above), 0)
+        parts.setdefault(id(above), []).append(tag)
     for table in soup.find_all("table"):
-        own = [tag for tag in table.find_all(_PARTS) if tag.find_parent("table") is table]
+        own = [tag for tag in parts.get(id(table), ()) if vars(tag).get("parent")]
         cells = [tag for tag in own if tag.name in ("td", "th")]
-        is_code = _is_program(table, own)
-        if is_code or _is_layout(table, own, cells):
+        is_deep = depth[id(table)] > _DEEPEST
+        is_code = not is_deep and _is_program(table, own)
+        if is_deep or is_code or _is_layout(table, own, cells):
             for cell in cells if is_code else ():
                 if _NUMBERS.fullmatch(cell.get_text()) and cell.find("pre") is not None:
                     cell.decompose()

@@ -103,10 +103,10 @@ READ = {
     ),
     "a mail in UTF-16": ("eml", (HEAD + b"\nzebra\n").decode().encode("utf-16")),
     "tables in tables of a mail": (
-        "eml", HEAD + b"Content-Type: text/html\n\n<p>zebra" + b"<table><tr><td>" * 8_000
+        "eml", HEAD + b"Content-Type: text/html\n\n<p>zebra" + b"<table><tr><td>" * 3_000
     ),
     "an attached bomb": ("eml", with_documents(a_docx=word_bomb())),
-    "an attached page without end": ("eml", with_documents(a_html=b"<table><tr><td>" * 20_000)),
+    "an attached page without end": ("eml", with_documents(a_html=b"<table><tr><td>" * 4_000)),
     "lines From that separate nothing": (
         "mbox", ENVELOPE + HEAD + b"\nzebra\n" + b"\nFrom here on it goes at 10:12\n" * 20_000
     ),
@@ -131,11 +131,11 @@ READ = {
     ),
     "groups of RTF without end": ("rtf", b"{\\rtf1 " + b"{" * 100_000 + b"zebra"),
     "RTF that lies about its bytes": ("rtf", b"{\\rtf1 {\\pict\\bin999999999 x} zebra\\par}"),
-    "RTF of numbers of characters": ("rtf", b"{\\rtf1 zebra " + b"\\u945?" * 300_000 + b"}"),
+    "RTF of numbers of characters": ("rtf", b"{\\rtf1 zebra " + b"\\u945?" * 100_000 + b"}"),
     "RTF of notes": ("rtf", b"{\\rtf1 zebra " + b"x{\\footnote n}" * 30_000 + b"}"),
     "pictures of a notebook": ("ipynb", notebook(output(**{"image/png": "A" * 9_000_000}))),
     "a table of a notebook without end": (
-        "ipynb", notebook(output(**{"text/html": "<table><tr><td>" * 20_000, "text/plain": "x"}))
+        "ipynb", notebook(output(**{"text/html": "<table><tr><td>" * 4_000, "text/plain": "x"}))
     ),
     "packed bytes in a notebook": (
         "ipynb",
@@ -159,7 +159,7 @@ def test_what_is_good_is_read(name):
 def test_no_attached_document_costs_the_words_around_it():
     """Of each hostile PDF: one that crashes its engine, takes for ever or all memory."""
     pdfs = {f"p{n}_pdf": data for n, (data, _) in enumerate(hostile_pdfs().values())}
-    found = parsed(with_documents(**dict(list(pdfs.items())[:12])), "eml", cpu_s=40)
+    found = parsed(with_documents(**dict(list(pdfs.items())[:12])), "eml", cpu_s=14)
     assert found.pages, found.note
     assert "zebra before" in found.pages[0][1] and "zebra after" in found.pages[0][1]
 
@@ -183,14 +183,14 @@ REFUSED = {
     "Parquet that ends too early": (
         "parquet", b"PAR1" + b"\0" * 90 + b"\xff\xff\xff\x7fPAR1", "Parquet"
     ),
-    "one line of 40 MB": ("jsonl", b'{"a": "' + b"x" * 40_000_000 + b'"}', "bytes of text"),
+    "one line of 8 MB": ("jsonl", b'{"a": "' + b"x" * 8_000_000 + b'"}', "bytes of text"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_read_is_refused_with_a_reason(name):
     kind, data, reason = REFUSED[name]
-    found = parsed(data, kind, cpu_s=30, text_bytes=20_000_000)
+    found = parsed(data, kind, cpu_s=30, text_bytes=5_000_000)
     assert found.pages is None and reason in found.note
 
 
