@@ -98,6 +98,7 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
     return fits
 
 
+_PASSAGES = "if its type is read, what you ask finds passages of it; else save it as text"
 _SKIPPED = (RunCommand("status", "--skipped"), " says what is left out and why")
 
 
@@ -249,7 +250,7 @@ class FileInjector:
             found.warnings.append(f"{path} changed since ingestion; the file as it is now is shown")
         decoded, note = decode(data)
         if decoded is None:
-            found.warnings.append(f"{path} is no text and is not injected: {note}")
+            found.warnings.append(f"{path} is no text and is not injected ({note}); {_PASSAGES}")
             return None
         if ASSUMED in note:
             found.warnings.append(f"{path} was read as {note}")

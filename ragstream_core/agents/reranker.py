@@ -194,12 +194,13 @@ def _others_first(prompt: SuperPrompt, order: list[str]) -> list[str]:
 
 def _named_first(prompt: SuperPrompt, order: list[str]) -> list[str]:
     """Put the passages with a row of a table that a piece names before the others."""
-    texts = {chunk.id: rows_in(chunk.snippet) for chunk in prompt.base_context_chunks}
-    rows = [(i, cells) for i in order for cells in texts[i]]
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    rows = [(chunks[i], cells) for i in order for cells in rows_in(chunks[i].snippet)]
+    cells, sources = [cells for _, cells in rows], [chunk.source for chunk, _ in rows]
     first = {
-        i
+        chunk.id
         for piece in pieces_of(prompt)
-        for (i, _), named in zip(rows, meant(piece, [cells for _, cells in rows]), strict=True)
+        for (chunk, _), named in zip(rows, meant(piece, cells, sources), strict=True)
         if named
     }
     return sorted(order, key=lambda i: i not in first)

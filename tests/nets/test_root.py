@@ -36,7 +36,8 @@ class OlderLife(Life):
         """Each prompt makes its bytes again, unless a stage's version was raised since."""
         for name, row in self.made["prompts"].items():
             verdict = Life.__call__(self, "replay", row["key"])["verdict"]
-            assert verdict == ("identical" if self.is_of_now() else "environment differs"), name
+            differs = set() if self.is_of_now() else {"environment differs"}
+            assert verdict in {"identical"} | differs, name
 
     def is_of_now(self):
         return self.made["versions"] == STAGE_VERSIONS

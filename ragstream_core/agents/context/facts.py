@@ -109,7 +109,7 @@ def _named(
     cells = [row_cells(q.verbatim) if _kind(q) == "row" else () for q in quotes]
     for p, piece in enumerate(pieces):
         wanted = identifiers(piece.text)
-        named = meant(piece.text, cells)
+        named = meant(piece.text, cells, [quote.source for quote in quotes])
         if not wanted and not any(named):
             continue
         holds = [bool(row[p]) and (is_meant or not wanted.isdisjoint(identifiers(q.verbatim)))

@@ -16,7 +16,7 @@ from ragstream_core.text.memo import remembered
 from ragstream_core.text.terms import folded, is_stop_word
 
 MOST_ALIKE = 3
-"""Rows that hold the same of what is said; of more none is meant."""
+"""Rows of a table that hold the same of what is said; of more none is meant."""
 _WORD = re.compile(r"\w+")
 _LEAST = 3  # letters of a cell; fewer only with a digit
 _TELLING = re.compile(r"\d.*[^\W\d]|[^\W\d].*\d|\d{5}|\d[-./:]\d|^0\d")
@@ -42,23 +42,26 @@ def row_cells(line: str) -> tuple[str, ...]:
     return tuple(folded(cell).casefold() for cell in cells)
 
 
-def meant(asked: str, rows: Sequence[Sequence[str]]) -> list[bool]:
+def meant(asked: str, rows: Sequence[Sequence[str]], sources: Sequence[str]) -> list[bool]:
     """Return of each row whether a question names it.
 
     Args:
         asked: The question.
         rows: The values of each, as of `row_cells`.
+        sources: The file of each: a name that is in one row of a list of people, and in many of a
+            list of visits, names the former.
     """
     said = folded(" ".join(asked.split())).casefold()
     words = frozenset(_WORD.findall(said))
     held = [_places(row, said, words) for row in rows]
-    alike = Counter(places for places in held if places)
-    kept = {
-        places
-        for places, count in alike.items()
-        if count <= MOST_ALIKE and not any(places < other for other in alike)
-    }
-    return [places in kept for places in held]
+    tables = [(source, len(row)) for source, row in zip(sources, rows, strict=True)]
+    alike = Counter(row for row in zip(held, tables, strict=True) if row[0])
+    different = set(held)
+    most = {places for places in different if not any(places < other for other in different)}
+    return [
+        places in most and 0 < alike[places, table] <= MOST_ALIKE
+        for places, table in zip(held, tables, strict=True)
+    ]
 
 
 def _places(row: Sequence[str], said: str, words: frozenset[str]) -> frozenset[int]:

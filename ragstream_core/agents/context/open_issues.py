@@ -299,7 +299,8 @@ class Answers:
 
     def _meant(self, piece: Piece, known: Collection[str], cuts: Mapping[str, int]) -> Quote | None:
         """Return a row of a table that a piece names, if it is shown."""
-        named = meant(piece.text, [row_cells(row.verbatim) for row in self.rows])
+        cells = [row_cells(row.verbatim) for row in self.rows]
+        named = meant(piece.text, cells, [row.source for row in self.rows])
         return next(
             (
                 row for row, is_meant in zip(self.rows, named, strict=True)

@@ -149,6 +149,7 @@ def test_a_file_that_is_no_text_is_left_out_with_a_warning():
     prompt = a1("see raw.bin.json")
     assert paths(prompt) == []
     assert "raw.bin.json is no text" in warned(prompt)
+    assert "save it as text" in warned(prompt)
 
 
 def test_the_pool_is_closed_and_twice_is_once():

@@ -16,9 +16,10 @@ from tests.workspaces import ask, hashed_workspace, ingested_workspace
 STATIONS = [f"| ST-{n:04} | {'Kendal' if n % 2 else 'Calder'} | {n * 7 % 90} |" for n in range(40)]
 
 
-def named(question, lines):
+def named(question, lines, sources=None):
     rows = [row_cells(line) for line in lines]
-    return [line for line, is_meant in zip(lines, meant(question, rows), strict=True) if is_meant]
+    found = meant(question, rows, sources or ["a.csv"] * len(lines))
+    return [line for line, is_meant in zip(lines, found, strict=True) if is_meant]
 
 
 def quotes(text, context=""):
@@ -51,9 +52,20 @@ class TestMeant:
         both = named("Compare ST-0003 with ST-0020", STATIONS)
         assert both == [STATIONS[3], STATIONS[20]]
 
+    def test_a_person_of_many_visits_is_named_in_the_list_of_people(self):
+        visits = [f"| 2024-01-{n:02} | Ada Byron | {n} |" for n in range(1, 10)]
+        people = ["| Ada Byron | 2.01 |", "| Ada Lovelace | 1.02 |"]
+        sources = ["people.ods"] * 2 + ["visits.csv"] * 9
+        assert named("Room of Ada Byron?", [*people, *visits], sources) == [people[0]]
+        assert named("Room of Ada Byron?", visits) == []
+        dated = named("Which visit of Ada Byron was on 2024-01-03?", [*people, *visits], sources)
+        assert dated == [visits[2]]
+
     @given(st.text(max_size=40), st.lists(st.text(max_size=30), max_size=5))
     def test_any_text_is_read(self, question, lines):
-        assert len(meant(question, [row_cells(line) for line in lines])) == len(lines)
+        sources = ["a.csv", "b.csv"] * len(lines)
+        rows = [row_cells(line) for line in lines]
+        assert len(meant(question, rows, sources[: len(lines)])) == len(lines)
         assert all(len(cells) > 1 for cells in rows_in("\n".join(lines)))
 
 
