@@ -12,10 +12,11 @@ from ragstream_assets.launchpad import FROM_RUN_MEANS
 from ragstream_assets.metadata import Metadata, table, usd
 from ragstream_assets.query_job import IN, through_chain
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import asset_spec
+from ragstream_assets.specs import EVENT_ID, asset_spec
 from ragstream_core.answers.answer import Answer
 from ragstream_core.prompts.store import key_of
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.made_since import last_answer
 from ragstream_core.wiring.answering import attempt, prepare
 
 JOB = "answer_question"
@@ -52,7 +53,14 @@ def answer(
     with short_errors(context.run_id):
         prepared = prepare(space, prompt, prompt_key=key_of(prompt), session=config.session)
         found = attempt(space, prepared, allow_secrets=config.allow_secrets)
-        context.add_output_metadata(answer_metadata(found))
+        turn = last_answer(space, found.prompt_key, found.session)
+    shown = answer_metadata(found)
+    context.add_output_metadata(shown)
+    if turn:
+        figures = {name: value for name, value in shown.items() if name != "citations"}
+        context.log_event(
+            dg.AssetObservation(ANSWERS_SPEC.key, metadata=figures | {EVENT_ID: turn})
+        )
 
 
 def answer_metadata(found: Answer) -> Metadata:

@@ -26,6 +26,7 @@ from ragstream_assets.evaluation_assets import (
     measure_gold_prompts,
     sweep_thresholds,
 )
+from ragstream_assets.events import PROMPTS_SPEC, made_elsewhere
 from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, remember_facts
 from ragstream_assets.history_assets import (
     embed_history,
@@ -67,6 +68,7 @@ defs = dg.Definitions(
         ask_gold_questions,
         test_spec,
         draw_project_map,
+        PROMPTS_SPEC,
         ANSWERS_SPEC,
         FACTS_SPEC,
         AGENT_LOGS_SPEC,
@@ -88,7 +90,7 @@ defs = dg.Definitions(
         weather_report,
     ],
     schedules=SCHEDULES,
-    sensors=[folder_sensor, journal_sensor, agent_logs_sensor],
+    sensors=[made_elsewhere, folder_sensor, journal_sensor, agent_logs_sensor],
     resources={
         "workspace": WorkspaceResource(),
         "worker": WorkerResource(),

@@ -46,6 +46,7 @@ from ragstream_core.proposers.collections import COLLECTION, compare
 from ragstream_core.proposers.store import Outcome
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.made_since import mirror_of
 from ragstream_core.services.sync_project import SyncRequest, sync_if_remote
 from ragstream_core.services.verify import suspicious_passages
 from ragstream_core.wiring.workspace import Workspace
@@ -126,7 +127,8 @@ def ingest(
         report_missed_generations(context.instance, space, project)  # before its own: in order
         if config.sync:
             fetch = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
-            yield mirrored(sync_if_remote(space, project, fetch, progress=told))
+            synced = sync_if_remote(space, project, fetch, progress=told)
+            yield mirrored(synced, mirror_of(space, project).id)
         not_shared = "" if left.asked_workers else ask_workers(space, project, config, told)
         stats = ingest_project(
             space,

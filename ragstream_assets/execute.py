@@ -16,7 +16,7 @@ import dagster as dg
 from ragstream_assets import run_outcomes
 from ragstream_assets.definitions import defs
 from ragstream_assets.document_assets import INGEST_JOB, INGEST_OPS, SYNC_JOB
-from ragstream_assets.instance import instance_for
+from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.query_job import unkept
 from ragstream_assets.reconcile import PROJECT_TAG
 from ragstream_assets.resources import adopt
@@ -60,22 +60,13 @@ def ingest(
         RagstreamError: As `ingest_project`.
     """
     workspace.require_project(project)
-    instance = _instance(workspace)
-    instance.add_dynamic_partitions("project", [project])
     given: dict[str, Any] = {"verify": options.verify, "rebuild": options.rebuild}
     ops = {op: {"config": given} for op in INGEST_OPS}
     first = {**given, "accept_missing": options.accept_missing, "sync": options.sync}
     ops[INGEST_OPS[0]] = {"config": first}
     outcome = RunOutcome(progress=progress)
-    _execute(
-        workspace,
-        instance,
-        SYNC_JOB if options.sync else INGEST_JOB,
-        ops,
-        outcome,
-        partition_key=project,
-        tags={PROJECT_TAG: project},
-    )
+    job = SYNC_JOB if options.sync else INGEST_JOB
+    _execute(workspace, job, ops, outcome, project=project)
     if outcome.stats is None:
         raise OperationFailed(f"the run of {project} did nothing", hint="look at it in Dagster")
     return outcome.stats, outcome.run_id
@@ -101,13 +92,7 @@ def prompt(
     if now is not None:
         given |= {"now": now.isoformat(), "time_zone": str(now.tzinfo)}
     outcome = RunOutcome()
-    result = _execute(
-        workspace,
-        _instance(workspace),
-        JOB,
-        {OPS[0]: {"config": given}},
-        outcome,
-    )
+    result = _execute(workspace, JOB, {OPS[0]: {"config": given}}, outcome)
     made: SuperPrompt = result.output_for_node(OPS[-1])
     key = key_of(made)
     asked = times_asked(workspace.store.root / key)[:-1] if outcome.has_run else ()
@@ -122,39 +107,20 @@ def prompt(
     )
 
 
-def _instance(workspace: Workspace) -> dg.DagsterInstance:
-    """Return the instance of a data root.
-
-    Raises:
-        RagstreamError: Its storage cannot be opened.
-    """
-    try:
-        return instance_for(workspace.config)
-    except RagstreamError:
-        raise
-    except Exception as error:  # of Dagster, SQLAlchemy or the disk
-        first = str(error).partition("\n")[0][:200]
-        raise OperationFailed(
-            f"Dagster's storage cannot be opened: {type(error).__name__}: {first}",
-            hint="without --dagster the same work is done",
-        ) from None
-
-
 def _execute(
     workspace: Workspace,
-    instance: dg.DagsterInstance,
     job: str,
     ops: Mapping[str, Any],
     outcome: RunOutcome,
     *,
-    partition_key: str | None = None,
-    tags: Mapping[str, str] | None = None,
+    project: str = "",
 ) -> dg.ExecuteInProcessResult:
     """Execute a job here; what one of its steps raised comes out as it was raised there.
 
     Raises:
         KeyboardInterrupt: A signal to end came.
-        RagstreamError: A step refused or failed.
+        OperationFailed: Dagster or its storage failed.
+        Exception: What a step raised.
     """
     outcome.run_id = str(uuid.uuid4())
     config = {
@@ -164,18 +130,28 @@ def _execute(
     }
     run_outcomes.start(outcome.run_id, outcome)
     try:
+        instance = instance_for(workspace.config)
+        if project:
+            instance.add_dynamic_partitions("project", [project])
         return defs.resolve_job_def(job).execute_in_process(
             config,
             instance,
-            partition_key,
+            project or None,
             run_id=outcome.run_id,
-            tags=dict(tags or {}),
+            tags={PROJECT_TAG: project} if project else {},
         )
     except dg.DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
-    except dg.Failure:
-        if outcome.error is None:
-            raise
-        raise outcome.error from None
+    except RagstreamError:
+        raise
+    except Exception as error:  # a step's own, or of Dagster, SQLAlchemy, the disk
+        if outcome.error is not None:
+            raise outcome.error from None
+        drop_instances()
+        first = str(error).partition("\n")[0][:200]
+        raise OperationFailed(
+            f"Dagster could not do it: {type(error).__name__}: {first}",
+            hint="without --dagster the same work is done",
+        ) from None
     finally:
         run_outcomes.forget(outcome.run_id)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ragstream_assets import roll_call
-from ragstream_assets.events import report_missed_generations
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import RagstreamError, quoted
 from ragstream_core.platform.locks import pid_namespace, process_start
@@ -116,7 +115,6 @@ def tidy(instance: "DagsterInstance", workspace: Workspace, project: str) -> Non
     if not project:
         return
     instance.add_dynamic_partitions("project", [project])
-    report_missed_generations(instance, workspace, project)
 
 
 def _just_begun(instance: "DagsterInstance", record: "RunRecord") -> bool:

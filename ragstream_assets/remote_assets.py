@@ -6,7 +6,7 @@ No sensor and no schedule asks for it: the ingest that is told to (`sync`) fetch
 import dagster as dg
 
 from ragstream_assets.metadata import Metadata, table
-from ragstream_assets.specs import asset_spec
+from ragstream_assets.specs import EVENT_ID, asset_spec
 from ragstream_core.services.sync_project import ProjectSync
 
 MIRROR = asset_spec(
@@ -21,7 +21,7 @@ SHOWN = 50
 """Rows of a table; Dagster keeps it in its event log."""
 
 
-def mirrored(done: ProjectSync) -> dg.MaterializeResult[None]:
+def mirrored(done: ProjectSync, event_id: str) -> dg.MaterializeResult[None]:
     """Return how many files were fetched, and what could not be."""
     failed = [
         {"path": path, "reason": reason}
@@ -32,6 +32,7 @@ def mirrored(done: ProjectSync) -> dg.MaterializeResult[None]:
     addresses = [{"label": root.label, "address": root.report.url} for root in done.roots]
     metadata: Metadata = {
         **done.totals(),
+        EVENT_ID: event_id,
         "complete": done.is_complete,
         "seconds": round(sum(root.report.seconds for root in done.roots), 3),
         "addresses": table(addresses, "label", "address"),

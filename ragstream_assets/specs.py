@@ -5,6 +5,8 @@ import warnings
 import dagster as dg
 
 OWNERS = ["team:ragstream"]
+EVENT_ID = "event_id"
+"""Metadata of an event: what it tells of, so that nothing is told twice."""
 
 
 def asset_spec(
