@@ -79,6 +79,15 @@ def test_the_sensor_brings_a_new_file_in_within_two_ticks(desk, office: Site):
     shot(desk, "walkthrough-sensor-on-the-page")
 
 
+def test_a_prompt_of_the_page_is_an_event_of_its_asset(desk, office: Site):
+    before = runs(office)
+    Walk(desk, office).open().ask(QUESTION)
+    desk.goto(f"{office.dagster}/assets/prompts/super_prompts?view=events")
+    desk.get_by_text("prompt_key").first.wait_for(timeout=150_000)
+    shot(desk, "walkthrough-event-of-a-prompt")
+    assert set(runs(office)) == set(before)
+
+
 def test_the_launchpad_runs_the_query_job_as_it_stands(desk, office: Site):
     before = runs(office)
     desk.goto(f"{office.dagster}/locations/ragstream/jobs/build_prompt/playground")
@@ -104,10 +113,12 @@ def test_the_launchpad_runs_the_query_job_as_it_stands(desk, office: Site):
     assert "] HARD RULES" in text and f'source="{PAGES[0]}"' in text
 
 
-def test_a_run_of_the_page_is_executed_again_from_the_middle(desk, office: Site):
+def test_a_run_of_the_launchpad_is_executed_again_from_the_middle(desk, office: Site):
     before = runs(office)
-    walk = Walk(desk, office).open()
-    walk.ask(QUESTION)
+    desk.goto(f"{office.dagster}/locations/ragstream/jobs/build_prompt/playground")
+    desk.get_by_text("No errors").wait_for()
+    desk.get_by_role("button", name="Launch Run").click()
+    desk.wait_for_url("**/runs/*")
     parent = new_run(office, before, "build_prompt")
     before = runs(office)
     desk.goto(f"{office.dagster}/runs/{parent}")
@@ -127,7 +138,7 @@ def test_a_run_of_the_page_is_executed_again_from_the_middle(desk, office: Site)
 
 
 def test_a_stage_is_launched_again_with_another_setting(desk, office: Site):
-    words = ("prompt", QUESTION, "-p", "handbook", "--fresh", "--json")
+    words = ("prompt", QUESTION, "-p", "handbook", "--fresh", "--json", "--dagster")
     first = json.loads(office.ragstream(*words))
     before, parent = runs(office), first["run_id"]
     desk.goto(f"{office.dagster}/runs/{parent}")
