@@ -5,6 +5,7 @@ Chromium; a small model server of ours stands where a person's language model wo
 """
 
 import contextlib
+import json
 import re
 import shutil
 import tempfile
@@ -171,9 +172,8 @@ def chat_picture(browser: Browser, site: Site) -> None:
 def dagster_pictures(browser: Browser, site: Site) -> None:
     """Go through Dagster's pages and take their pictures."""
     with tab(browser) as page:
-        before = runs(site)
-        Walk(page, site).open().ask(f"{QUESTION} Which page says so?")
-        run = new_run(site, before, "build_prompt")
+        words = (f"{QUESTION} Which page says so?", "-p", "handbook", "--dagster", "--json")
+        run = json.loads(site.ragstream("prompt", *words))["run_id"]
         page.goto(f"{site.dagster}/locations/ragstream/asset-groups/documents/lineage")
         page.get_by_text("chroma_collection").first.wait_for()
         page.wait_for_timeout(STATES_MS)
