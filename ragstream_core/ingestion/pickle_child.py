@@ -114,10 +114,10 @@ def reconstruct(subtype: object, shape: object, code: object) -> Array:
 
 def from_buffer(data: Any, dtype: Any, shape: Any, order: object = "C", *more: object) -> Array:
     """Make an array of a buffer, as pickle protocol 5 stores it."""
-    made = Array()
-    made.data, made.dtype, made.shape = bytes(data), dtype, shape
-    made.check()
-    return made
+    array = Array()
+    array.data, array.dtype, array.shape = bytes(data), dtype, shape
+    array.check()
+    return array
 
 
 def scalar(dtype: DType, data: object = b"") -> Any:
@@ -199,8 +199,8 @@ def _row(row: dict[Any, Any], meta: object, text: object, number: int) -> dict[s
     if not isinstance(text, str):
         raise NotAllowed(f"record {number} has no text")
     places = [row, meta] if isinstance(meta, dict) else [row]
-    found = [place.get(name) for place in places for name in NAMES]
-    named = (str(value) for value in found if isinstance(value, (str, int)) and value != "")
+    values = [place.get(name) for place in places for name in NAMES]
+    named = (str(value) for value in values if isinstance(value, (str, int)) and value != "")
     return {"name": next(named, str(number)), "text": text}
 
 

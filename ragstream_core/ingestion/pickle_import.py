@@ -130,7 +130,7 @@ def _document(text: str) -> str:
 
 def _file_names(names: list[str]) -> list[str]:
     """Return a file name for each record: its own where that is safe and unique, else hashed."""
-    made: list[str] = []
+    file_names: list[str] = []
     taken: set[str] = set()
     for number, name in enumerate(names):
         safe = _UNSAFE.sub("-", name.removesuffix(".md")).strip("-.")[:_LONGEST_NAME]
@@ -138,5 +138,5 @@ def _file_names(names: list[str]) -> list[str]:
         if not safe or safe != name.removesuffix(".md") or safe.lower() in taken:
             safe = f"{safe}-{digest}" if safe else digest
         taken.add(safe.lower())
-        made.append(f"{safe}.md")
-    return made
+        file_names.append(f"{safe}.md")
+    return file_names

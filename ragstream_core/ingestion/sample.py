@@ -37,7 +37,7 @@ def tokens_per_byte(documents: DocumentTree, sizes: Mapping[str, int]) -> dict[s
         if sizes[path] and (kind := file_type(path)) not in _PACKED:
             of_type.setdefault(kind, {})[path] = sizes[path]
     each = BYTES // FILES // max(1, len(of_type))
-    found = {}
+    ratios = {}
     for kind, paths in of_type.items():
         files, limit = (PDF_FILES, PDF_BYTES) if kind == "pdf" else (FILES, each)
         seen = [
@@ -47,8 +47,8 @@ def tokens_per_byte(documents: DocumentTree, sizes: Mapping[str, int]) -> dict[s
         ]
         mean = sum(one * times for one, times in seen) / max(1, sum(times for _, times in seen))
         if mean:
-            found[kind] = mean
-    return found
+            ratios[kind] = mean
+    return ratios
 
 
 def _picked(sizes: Mapping[str, int], count: int) -> Counter[str]:

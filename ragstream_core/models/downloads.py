@@ -73,16 +73,16 @@ def pulled(folder: Path) -> Pulled | None:
 
 def verify_pulled(folder: Path) -> int:
     """Check every file of a pulled model against the sha256 it had; return how many there are."""
-    found = pulled(folder)
-    for name, sha256 in found.files.items() if found else ():
+    stamp = pulled(folder)
+    for name, sha256 in stamp.files.items() if stamp else ():
         path = folder / name
         if not path.is_file() or file_sha256(path) != sha256:
             what = "differs from what was pulled" if path.is_file() else "is missing"
             raise WeightsMismatch(
                 f"{path} {what}",
-                hint=RunCommand("models pull", found.repo if found else ""),
+                hint=RunCommand("models pull", stamp.repo if stamp else ""),
             )
-    return len(found.files) if found else 0
+    return len(stamp.files) if stamp else 0
 
 
 def pull_model(

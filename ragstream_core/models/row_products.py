@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def row_products(rows: F32, columns: F32) -> F32:
     """Multiply (rows, dimension) by (dimension, queries); of unit vectors within 1e-6 of exact."""
-    found: F32 = _session().run(None, {"rows": rows, "columns": columns})[0]
-    return found
+    products: F32 = _session().run(None, {"rows": rows, "columns": columns})[0]
+    return products
 
 
 @functools.cache

@@ -109,7 +109,7 @@ def verified(file: TokenFile, models_dir: Path) -> Path:
     path = token_folder(models_dir) / file.file_name
     again = RunCommand("models pull", file.name)
     try:
-        found = known_sha256(path)
+        digest = known_sha256(path)
     except FileNotFoundError:
         raise WeightsMissing(
             f"the token file {path} is not on this machine",
@@ -117,9 +117,9 @@ def verified(file: TokenFile, models_dir: Path) -> Path:
         ) from None
     except OSError as error:
         raise WeightsMismatch(f"{path} cannot be read: {error.strerror}", hint=again) from None
-    if found != file.sha256:
+    if digest != file.sha256:
         raise WeightsMismatch(
-            f"{path} is damaged: sha256 {found[:12]}…, expected {file.sha256[:12]}…", hint=again
+            f"{path} is damaged: sha256 {digest[:12]}…, expected {file.sha256[:12]}…", hint=again
         )
     return path
 

@@ -110,8 +110,8 @@ class EndpointChat:
             body = self._completion(self._request(messages), schema)
             text = text_of(body)
         except RequestError as error:
-            problem, told = self._failed(error), usage_of(body)
-            problem.took = self._priced(told) if told else None
+            problem, usage = self._failed(error), usage_of(body)
+            problem.took = self._priced(usage) if usage else None
             raise problem from None
         reply = self._reply(text, messages, body)
         if schema is None:

@@ -22,10 +22,10 @@ def context_window(model: str) -> int:
     from genai_prices import data_snapshot
 
     try:
-        _, found = data_snapshot.get_snapshot().find_provider_model(model, None, None, None)
+        _, described = data_snapshot.get_snapshot().find_provider_model(model, None, None, None)
     except LookupError:
         return 0
-    return found.context_window or 0
+    return described.context_window or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,11 +294,11 @@ class EmbeddingBackend(Encoder):
     def _row(self, text: str) -> F32:
         """Embed one text that fits into the window."""
         try:
-            found: npt.NDArray[np.float64] = np.asarray(type(self)._raw(self, [text]), np.float64)
+            vector: npt.NDArray[np.float64] = np.asarray(type(self)._raw(self, [text]), np.float64)
         except (TypeError, ValueError) as error:
             raise EmbeddingFailed(f"{self.name} returned no vector: {error}") from None
-        if found.ndim != 2 or found.shape[0] != 1 or not found.shape[1]:
-            raise EmbeddingFailed(f"{self.name} returned shape {found.shape} for one text")
-        if not found.any():  # a text in which it sees nothing: one fixed direction of its own
-            found[0, 0] = 1.0
-        return mean_unit(found)
+        if vector.ndim != 2 or vector.shape[0] != 1 or not vector.shape[1]:
+            raise EmbeddingFailed(f"{self.name} returned shape {vector.shape} for one text")
+        if not vector.any():  # a text in which it sees nothing: one fixed direction of its own
+            vector[0, 0] = 1.0
+        return mean_unit(vector)

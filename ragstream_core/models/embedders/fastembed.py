@@ -153,11 +153,11 @@ class FastEmbedEmbeddings(Encoder):
 
     def _last_layer(self, part: str) -> Any:
         """Return a row a token, without special ones; one row if the export pools inside."""
-        found = self._fast.model.onnx_embed([part]).model_output
-        if found.ndim != 3:
-            return found
+        output = self._fast.model.onnx_embed([part]).model_output
+        if output.ndim != 3:
+            return output
         special = self._fast.model.tokenizer.encode(part).special_tokens_mask
-        return found[0][np.asarray(special) == 0]
+        return output[0][np.asarray(special) == 0]
 
     def _parts(self, text: str) -> list[str]:
         """Cut a text into nearly even windows, before a word if one begins near."""

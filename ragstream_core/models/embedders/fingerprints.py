@@ -68,13 +68,13 @@ def prefixes_for(folder: Path, model: str) -> Prefixes:
     try:
         path = folder / "config_sentence_transformers.json"
         stated = json.loads(path.read_text(encoding="utf-8"))["prompts"]
-        found = Prefixes(
+        prefixes = Prefixes(
             str(stated.get("query") or ""),
             str(stated.get("document") or stated.get("passage") or ""),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        found = Prefixes()
-    return found if found != Prefixes() else prefixes_of(model)
+        prefixes = Prefixes()
+    return prefixes if prefixes != Prefixes() else prefixes_of(model)
 
 
 def default_fingerprint(runtime: str) -> str:
@@ -216,10 +216,10 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _pooling(config: dict[str, Any]) -> str:

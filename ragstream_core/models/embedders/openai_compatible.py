@@ -96,15 +96,15 @@ class EndpointEmbedder(Encoder):
     def _rows(self, texts: Sequence[str], *, query: bool = False) -> Iterator[F32]:
         prefix = self._prefixes.query if query else self._prefixes.passage
         windows = [(i, prefix + part) for i, text in enumerate(texts) for part in self._parts(text)]
-        held: list[Any] = []
+        parts: list[Any] = []
         at = 0
         for number, vector in self._vectors(windows):
             if number != at:
-                yield mean_unit(held)
-                held, at = [], number
-            held.append(mean_unit(np.asarray([vector])).astype(np.float64))
-        if held:
-            yield mean_unit(held)
+                yield mean_unit(parts)
+                parts, at = [], number
+            parts.append(mean_unit(np.asarray([vector])).astype(np.float64))
+        if parts:
+            yield mean_unit(parts)
 
     def _vectors(self, windows: Sequence[tuple[int, str]]) -> Iterator[tuple[int, list[float]]]:
         for start in range(0, len(windows), BATCH):

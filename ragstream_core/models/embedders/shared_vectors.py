@@ -120,8 +120,8 @@ class VectorTable:
                 (self.embedder_id, keys),
                 binary=True,
             ).fetchall()
-        there = {row[0] for row in rows}
-        return [h for h, key in zip(hashes, keys, strict=True) if key not in there]
+        present = {row[0] for row in rows}
+        return [h for h, key in zip(hashes, keys, strict=True) if key not in present]
 
     def add(self, vectors: Mapping[str, F32], *, damaged: Collection[str] = ()) -> int:
         """Add vectors; of a text that has one already the table keeps its own."""
@@ -139,12 +139,12 @@ class VectorTable:
         held: AbstractContextManager[bool],
     ) -> int | None:
         """Embed those texts that have no sound vector, and add the vectors."""
-        found = self.read(list(texts))
-        missing = [h for h in texts if h not in found.vectors]
-        made = embedder.embed_documents([texts[h] for h in missing]) if missing else ()
+        stored = self.read(list(texts))
+        missing = [h for h in texts if h not in stored.vectors]
+        vectors = embedder.embed_documents([texts[h] for h in missing]) if missing else ()
         with held as is_wanted:
             if is_wanted:
-                self.add(dict(zip(missing, made, strict=True)), damaged=found.damaged)
+                self.add(dict(zip(missing, vectors, strict=True)), damaged=stored.damaged)
         return len(missing) if is_wanted else None
 
     def _insert(self, statement: str, hashes: list[str], vectors: Mapping[str, F32]) -> None:
@@ -263,22 +263,22 @@ class SharedEmbedder:
     def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
         """Return one vector a text: from the table where it has it, else made here and added."""
         by_hash = {sha256_hex(text): text for text in texts}
-        found = self._asked(lambda table: table.read(list(by_hash))) or FoundVectors({}, set())
-        missing = [h for h in by_hash if h not in found.vectors]
+        stored = self._asked(lambda table: table.read(list(by_hash))) or FoundVectors({}, set())
+        missing = [h for h in by_hash if h not in stored.vectors]
         have = len(texts) - len(missing)
-        vectors = dict(found.vectors)
+        vectors = dict(stored.vectors)
         if missing:
-            made = self._inner.embed_documents(
+            embedded = self._inner.embed_documents(
                 [by_hash[h] for h in missing],
                 progress=progress and (lambda done, _: progress(have + done, len(texts))),
             )
-            fresh = dict(zip(missing, made, strict=True))
+            fresh = dict(zip(missing, embedded, strict=True))
             vectors |= fresh
-            replaced = self._asked(lambda table: table.add(fresh, damaged=found.damaged))
+            replaced = self._asked(lambda table: table.add(fresh, damaged=stored.damaged))
             self.remade += replaced or 0
         elif progress is not None:
             progress(len(texts), len(texts))
-        self.taken += len(found.vectors)
+        self.taken += len(stored.vectors)
         rows = [vectors[sha256_hex(text)] for text in texts]
         return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
 

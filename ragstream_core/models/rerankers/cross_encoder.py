@@ -79,8 +79,8 @@ class CrossEncoderReranker:
     def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return one score a (query, window), each made alone."""
         model, _, _ = self._load()
-        found = model.predict(list(pairs), batch_size=1, show_progress_bar=False)
-        return [float(value) for value in found.tolist()]
+        scores = model.predict(list(pairs), batch_size=1, show_progress_bar=False)
+        return [float(value) for value in scores.tolist()]
 
     def _load(self) -> tuple[Any, ModelTokenizer, int]:
         if self._loaded is None:
@@ -126,8 +126,8 @@ _ENTAILMENT = ("entailment", "entail", "entails")
 
 def entailment_index(labels: dict[int, str]) -> int | None:
     """Return the output that means entailment; None if no output, or several, say so."""
-    found = [int(i) for i, label in labels.items() if label.strip().lower() in _ENTAILMENT]
-    return found[0] if len(found) == 1 and len(labels) > 1 else None
+    outputs = [int(i) for i, label in labels.items() if label.strip().lower() in _ENTAILMENT]
+    return outputs[0] if len(outputs) == 1 and len(labels) > 1 else None
 
 
 class NliModel(CrossEncoderReranker):

@@ -86,8 +86,8 @@ class FlashRankReranker(CrossEncoderReranker):
 
 
 def _onnx_file(folder: Path) -> Path | None:
-    found = sorted(folder.glob("*.onnx")) if folder.is_dir() else []
-    return found[0] if len(found) == 1 else None
+    files = sorted(folder.glob("*.onnx")) if folder.is_dir() else []
+    return files[0] if len(files) == 1 else None
 
 
 def _max_length(folder: Path) -> int:
