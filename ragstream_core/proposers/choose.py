@@ -39,13 +39,7 @@ LOG = logging.getLogger(__name__)
 
 
 def require_store(workspace: Workspace, settings: ChainSettings) -> None:
-    """Refuse a setting that names no vector store, before anything is begun.
-
-    Raises:
-        UnknownSetting: There is none of that name or path, its database has no address, or the
-            path is not one of the person's own settings.
-        UsageError: What the path names does not satisfy the port.
-    """
+    """Refuse a setting that names no vector store, before anything is begun."""
     store = settings.retrieval.store
     _require_own(workspace, store)
     VECTOR_STORES.check(store)
@@ -74,16 +68,7 @@ def _derived(chosen: RetrievalConfig) -> DerivedStore | None:
 def proposer(
     workspace: Workspace, settings: ChainSettings, inputs: PromptInputs | None = None
 ) -> Proposer | None:
-    """Return what proposes dense candidates under these settings, None for all rows.
-
-    Args:
-        workspace: The data root.
-        settings: Those of the stage.
-        inputs: Of a prompt, which pins what it is answered from.
-
-    Raises:
-        UnknownSetting: There is no such store.
-    """
+    """Return what proposes dense candidates under these settings, None for all rows."""
     chosen = settings.retrieval
     if (store := _derived(chosen)) is not None:
         words = _words(inputs) if inputs is not None and _is_as_pinned(chosen, inputs) else None
@@ -122,11 +107,6 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
 
     What proposes is not a function of the rows alone: the prompt names it, or says why every row
     is scored. Exact stores need no name.
-
-    Raises:
-        UnknownSetting: There is no such store.
-        UsageError: It does not satisfy the port.
-        ExtraMissing: Its engine is not installed.
     """
     require_store(workspace, settings)
     if not pins:
@@ -151,16 +131,7 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
 
 
 def require_pinned(workspace: Workspace, text: str, pins: Sequence[Pin]) -> None:
-    """Refuse to run a prompt again whose stores are no longer those that proposed for it.
-
-    Args:
-        workspace: The data root.
-        text: The entry that `pinned` made; empty if there is none.
-        pins: The prompt's projects.
-
-    Raises:
-        InputUnavailable: A store is another one now, or gone.
-    """
+    """Refuse to run a prompt again whose stores are no longer those that proposed for it."""
     name, words = _decoded(text, pins)
     store = next((store for store in STORES if store.name == name), None)
     if store is None and name:

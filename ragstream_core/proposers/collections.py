@@ -260,10 +260,6 @@ def compare(workspace: Workspace, project: str) -> list[str]:
     """Return what tells a collection from its index, for people.
 
     One of which nothing is indexed yet, or that is not to be kept, has no faults.
-
-    Raises:
-        RagstreamError: The index is damaged.
-        OSError: Disk full.
     """
     if COLLECTION.why_unwanted(workspace, project, 0):
         return []

@@ -106,11 +106,7 @@ class GraphState(NamedTuple):
 
 
 def database_of(workspace: Workspace) -> Database:
-    """Return the database of the graphs; nobody is contacted.
-
-    Raises:
-        UnknownSetting: The setting is empty or no address.
-    """
+    """Return the database of the graphs; nobody is contacted."""
     from ragstream_core.platform.postgres import database_at
 
     url = workspace.config.settings.vector_store.url.get_secret_value()
@@ -273,12 +269,7 @@ class PgvectorGraphs:
         return sessions(database_of(workspace)).ask(question)
 
     def drop(self, workspace: Workspace, project: str) -> None:
-        """Remove the graphs that this machine made: their vectors are those of the texts.
-
-        Raises:
-            StoreFailed: The database cannot be asked, or is another one now: they are still there.
-            ProjectLocked: Another process makes one.
-        """
+        """Remove the graphs that this machine made: their vectors are those of the texts."""
         index_dir = workspace.index_dir(project)
         if not (index_dir / GRAPHS).is_dir():  # who makes one from now on sees what is erased
             return

@@ -24,13 +24,18 @@ if TYPE_CHECKING:
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
+# Measured in `docs/benchmarks.md`, "Inverted lists beside exact search": fewer rows a list
+# make more centroids to compare, more make longer lists to read.
 ROWS_A_LIST = 512
+# Training is most of what making the lists costs: it grows with their number times the sample.
 SAMPLE_A_LIST = 64
 ROUNDS = 10
 SEED = 16
 BLOCK = 16_384
 NEAREST = 4
 """Centroids that a vector may lie between; only these are compared exactly."""
+# Products of float32 by BLAS differ in their last bits with the shape of the block, some 1e-7 for
+# unit vectors; whatever lies closer than a hundred times that is decided in float64.
 MARGIN = 1e-5
 
 
@@ -79,11 +84,7 @@ class Training:
         return made
 
     def list_of(self, vectors: F32) -> I64:
-        """Return the list of each vector; the same whatever else is asked for with it.
-
-        Args:
-            vectors: Unit vectors, shape (n, dimension); many are given in blocks of `BLOCK`.
-        """
+        """Return the list of each vector; the same whatever else is asked for with it."""
         if not len(vectors):
             return np.zeros(0, dtype=np.int64)
         block = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -119,14 +120,7 @@ def is_outgrown(training: Training, rows: int) -> bool:
 
 
 def train(vectors: F32 | PlacedRows) -> Training:
-    """Return lists for some rows.
-
-    Args:
-        vectors: Unit vectors, shape (n, dimension), n ≥ 1; their order counts.
-
-    Raises:
-        ExtraMissing: The extra ``faiss`` is not installed.
-    """
+    """Return lists for some rows."""
     faiss = engine()
     lists = min(len(vectors), lists_for(len(vectors)))
     wanted = min(len(vectors), max(lists * SAMPLE_A_LIST, ROWS_A_LIST))
@@ -149,11 +143,7 @@ def train(vectors: F32 | PlacedRows) -> Training:
 
 
 def engine() -> Any:
-    """Return FAISS, on one thread: what it computes must not depend on how many there are.
-
-    Raises:
-        ExtraMissing: The extra ``faiss`` is not installed.
-    """
+    """Return FAISS, on one thread: what it computes must not depend on how many there are."""
     extras.require("approximate search", "faiss")
     import faiss
 

@@ -71,14 +71,6 @@ class Entries:
 class IvfFile:
     """A file of inverted lists, mapped.
 
-    Args:
-        path: The file.
-
-    Raises:
-        ExtraMissing: The extra ``faiss`` is not installed.
-        IntegrityError: It is not what was written, or not there.
-        OperationFailed: It cannot be read or mapped now.
-
     Attributes:
         meta: What its writer says of it.
         training: What its lists were trained to.
@@ -130,6 +122,10 @@ class IvfFile:
 
     def _mapped(self, name: str) -> Any:
         """Return FAISS's index over the lists where they lie, in a file of some name."""
+        # FAISS itself reads such lists from files of its own format alone, and its parser must see
+        # no damaged byte: so its inner list of places is filled by hand. A name like /dev/fd/N has
+        # it map the file that was checked, whatever lies under the path by now. Tried with
+        # faiss-cpu 1.15; `test_ivf.py` fails if another version lays its lists out otherwise.
         faiss, training = engine(), self.training
         dimension, kind = training.dimension, faiss.ScalarQuantizer.QT_8bit
         lists = faiss.OnDiskInvertedLists(training.lists, dimension, name)
@@ -169,13 +165,7 @@ class IvfFile:
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
 
     def search(self, queries: F32, n: int, nprobe: int) -> list[I64]:
-        """Return the ids of about twice ``n`` rows that may be the nearest of each query.
-
-        Args:
-            queries: Unit vectors, shape (queries, dimension).
-            n: How many are wanted, ≥ 1.
-            nprobe: How many lists are looked at, ≥ 1.
-        """
+        """Return the ids of about twice ``n`` rows that may be the nearest of each query."""
         engine()  # threads are counted for each thread by itself
         if not self.rows:
             return [np.zeros(0, dtype=np.int64)] * len(queries)
@@ -193,15 +183,7 @@ def blocks(
     old: IvfFile | None = None,
     gone: I64 | None = None,
 ) -> Iterator[bytes]:
-    """Yield the bytes of a file.
-
-    Args:
-        meta: What it says of itself; JSON.
-        training: That of ``old``, if there is one.
-        added: Rows that are not in ``old``.
-        old: What else it holds.
-        gone: Ids of ``old`` that it does not hold.
-    """
+    """Yield the bytes of a file."""
     starts = range(0, len(added.ids), BLOCK)
     near = [training.list_of(added.vectors(slice(at, at + BLOCK))) for at in starts]
     lists = np.concatenate(near) if near else np.zeros(0, dtype=np.int64)
@@ -251,12 +233,7 @@ def _merged(old: tuple[I64, U8], new: tuple[I64, U8], gone: I64 | None) -> tuple
 
 
 def differing(file: IvfFile, rows: Entries) -> int:
-    """Return how many rows a file lacks, has too many, or holds with another code.
-
-    Args:
-        file: The file.
-        rows: What it should hold, ids ascending.
-    """
+    """Return how many rows a file lacks, has too many, or holds with another code."""
     held = file.ids()
     wrong = len(np.setxor1d(held, rows.ids))
     for number in range(file.training.lists):
@@ -273,13 +250,6 @@ def recall(file: IvfFile, rows: Entries, *, depth: int, nprobe: int, sample: int
     """Return the share of the exact nearest rows that a file names, 0…1.
 
     Each of some rows, spread evenly, asks for its neighbours.
-
-    Args:
-        file: The file.
-        rows: What it holds.
-        depth: How many neighbours.
-        nprobe: How many lists are looked at.
-        sample: How many rows ask.
     """
     total = len(rows.ids)
     if not total:

@@ -51,29 +51,14 @@ class Synced:
 
 
 class IvfIndex:
-    """The inverted lists of an index.
-
-    Args:
-        index_dir: The project's folder below the index root.
-    """
+    """The inverted lists of an index."""
 
     def __init__(self, index_dir: Path) -> None:
         self._index_dir = index_dir
         self._folder = index_dir / LISTS
 
     def sync(self, view: CatalogView, *, rebuild: bool = False, verify: bool = False) -> Synced:
-        """Make the lists those of a generation, and remove all others.
-
-        Args:
-            view: The generation; it has rows.
-            rebuild: Train and fill them anew whatever there is.
-            verify: Compare every code with its vector if nothing else is to be done.
-
-        Raises:
-            ExtraMissing: The extra ``faiss`` is not installed.
-            ProjectLocked: Another process is making them.
-            OperationFailed: Disk full; the old ones stay.
-        """
+        """Make the lists those of a generation, and remove all others."""
         lock = FolderLock(
             self._folder, f"the file of the inverted lists of {label(self._index_dir)}"
         )
@@ -149,32 +134,14 @@ class IvfIndex:
             return None
 
     def checked(self, view: CatalogView) -> IvfFile:
-        """Return the lists of a generation.
-
-        Raises:
-            ExtraMissing: The extra ``faiss`` is not installed.
-            IntegrityError: They are not there, damaged, or of vectors that were moved since.
-            OperationFailed: They cannot be read now.
-        """
+        """Return the lists of a generation."""
         found = opened(lists_path(self._index_dir, view.digest))
         if _places_of(found) != _places_of(view):
             raise IntegrityError(f"{found.path.name}: {MOVED}")
         return found
 
     def again(self, view: CatalogView, training: str) -> IvfFile | None:
-        """Return the lists that an earlier generation had under a training, made for this process.
-
-        Args:
-            view: The generation.
-            training: Digest of the training.
-
-        Returns:
-            None if the training is no longer here.
-
-        Raises:
-            ExtraMissing: The extra ``faiss`` is not installed.
-            OperationFailed: Disk full.
-        """
+        """Return a generation's lists under a training, for this process; None: it is gone."""
         now = self.lists(view)
         if now is not None and now.training.digest == training:
             return now
@@ -238,13 +205,7 @@ def _places_of(source: IvfFile | CatalogView) -> dict[str, object]:
 
 
 def opened(path: Path) -> IvfFile:
-    """Return a file of lists; it is read and checked once while it stays as it is.
-
-    Raises:
-        ExtraMissing: The extra ``faiss`` is not installed.
-        IntegrityError: It is damaged or not there.
-        OperationFailed: It cannot be read now.
-    """
+    """Return a file of lists; it is read and checked once while it stays as it is."""
     try:
         now = path.stat()
     except FileNotFoundError as error:

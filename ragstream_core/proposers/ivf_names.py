@@ -16,22 +16,12 @@ NONE = "there were none"
 
 
 def lists_path(index_dir: Path, digest: str) -> Path:
-    """Return the file of the lists of a generation.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        digest: Of the generation, 64 hex digits.
-    """
+    """Return the file of the lists of a generation."""
     return index_dir / LISTS / f"lists-{digest[:16]}.ivf"
 
 
 def keep_training(old: Path, index_dir: Path) -> None:
-    """Move lists from an index to the one that took its place; what cannot be moved is lost.
-
-    Args:
-        old: The folder of the index that goes.
-        index_dir: The folder of the one that is there now.
-    """
+    """Move lists from an index to the one that took its place; what cannot be moved is lost."""
     for path in (old / LISTS).glob("lists-*.ivf"):
         name = OLDER + path.name.removeprefix(OLDER).removeprefix("lists-")
         with contextlib.suppress(OSError):

@@ -187,10 +187,6 @@ def _noting(
 
 
 def drop(workspace: Workspace, project: str) -> None:
-    """Remove what stores of a project hold outside the data root.
-
-    Raises:
-        RagstreamError: Something is still there.
-    """
+    """Remove what stores of a project hold outside the data root."""
     for store in STORES:
         store.drop(workspace, project)

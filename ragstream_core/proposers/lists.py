@@ -176,7 +176,7 @@ class InvertedLists:
         return ListsState(
             True,
             newest.n if there else 0,
-            there["arrays"]["sizes"][1] // 8 if there else 0,
+            there["arrays"]["sizes"][1] // 8 if there else 0,  # bytes of one int64 a list
             chosen.nprobe,
             noted_recall(index_dir / FOLDER, stamp),
             failed.message if failed else missing,

@@ -59,25 +59,12 @@ def read(index_dir: Path) -> Receipt | None:
 
 
 def write(index_dir: Path, receipt: Receipt) -> None:
-    """Write the receipt of an index.
-
-    Raises:
-        OSError: Disk full; the old one stays.
-    """
+    """Write the receipt of an index."""
     replace_text(index_dir / GRAPHS / _RECEIPT, json.dumps(asdict(receipt)))
 
 
 def write_rows(index_dir: Path, head: Mapping[str, object], body: bytes) -> None:
-    """Note which rows of a generation a graph has, so that no question has to find it out.
-
-    Args:
-        index_dir: Of the project.
-        head: What the rows are of; ``digest`` names the generation.
-        body: The rows.
-
-    Raises:
-        OSError: Disk full; the old note stays.
-    """
+    """Note which rows of a generation a graph has, so that no question has to find it out."""
     first = json.dumps({**head, "sha256": sha256_hex(body)}).encode()
     replace_bytes(index_dir / GRAPHS / _ROWS, b"%s\n%s" % (first, body))
 
@@ -106,21 +93,12 @@ def _is_of(head: object, digest: str) -> bool:
 
 
 def note_made(index_dir: Path, names: Iterable[str]) -> None:
-    """Note tables that are made or removed now, so that a kill leaves none that is not known.
-
-    Raises:
-        OSError: Disk full; the old note stays.
-    """
+    """Note tables that are made or removed now, so that a kill leaves none that is not known."""
     replace_text(index_dir / GRAPHS / _MADE, json.dumps(sorted(names)))
 
 
 def made_here(index_dir: Path, receipt: Receipt | None = None) -> set[str]:
-    """Return the names of the tables that this machine made of an index, by its notes.
-
-    Args:
-        index_dir: Of the project.
-        receipt: That of the index; default: it is read.
-    """
+    """Return the names of the tables that this machine made of an index, by its notes."""
     found = receipt or read(index_dir)
     names = {*found.former, *([found.name] if found.mine else [])} if found else set()
     try:

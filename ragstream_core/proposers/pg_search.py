@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 class ViewRows:
     """The rows of a view by the names of their vectors; equal vectors are one name.
 
-    Args:
-        every: The name of each vector.
-
     Attributes:
         every: The name of each vector.
         names: Names of all vectors, ascending, each once.
@@ -76,29 +73,13 @@ def _rows_of(view: CatalogView) -> ViewRows:
 
 
 class GraphSearch:
-    """Proposes rows of one view: those of the graph, and the best of those that came later.
-
-    Args:
-        view: A pinned generation.
-        name: Of the graph's table.
-        seal: Its seal.
-        ef: How many rows a search keeps in view.
-    """
+    """Proposes rows of one view: those of the graph, and the best of those that came later."""
 
     def __init__(self, view: CatalogView, name: str, seal: str, ef: int) -> None:
         self._view, self._name, self._seal, self._ef = view, name, seal, ef
 
     def rows_near(self, db: Connection, queries: F32, n: int) -> list[I64] | None:
-        """Return about ``n`` rows near each query, or None if all are to be scored.
-
-        Args:
-            db: A connection.
-            queries: Unit vectors, shape (queries, dimension).
-            n: How many for each, ≥ 1.
-
-        Raises:
-            InputUnavailable: The graph is gone or another one.
-        """
+        """Return about ``n`` rows near each query, or None if all are to be scored."""
         rows, held = ViewRows.of(self._view), _held_by(self._view, self._name, self._seal)
         held.load(db)
         wanted = -(-2 * n * held.rows // max(1, held.shared))  # halves of vectors swap neighbours
@@ -152,16 +133,7 @@ class _Noted(NamedTuple):
 
 
 def note_rows(db: Connection, view: CatalogView, name: str) -> None:
-    """Note in the folder of the index what a question would find out first.
-
-    Args:
-        db: A connection.
-        view: The generation that the graph serves.
-        name: Of the graph's table.
-
-    Raises:
-        OSError: Disk full; the note of before stays.
-    """
+    """Note in the folder of the index what a question would find out first."""
     sealed = seal(db, name)
     held, every = _held_by(view, name, sealed), ViewRows.of(view).every
     held.load(db)
@@ -190,16 +162,7 @@ def _noted(view: CatalogView) -> _Noted | None:
 def share_found(
     db: Connection, view: CatalogView, name: str, *, depth: int, ef: int, sample: int = 64
 ) -> float:
-    """Return which share of the exact nearest rows of some rows is proposed, 0…1.
-
-    Args:
-        db: A connection.
-        view: The generation.
-        name: Of the graph's table.
-        depth: How many neighbours.
-        ef: How many rows a search keeps in view.
-        sample: How many rows, spread evenly, ask for their neighbours.
-    """
+    """Return which share of the exact nearest rows of some rows is proposed, 0…1."""
     total = len(view.chunk_ids)
     asking = np.unique(np.linspace(0, total - 1, min(sample, total)).astype(np.int64))
     wanted, hits = min(depth, total), 0

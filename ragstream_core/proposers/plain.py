@@ -51,11 +51,7 @@ _guard = threading.Lock()
 
 
 def require_new(ids: Sequence[str], live: Container[str]) -> None:
-    """Refuse rows that are live already, or given twice.
-
-    Raises:
-        DuplicateId: They are.
-    """
+    """Refuse rows that are live already, or given twice."""
     twice = sorted(identifier for identifier in set(ids) if identifier in live)
     if twice or len(set(ids)) < len(ids):
         raise DuplicateId(
@@ -83,11 +79,7 @@ class ModelStamp:
         return {key: value for key, value in asdict(self).items() if value}
 
     def require(self, stored: ModelStamp, *, what: str, project: str = "") -> None:
-        """Refuse a store that another model built, and name the command that rebuilds it.
-
-        Raises:
-            ModelMismatch: Another fingerprint or another dimension.
-        """
+        """Refuse a store that another model built, and name the command that rebuilds it."""
         if stored.embed_fp == self.embed_fp and stored.dimension in (0, self.dimension):
             return
         raise ModelMismatch(
@@ -152,11 +144,6 @@ class FaissStore:
 
     The JSON is written last and holds the sha256 of the index and a digest of itself, so damage,
     or a save that was killed, is noticed when it is opened.
-
-    Raises:
-        ExtraMissing: The extra ``faiss`` is not installed.
-        ModelMismatch: The files were written for another model.
-        IntegrityError: The files do not belong together.
     """
 
     def __init__(

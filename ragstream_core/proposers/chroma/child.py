@@ -39,11 +39,7 @@ SAME_COSINE = 1e-6
 
 
 def build(job: Job) -> Built:
-    """Bring a collection to one generation: delete what is gone or changed, add what is new.
-
-    Raises:
-        RagstreamError: The catalog is damaged or the generation is gone.
-    """
+    """Bring a collection to one generation: delete what is gone or changed, add what is new."""
     view, store, describe = _opened(job)
     have = store.snapshot()
     gone = [i for i in have if i not in view.loaded.row_of]
@@ -71,13 +67,6 @@ def verify(job: Job) -> Verified:
 
     An approximate graph may miss a row among near-equal ones: how many rows of a sample find
     themselves is a figure and no fault.
-
-    Returns:
-        ``faults``: what is wrong, for people; empty if the collection is right. ``vectors``:
-        how many were compared. ``self_recall``: share of the sample that finds itself, 0…1.
-
-    Raises:
-        RagstreamError: The catalog is damaged or the generation is gone.
     """
     view, store, describe = _opened(job)
     faults = [*_row_faults(store, view, describe)] or [*_vector_faults(store, view)]

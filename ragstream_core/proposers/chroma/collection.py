@@ -136,15 +136,7 @@ class CollectionPublisher:
         return replace(made, made="rebuilt", reason=reason)
 
     def look(self, folder: Path, *, vectors: bool) -> int:
-        """Compare a sealed folder with its receipt, and ask it for every vector if wanted.
-
-        Returns:
-            How many vectors were asked for.
-
-        Raises:
-            IntegrityError: It is not what was sealed, or not that of the generation.
-            StoreFailed: The child died or Chroma refused.
-        """
+        """Compare a sealed folder with its receipt, and ask it for every vector if wanted."""
         if vectors:
             return self._verified(folder)["vectors"]
         with copy_of(folder):
@@ -191,11 +183,7 @@ class CollectionPublisher:
         return built
 
     def _verified(self, folder: Path) -> Verified:
-        """Check a copy, so that what is sealed is what the first child wrote.
-
-        Raises:
-            IntegrityError: The collection is not that of the generation.
-        """
+        """Check a copy, so that what is sealed is what the first child wrote."""
         with copy_of(folder) as copy, ChromaProcess() as child:
             found: Verified = child.ask("verify", self._job(copy, STANDARD), within_s=self.patience)
         if found["faults"]:
@@ -261,19 +249,7 @@ class Collection:
     model: str = ""
 
     def sync(self, *, rebuild: bool = False, verify_all: bool = False) -> CollectionReport:
-        """Bring the collection up to the newest generation.
-
-        Args:
-            rebuild: Build it from the catalog even if it could be updated.
-            verify_all: Compare every vector even if nothing is to be done.
-
-        Raises:
-            ProjectLocked: Another process is at it.
-            GenerationGone: Nothing is ingested.
-            IntegrityError: The index is damaged, or what Chroma made of it is wrong twice.
-            StoreFailed: The child died or Chroma refused.
-            OperationFailed: Disk full; the old collection stays.
-        """
+        """Bring the collection up to the newest generation."""
         began = time.perf_counter()
         with project_lock(make_private_dir(self.chroma_dir)):
             newest = self._newest()
@@ -286,11 +262,7 @@ class Collection:
         return replace(report, seconds=time.perf_counter() - began)
 
     def _require_unerased(self, newest: Generation, report: CollectionReport) -> None:
-        """Remove a collection that was made of what was erased meanwhile.
-
-        Raises:
-            GenerationGone: It was.
-        """
+        """Remove a collection that was made of what was erased meanwhile."""
         if is_as_it_was(self.index_dir, newest):
             return
         (self.chroma_dir / seal.CURRENT).unlink(missing_ok=True)
@@ -304,10 +276,6 @@ class Collection:
         """Return why the collection is not that of the newest generation; empty if it is.
 
         Reads the receipt only; damage is found when it is copied.
-
-        Raises:
-            GenerationGone: Nothing is ingested.
-            IntegrityError: The index is damaged.
         """
         return _why(self, self._newest())[1]
 
@@ -316,17 +284,6 @@ class Collection:
 
         A collection is sealed after every row was compared; if its generation and its bytes are
         the same, it still is that of the index.
-
-        Args:
-            vectors: Ask it for every vector all the same.
-
-        Returns:
-            Nothing if they are equal.
-
-        Raises:
-            GenerationGone: Nothing is ingested.
-            IntegrityError: The index is damaged.
-            OSError: Disk full.
         """
         newest, folder = self._newest(), seal.current(self.chroma_dir)
         behind = _why(self, newest)[1]

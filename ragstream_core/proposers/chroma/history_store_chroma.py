@@ -32,13 +32,7 @@ _NS = 1_000_000_000
 
 
 class HistoryStoreChroma(VectorStoreChroma):
-    """The turns of all sessions in one collection (R-227).
-
-    Args:
-        folder: Where Chroma keeps its files; made when missing.
-        metadata: What a new collection says of itself; an existing one keeps its own.
-        graph: Name of one of `GRAPHS`, for a new collection.
-    """
+    """The turns of all sessions in one collection (R-227)."""
 
     def __init__(
         self, folder: Path, *, metadata: Metadata | None = None, graph: str = STANDARD
@@ -53,12 +47,7 @@ class HistoryStoreChroma(VectorStoreChroma):
         *,
         documents: Sequence[str] | None = None,
     ) -> None:
-        """Add rows that say which turn they are of.
-
-        Raises:
-            UsageError: A row does not; nothing was added.
-            DuplicateId: An id is live already, or given twice; nothing was added.
-        """
+        """Add rows that say which turn they are of."""
         for identifier, row in zip(ids, metadatas, strict=True):
             if missing := sorted(REQUIRED - row.keys()):
                 raise UsageError(
@@ -73,9 +62,6 @@ def turn_metadata(chunk: Chunk, row: TurnRow) -> Metadata:
 
     Times are whole seconds since the epoch, so that a ``where`` filter can compare them; tags are
     those of the generation that the collection was made from, each also as ``tag_NAME: True``.
-
-    Raises:
-        IntegrityError: The chunk is of another version of the turn.
     """
     if chunk.meta["sha256"] != row.sha256:
         raise IntegrityError(f"{chunk.id} is of another version of its turn")
@@ -102,17 +88,7 @@ def turn_metadata(chunk: Chunk, row: TurnRow) -> Metadata:
 
 
 def describer(index_dir: Path, generation: int) -> Callable[[Chunk], Metadata]:
-    """Return what makes the metadata of one generation's rows.
-
-    Args:
-        index_dir: ``<data>/history/index``.
-        generation: The newest one. Tags of an older one are not kept.
-
-    Raises:
-        GenerationGone: There is a newer one by now.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Return what makes the metadata of one generation's rows."""
 
     def look(db: sqlite3.Connection) -> tuple[int, dict[str, TurnRow]]:
         newest = catalog_read.latest(db)
@@ -127,11 +103,7 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], Metadata]:
         )
 
     def describe(chunk: Chunk) -> Metadata:
-        """Return the metadata of one chunk.
-
-        Raises:
-            IntegrityError: Its turn is missing.
-        """
+        """Return the metadata of one chunk."""
         if chunk.source not in rows:
             raise IntegrityError(f"{index_dir}: the turn of {chunk.id} is missing")
         return turn_metadata(chunk, rows[chunk.source])

@@ -62,16 +62,7 @@ class Verified(TypedDict):
 
 
 def send(connection: Connection, message: dict[str, Any], rows: F32 | None = None) -> None:
-    """Send JSON values, and vectors if there are any.
-
-    Args:
-        connection: Where to.
-        message: JSON values only; ``shape`` is added for the rows.
-        rows: Shape (n, dimension), float32.
-
-    Raises:
-        OSError: The other side is gone.
-    """
+    """Send JSON values, and vectors if there are any."""
     if rows is not None:
         message = {**message, "shape": list(rows.shape)}
     connection.send_bytes(json.dumps(message).encode("ascii"))
@@ -80,12 +71,7 @@ def send(connection: Connection, message: dict[str, Any], rows: F32 | None = Non
 
 
 def receive(connection: Connection) -> tuple[dict[str, Any], F32 | None]:
-    """Return the next message and its vectors.
-
-    Raises:
-        EOFError: The other side has ended.
-        OSError: It ended in the middle of a message.
-    """
+    """Return the next message and its vectors."""
     message: dict[str, Any] = json.loads(connection.recv_bytes())
     if "shape" not in message:
         return message, None
@@ -132,18 +118,7 @@ class ChromaProcess:
     def ask(
         self, verb: str, *given: object, rows: F32 | None = None, within_s: float = ANSWER_S
     ) -> Any:
-        """Have the child do something and return its answer.
-
-        Args:
-            verb: A key of `child.JOBS`, or a method of `VectorStoreChroma`.
-            given: Its arguments, JSON values only; None stands for the vectors.
-            rows: Those vectors, if any.
-            within_s: After so many seconds the child is killed.
-
-        Raises:
-            StoreFailed: The engine refused, or the child died or took too long.
-            RagstreamError: What the child raised.
-        """
+        """Have the child do something and return its answer."""
         with self._guard:
             timer = threading.Timer(within_s, self._child.kill)
             timer.daemon = True

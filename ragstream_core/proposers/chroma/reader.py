@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 SEAL_CHARS = 16
-"""Of a seal, as a prompt names it."""
+"""Of a seal, as a prompt names it: 64 bits tell it from others, and keys hold them for good."""
 LOG = logging.getLogger(__name__)
 TIMES = 6
 """Rows asked for, as a multiple of those wanted: a graph finds near rows, not all of them."""
@@ -50,25 +50,14 @@ class CollectionReader:
     _guard: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def seal(self, wanted: str = "") -> str:
-        """Return the seal of what is asked; opens the current one, unless the wanted one is open.
-
-        Raises:
-            RagstreamError: There is none, it is damaged, or Chroma refuses it.
-            OSError: Disk full.
-        """
+        """Return the seal of what is asked: the wanted one if it is open, else the current one."""
         with self._guard:
             return self._opened(wanted).seal
 
     def near(
         self, digest: str, queries: F32, n: int, *, wanted: str = ""
     ) -> list[list[str]] | None:
-        """Return about the ``n`` nearest chunk ids of each query; None: it is of other rows.
-
-        Raises:
-            InputUnavailable: It is not the one that a prompt names by the beginning of its seal.
-            RagstreamError: As `seal`.
-            OSError: As `seal`.
-        """
+        """Return about the ``n`` nearest chunk ids of each query; None: it is of other rows."""
         with self._guard:
             try:
                 return self._near(digest, queries, n, wanted)

@@ -120,11 +120,7 @@ def digest_of_receipt(folder: Path) -> str:
 
 
 def write_receipt(folder: Path, receipt: Receipt) -> Receipt:
-    """Write the receipt of a finished folder, and return it; files and rows are digested here.
-
-    Raises:
-        OSError: A file cannot be read or written.
-    """
+    """Write the receipt of a finished folder, and return it; files and rows are digested here."""
     whole = replace(
         receipt,
         answers=answers_digest(folder / DATABASE),
@@ -135,22 +131,14 @@ def write_receipt(folder: Path, receipt: Receipt) -> Receipt:
 
 
 def note_recall(folder: Path, receipt: Receipt, self_recall: float) -> Receipt:
-    """Write a whole receipt with what `verify` found, and return it.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Write a whole receipt with what `verify` found, and return it."""
     whole = replace(receipt, self_recall=self_recall)
     replace_text(folder / RECEIPT, json.dumps({"format": FORMAT, **asdict(whole)}, indent=1))
     return whole
 
 
 def point_to(chroma_dir: Path, folder: Path) -> None:
-    """Make a sealed folder the current one: the one moment at which readers change over.
-
-    Raises:
-        OSError: Disk full; the old one stays current.
-    """
+    """Make a sealed folder the current one: the one moment at which readers change over."""
     replace_text(chroma_dir / CURRENT, folder.name + "\n")
 
 
@@ -162,11 +150,7 @@ def disown(chroma_dir: Path, folder: Path) -> None:
 
 
 def answers_digest(database: Path) -> str:
-    """Return the sha256 over the rows that answers come from.
-
-    Raises:
-        sqlite3.DatabaseError: The file is damaged.
-    """
+    """Return the sha256 over the rows that answers come from."""
     digest = hashlib.sha256()
     uri = f"{database.absolute().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
@@ -207,10 +191,6 @@ def copy_of(folder: Path) -> Iterator[Path]:
     """Copy a sealed folder beside it for one process.
 
     The copy is removed afterwards, or at the next `sweep` if the process is killed.
-
-    Raises:
-        IntegrityError: The folder is not what was sealed.
-        OSError: Disk full: no sign of damage.
     """
     target = Path(tempfile.mkdtemp(prefix=COPY, dir=make_private_dir(folder.parent)))
     with serialized(target, shared=True):
@@ -225,9 +205,7 @@ def copy_of(folder: Path) -> Iterator[Path]:
 def copy_checked(folder: Path, target: Path) -> Receipt:
     """Copy the files of a sealed folder and compare each with the receipt.
 
-    Raises:
-        IntegrityError: The folder is not what was sealed.
-        OSError: Disk full: no sign of damage.
+    What cannot be read is damage, what cannot be written is a full disk and no damage.
     """
     receipt = receipt_of(folder)
     if receipt is None:
@@ -248,15 +226,7 @@ def copy_checked(folder: Path, target: Path) -> Receipt:
 
 
 def sweep(chroma_dir: Path, keep: Path | None) -> list[str]:
-    """Remove what no process reads any more: copies and stagings of the dead, old sealed folders.
-
-    Args:
-        chroma_dir: The project's folder.
-        keep: The current sealed folder.
-
-    Returns:
-        Names of the folders that were removed.
-    """
+    """Remove what no process reads any more but the folder to keep; return the names."""
     for path in chroma_dir.glob(".*.tmp"):  # what a killed writer left of a pointer
         path.unlink(missing_ok=True)
     removed = []

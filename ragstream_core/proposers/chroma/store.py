@@ -40,29 +40,13 @@ class ChromaVectorStoreBase(ABC):
         *,
         documents: Sequence[str] | None = None,
     ) -> None:
-        """Add rows.
-
-        Args:
-            ids: One a row.
-            embeddings: Unit vectors, shape (len(ids), dimension).
-            metadatas: One a row; never empty.
-            documents: Their texts.
-
-        Raises:
-            DuplicateId: An id is live already, or given twice; nothing was added.
-        """
+        """Add rows."""
 
     @abstractmethod
     def query(
         self, query_vector: F32, k: int, *, filters: Metadata | None = None
     ) -> list[ChromaHit]:
-        """Return at most ``k`` near rows, best first.
-
-        Args:
-            query_vector: Unit vector, shape (dimension,).
-            k: How many at most.
-            filters: A Chroma ``where`` filter.
-        """
+        """Return at most ``k`` near rows, best first."""
 
     @abstractmethod
     def delete_where(self, filter_dict: Metadata) -> int:

@@ -39,12 +39,6 @@ GRAPHS: dict[str, Json] = {
 class VectorStoreChroma(ChromaVectorStoreBase):
     """A collection of unit vectors.
 
-    Args:
-        folder: Where Chroma keeps its files; made when missing.
-        name: A name that Chroma accepts.
-        metadata: What a new collection says of itself; an existing one keeps its own.
-        graph: Name of one of `GRAPHS`, for a new collection.
-
     Attributes:
         version: Version of chromadb.
         metadata: What the collection says of itself.
@@ -86,11 +80,7 @@ class VectorStoreChroma(ChromaVectorStoreBase):
         *,
         documents: Sequence[str] | None = None,
     ) -> None:
-        """Add rows in batches; Chroma itself would ignore a live id without a word.
-
-        Raises:
-            DuplicateId: An id is live already, or given twice; nothing was added.
-        """
+        """Add rows in batches; Chroma itself would ignore a live id without a word."""
         require_new(ids, self.live(ids))
         for start in range(0, len(ids), self._batch):
             part = slice(start, start + self._batch)
@@ -118,12 +108,7 @@ class VectorStoreChroma(ChromaVectorStoreBase):
         return [ChromaHit(i, 1.0 - float(distance), meta or {}) for i, distance, meta in rows]
 
     def nearest(self, queries: F32, n: int) -> list[list[str]]:
-        """Return the ids of about the ``n`` nearest rows of each query, best first.
-
-        Args:
-            queries: Unit vectors, shape (queries, dimension).
-            n: How many at most.
-        """
+        """Return the ids of about the ``n`` nearest rows of each query, best first."""
         count = self.count()
         if n < 1 or not count or not len(queries):
             return [[] for _ in queries]
@@ -164,11 +149,7 @@ class VectorStoreChroma(ChromaVectorStoreBase):
             yield identifier, text or ""
 
     def vectors(self, ids: Sequence[str]) -> F32:
-        """Return the stored vectors of live rows, aligned with ``ids``.
-
-        Raises:
-            StoreFailed: A row has no vector.
-        """
+        """Return the stored vectors of live rows, aligned with ``ids``."""
         import numpy as np
 
         found = self._collection.get(ids=list(ids), include=["embeddings"])
