@@ -43,7 +43,7 @@ from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.injection_scan import Tally
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION, compare
-from ragstream_core.proposers.store import Outcome
+from ragstream_core.proposers.derived_store import Outcome
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.made_since import mirror_of

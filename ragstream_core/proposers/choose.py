@@ -19,14 +19,14 @@ from ragstream_core.errors import (
 from ragstream_core.platform import extras
 from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.proposers.graph import GRAPH, database_of
+from ragstream_core.proposers.inverted_lists import LISTS
 from ragstream_core.proposers.kept import STORES
-from ragstream_core.proposers.lists import LISTS
 from ragstream_core.proposers.plain import CATALOG, VECTOR_STORES, FilledStore
 from ragstream_core.settings.layers import set_variable
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, IndexView
-    from ragstream_core.proposers.store import DerivedStore
+    from ragstream_core.proposers.derived_store import DerivedStore
     from ragstream_core.records.prompt_inputs import Pin, PromptInputs
     from ragstream_core.retrieval.proposers import I64, Proposer
     from ragstream_core.settings import ChainSettings

@@ -18,7 +18,7 @@ from ragstream_core.platform import extras
 from ragstream_core.proposers.chroma import seal
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN
 from ragstream_core.proposers.chroma.vector_store_chroma import GRAPHS
-from ragstream_core.proposers.store import (
+from ragstream_core.proposers.derived_store import (
     FailedAttempt,
     How,
     Outcome,
@@ -86,7 +86,7 @@ class CollectionState(NamedTuple):
 
 
 class ChromaCollections:
-    """The collections of projects as a `ragstream_core.proposers.store.DerivedStore`."""
+    """The collections of projects as a `ragstream_core.proposers.derived_store.DerivedStore`."""
 
     name = STORE
     report = check = "collection"

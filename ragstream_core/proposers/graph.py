@@ -27,22 +27,22 @@ from ragstream_core.platform import extras
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import FolderLock
-from ragstream_core.proposers import pg_receipt
-from ragstream_core.proposers.pg_receipt import GRAPHS, measured_for
-from ragstream_core.proposers.store import (
+from ragstream_core.proposers import graph_receipt
+from ragstream_core.proposers.derived_store import (
     FailedAttempt,
     How,
     Outcome,
     noted_recall,
     recall_words,
 )
+from ragstream_core.proposers.graph_receipt import GRAPHS, measured_for
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
     from ragstream_core.index.view import CatalogView
     from ragstream_core.platform.postgres import Connection, Database
     from ragstream_core.ports import F32
-    from ragstream_core.proposers.pg_graph import I64
+    from ragstream_core.proposers.graph_tables import I64
     from ragstream_core.records.identity import Json
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.settings.prompts import RetrievalConfig
@@ -119,7 +119,7 @@ def database_of(workspace: Workspace) -> Database:
 
 
 class PgvectorGraphs:
-    """The graphs of projects as a `ragstream_core.proposers.store.DerivedStore`."""
+    """The graphs of projects as a `ragstream_core.proposers.derived_store.DerivedStore`."""
 
     name = report = STORE
     check, what, healed = "graph", "pgvector's graph", "the graph of pgvector"
@@ -145,20 +145,20 @@ class PgvectorGraphs:
     def is_current(self, workspace: Workspace, project: str, newest: Generation) -> bool:
         """Return whether it was compared with a generation, and that one's rows are noted."""
         index_dir = workspace.index_dir(project)
-        receipt = pg_receipt.read(index_dir)
+        receipt = graph_receipt.read(index_dir)
         compared = receipt is not None and receipt.digest == newest.digest
-        return compared and pg_receipt.has_rows(index_dir, newest.digest)
+        return compared and graph_receipt.has_rows(index_dir, newest.digest)
 
     def make(self, workspace: Workspace, project: str, how: How) -> Outcome:
         """See to it that a graph serves the newest generation."""
         from ragstream_core.index.view import open_view
-        from ragstream_core.proposers.pg_build import GraphBuilder
+        from ragstream_core.proposers.graph_builder import GraphBuilder
 
         index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
         extras.require(f"retrieval.store={STORE}", extras.STORES[STORE])
         database = database_of(workspace)
         with _locked(index_dir):  # opened under it: what was erased before must not come back
-            view, before = open_view(index_dir), pg_receipt.read(index_dir)
+            view, before = open_view(index_dir), graph_receipt.read(index_dir)
             if not len(view.chunk_ids):
                 return Outcome(self)
             builder = GraphBuilder(database, view, depth=chosen.depth, ef=chosen.ef_search)
@@ -190,7 +190,7 @@ class PgvectorGraphs:
         index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
         if failed is not None:
             return GraphState(True, problem=failed.message, next=failed.hint)
-        receipt = pg_receipt.read(index_dir)
+        receipt = graph_receipt.read(index_dir)
         if receipt is None or receipt.embed_fp != newest.embed_fp:
             again = worded((check_hint(index_dir),))
             return GraphState(True, problem="no graph was made for it yet", next=again)
@@ -205,31 +205,32 @@ class PgvectorGraphs:
     ) -> list[tuple[str, str]]:
         """Return the seal of each project's graph, or why a project has none that can be asked."""
         from ragstream_core.platform.postgres import sessions
-        from ragstream_core.proposers import pg_graph
+        from ragstream_core.proposers import graph_tables
 
         ask = sessions(database_of(workspace)).ask
         words, away = list[tuple[str, str]](), False
         for pin in pins:
-            receipt = pg_receipt.read(workspace.index_dir(pin.project))
-            seal, reason = "", pg_receipt.MISSING
+            receipt = graph_receipt.read(workspace.index_dir(pin.project))
+            seal, reason = "", graph_receipt.MISSING
             if receipt is not None and receipt.embed_fp == pin.embed_fp:
+                question = functools.partial(graph_tables.seal, name=receipt.name)
                 try:  # one question costs the time to connect: a second one would too
-                    seal = "" if away else ask(functools.partial(pg_graph.seal, name=receipt.name))
+                    seal = "" if away else ask(question)
                 except OperationFailed:
                     away = True
-                reason = UNREACHABLE if away else pg_receipt.MISSING
+                reason = UNREACHABLE if away else graph_receipt.MISSING
             words.append((seal, "" if seal else reason))
         return words
 
     def require(self, workspace: Workspace, pin: Pin, word: str) -> None:
         """Refuse a graph that was replaced, or cannot be asked."""
         from ragstream_core.platform.postgres import sessions
-        from ragstream_core.proposers import pg_graph
+        from ragstream_core.proposers import graph_tables
 
-        receipt = pg_receipt.read(workspace.index_dir(pin.project))
+        receipt = graph_receipt.read(workspace.index_dir(pin.project))
         try:
             ask = sessions(database_of(workspace)).ask
-            now = ask(functools.partial(pg_graph.seal, name=receipt.name)) if receipt else ""
+            now = ask(functools.partial(graph_tables.seal, name=receipt.name)) if receipt else ""
         except (OperationFailed, UnknownSetting) as error:
             raise InputUnavailable(
                 f"pgvector's graph of {pin.project} that proposed the candidates cannot be asked: "
@@ -254,15 +255,15 @@ class PgvectorGraphs:
     ) -> list[I64] | None:
         """Return the rows that the graph names, and the best of those that came after it."""
         from ragstream_core.platform.postgres import sessions
-        from ragstream_core.proposers import pg_graph
-        from ragstream_core.proposers.pg_search import GraphSearch
+        from ragstream_core.proposers import graph_tables
+        from ragstream_core.proposers.graph_search import GraphSearch
 
-        receipt = pg_receipt.read(workspace.index_dir(view.project))
+        receipt = graph_receipt.read(workspace.index_dir(view.project))
         if receipt is None or receipt.embed_fp != view.embed_fp:
-            raise InputUnavailable(pg_receipt.MISSING, hint=TryAgain())
+            raise InputUnavailable(graph_receipt.MISSING, hint=TryAgain())
 
         def question(db: Connection) -> list[I64] | None:
-            seal = word or pg_graph.seal(db, receipt.name)
+            seal = word or graph_tables.seal(db, receipt.name)
             search = GraphSearch(view, receipt.name, seal, chosen.ef_search)
             return search.rows_near(db, queries, n)
 
@@ -275,7 +276,7 @@ class PgvectorGraphs:
             return
         lock = FolderLock(index_dir / GRAPHS, f"pgvector's graph of {project}")
         with contextlib.closing(lock), lock.held(wait_s=BUILDING_S):
-            if pg_receipt.made_here(index_dir):
+            if graph_receipt.made_here(index_dir):
                 _drop(workspace, project, index_dir)
 
 
@@ -295,14 +296,14 @@ def _locked(index_dir: Path) -> Iterator[None]:
 
 def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
     from ragstream_core.platform.postgres import sessions
-    from ragstream_core.proposers import pg_graph
+    from ragstream_core.proposers import graph_tables
 
-    receipt, names = pg_receipt.read(index_dir), pg_receipt.made_here(index_dir)
+    receipt, names = graph_receipt.read(index_dir), graph_receipt.made_here(index_dir)
 
     def question(db: Connection) -> None:
         if receipt is not None and receipt.mine and receipt.place != database.shown:
             _require_here(db, database, receipt.name)
-        pg_graph.drop(db, names)
+        graph_tables.drop(db, names)
 
     place, tables = receipt.place if receipt else SETTING, ", ".join(sorted(names))
     try:
@@ -317,9 +318,9 @@ def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
 
 
 def _require_here(db: Connection, database: Database, name: str) -> None:
-    from ragstream_core.proposers import pg_graph
+    from ragstream_core.proposers import graph_tables
 
-    if not pg_graph.seal(db, name):
+    if not graph_tables.seal(db, name):
         raise StoreFailed(
             f"{SETTING} names {database.shown} now, and they are not there",
             hint=f"name the database of before in {SETTING} and run this again",

@@ -16,9 +16,7 @@ from ragstream_core.index import catalog_read, generations
 from ragstream_core.index.lock import check_hint, label, update_hint
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.proposers.collections import COLLECTION
-from ragstream_core.proposers.graph import GRAPH
-from ragstream_core.proposers.lists import LISTS
-from ragstream_core.proposers.store import (
+from ragstream_core.proposers.derived_store import (
     DerivedStore,
     FailedAttempt,
     How,
@@ -29,6 +27,8 @@ from ragstream_core.proposers.store import (
     index_dir_of,
     note_failure,
 )
+from ragstream_core.proposers.graph import GRAPH
+from ragstream_core.proposers.inverted_lists import LISTS
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation

@@ -24,7 +24,7 @@ from ragstream_core.wiring.journal import holds_journal, journal
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
     from ragstream_core.index.verify import Part
-    from ragstream_core.proposers.store import Outcome, StoreState
+    from ragstream_core.proposers.derived_store import Outcome, StoreState
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.history_embedding import HistoryStatus
     from ragstream_core.wiring.workspace import Workspace

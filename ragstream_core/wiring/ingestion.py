@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.ports import Embedder, PhaseProgress
-    from ragstream_core.proposers.store import StoreState
+    from ragstream_core.proposers.derived_store import StoreState
     from ragstream_core.records.identity import Json
     from ragstream_core.text.chunk_profiles import ChunkProfile
     from ragstream_core.wiring.workspace import Workspace

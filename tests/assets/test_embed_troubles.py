@@ -88,7 +88,7 @@ def test_a_full_disk_while_texts_are_planned_costs_a_warning(asked, database):
 
 def test_a_full_disk_while_a_graph_is_built_costs_a_warning(root, database, monkeypatch):
     from ragstream_core.platform.postgres import database_at
-    from ragstream_core.proposers.pg_graph import TABLES
+    from ragstream_core.proposers.graph_tables import TABLES
 
     monkeypatch.setenv("RAGSTREAM_RETRIEVAL__STORE", "pgvector")
     monkeypatch.setenv("RAGSTREAM_VECTOR_STORE__URL", database)

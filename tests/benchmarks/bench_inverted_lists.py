@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ragstream_core.proposers import ivf
-from ragstream_core.proposers.ivf_file import Entries, IvfFile, blocks
+from ragstream_core.proposers import list_training
+from ragstream_core.proposers.list_file import Entries, IvfFile, blocks
 from ragstream_core.retrieval.scoring import exact_cosines, propose, top
 from tests.benchmarks.measure import table
 
@@ -63,7 +63,7 @@ def measured(rows: int, topics: int, home: Path) -> list[list[str]]:
     every = mixture(rows + QUESTIONS, topics)
     held, questions = every[:rows], every[rows:]
     entries = Entries.of(np.arange(rows), held)
-    training, trained_s = timed(lambda: ivf.train(held))
+    training, trained_s = timed(lambda: list_training.train(held))
     path = home / "lists"
     made = blocks({}, training, added=entries)
     _, filled_s = timed(lambda: path.write_bytes(b"".join(made)))

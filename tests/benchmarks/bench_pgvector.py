@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragstream_core.platform.postgres import database_at
-from ragstream_core.proposers import pg_graph
+from ragstream_core.proposers import graph_tables as tables
 from tests.benchmarks.bench_inverted_lists import DEPTH, DIMENSION, QUESTIONS, exact, mixture
 from tests.benchmarks.measure import table
 from tests.databases import PostgresServer
@@ -37,17 +37,17 @@ def _cpu_s(pid: int) -> float:
 
 def measured(db: "Connection", held: "F32", questions: "F32", title: str) -> list[list[str]]:
     """Return the lines of one set of rows."""
-    names = pg_graph.names_of(held)
+    names = tables.names_of(held)
     order = np.unique(names, return_index=True)[1]
-    source = pg_graph.Source(
+    source = tables.Source(
         "bench", 1, "0" * 64, "0" * 64, "", names[order], held, order.astype(np.int64)
     )
     began = time.perf_counter()
-    graph = pg_graph.build(db, source, pg_graph.table_name(source.project, source.generation))
+    graph = tables.build(db, source, tables.table_name(source.project, source.generation))
     built_s = time.perf_counter() - began
     row = db.execute("SELECT pg_total_relation_size(%s)", (graph.name,)).fetchone()
     size = int(str(row[0])) / 1e6 if row else 0.0
-    seal = pg_graph.seal(db, graph.name)
+    seal = tables.seal(db, graph.name)
     began = time.process_time()
     wanted = [names[exact(held, question)] for question in questions]
     exact_ms = (time.process_time() - began) / len(questions) * 1e3
@@ -56,7 +56,7 @@ def measured(db: "Connection", held: "F32", questions: "F32", title: str) -> lis
     for ef in EFS:
         began = _cpu_s(backend) + time.process_time()
         found = [
-            pg_graph.search(db, graph.name, seal, q[None, :], n=2 * DEPTH, ef=ef) or []
+            tables.search(db, graph.name, seal, q[None, :], n=2 * DEPTH, ef=ef) or []
             for q in questions
         ]
         asked_ms = (_cpu_s(backend) + time.process_time() - began) / len(questions) * 1e3
@@ -73,7 +73,7 @@ def measured(db: "Connection", held: "F32", questions: "F32", title: str) -> lis
             f"{asked_ms:,.1f}", *(f"{share:.3f}" for share in shares),
             f"{built_s:,.0f}" if first else "", f"{size:,.0f}" if first else "",
         ])  # fmt: skip
-    pg_graph.drop(db, [graph.name])
+    tables.drop(db, [graph.name])
     return lines
 
 
@@ -84,8 +84,8 @@ def report(counts: Sequence[int] = (10_000, 100_000), vectors: Path | None = Non
         database = database_at(server.url(), setting="vector_store.url")
         lines = []
         with database.connect() as db:
-            pg_graph.require_extension(db, database)
-            pg_graph.TABLES.ensure(db, database)
+            tables.require_extension(db, database)
+            tables.TABLES.ensure(db, database)
             if vectors is not None:
                 every = np.fromfile(vectors, "<f4")
                 every = every[: len(every) // DIMENSION * DIMENSION].reshape(-1, DIMENSION)
@@ -101,7 +101,7 @@ def report(counts: Sequence[int] = (10_000, 100_000), vectors: Path | None = Non
             "building, s", "MB"]  # fmt: skip
     return (
         "## A graph of pgvector beside exact search\n\n"
-        f"`halfvec`, m {pg_graph.M}, ef_construction {pg_graph.EF_CONSTRUCTION}; twice the wanted "
+        f"`halfvec`, m {tables.M}, ef_construction {tables.EF_CONSTRUCTION}; twice the wanted "
         f"rows are asked for, {QUESTIONS} questions one at a time: CPU time of this process and "
         "of the one that serves it; building is by the clock. Synthetic mixtures as above"
         + (", and the real vectors of an index" if vectors else "")

@@ -9,7 +9,7 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import DuplicateId, UsageError
 from ragstream_core.index.history_turns import TurnRow
-from ragstream_core.proposers.chroma.history_store_chroma import (
+from ragstream_core.proposers.chroma.history_store import (
     REQUIRED,
     HistoryStoreChroma,
     turn_metadata,

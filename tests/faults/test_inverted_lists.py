@@ -8,9 +8,9 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.platform import array_file
-from ragstream_core.proposers import ivf, ivf_index
-from ragstream_core.proposers.ivf_index import IvfIndex
-from ragstream_core.proposers.ivf_names import LISTS, lists_path
+from ragstream_core.proposers import list_index, list_training
+from ragstream_core.proposers.list_index import IvfIndex
+from ragstream_core.proposers.list_paths import LISTS, lists_path
 from tests.faults.harness import Child, Killer, hindered, need_strace
 from tests.lengths import by_length, spread
 
@@ -23,7 +23,7 @@ MOST = 40
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(scan, "RACY_NS", 0)  # files of a test are always young
-    monkeypatch.setattr(ivf, "ROWS_A_LIST", 16)
+    monkeypatch.setattr(list_training, "ROWS_A_LIST", 16)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def template(make_bench):
     made = make_bench()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "RACY_NS", 0)
-        patch.setattr(ivf, "ROWS_A_LIST", 16)
+        patch.setattr(list_training, "ROWS_A_LIST", 16)
         for i in range(40):
             made.write(f"f{i}.md", f"# Heading {i}\n\nA sentence about subject number {i}.\n")
         made.run()
@@ -64,7 +64,7 @@ def require_old_or_new(bench, new):
         if array_file.says(path, {"digest": digest}):
             assert path.read_bytes() == new
         else:
-            assert ivf_index.opened(path).rows == 40
+            assert list_index.opened(path).rows == 40
     view = open_view(bench.index)
     file = IvfIndex(bench.index).lists(view)
     assert file is None or file.path == lists_path(bench.index, view.digest)
@@ -117,7 +117,7 @@ def test_an_error_at_a_step_leaves_the_old_lists(behind, monkeypatch, step):
         raise OSError(28, "no space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(ivf_index, step, refuse)
+        full.setattr(list_index, step, refuse)
         with pytest.raises(RagstreamError, match="no space left"):
             sync(bench)()
     require_old_or_new(bench, new)

@@ -21,11 +21,11 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.proposers import (
     choose,
     graph,
+    graph_builder,
+    graph_receipt,
+    graph_search,
+    graph_tables,
     kept,
-    pg_build,
-    pg_graph,
-    pg_receipt,
-    pg_search,
 )
 from ragstream_core.services import verify
 from ragstream_core.services.forget import forget
@@ -76,7 +76,7 @@ def keep_up(workspace, **how):
 
 
 def receipt(root):
-    return pg_receipt.read(root / "index" / "demo")
+    return graph_receipt.read(root / "index" / "demo")
 
 
 def graphs(postgres, database):
@@ -103,14 +103,14 @@ def test_a_prompt_by_the_graph_is_that_of_exact_search_and_names_its_seal(
     root, database, postgres, monkeypatch
 ):
     asked = []
-    near = pg_graph.search
+    near = graph_tables.search
 
     def noted(*args, **more):
         found = near(*args, **more)
         asked.append([len(names) for names in found])
         return found
 
-    monkeypatch.setattr("ragstream_core.proposers.pg_search.search", noted)
+    monkeypatch.setattr("ragstream_core.proposers.graph_search.search", noted)
     few = {"retrieval.depth": 20, "retrieval.top_k": 20}
     large, exact = space(root, database, **few), space(root, "", "catalog", **few)
     assert not ingest_project(large, "demo").warnings
@@ -151,8 +151,8 @@ def test_later_generations_and_older_ones_are_searched_by_the_same_graph(root, d
 
 
 def new_process():
-    pg_search._rows_of.cache_clear()
-    pg_search._held_by.cache_clear()
+    graph_search._rows_of.cache_clear()
+    graph_search._held_by.cache_clear()
 
 
 def never(*_):
@@ -167,10 +167,10 @@ def test_the_first_question_of_a_process_reads_what_the_ingest_noted(root, datab
     expected = search(exact, QUESTION, ["demo"], k=15)
     new_process()
     with monkeypatch.context() as patch:
-        patch.setattr(pg_search, "names_of", never)
-        patch.setattr(pg_search, "names_in", never)
+        patch.setattr(graph_search, "names_of", never)
+        patch.setattr(graph_search, "names_in", never)
         assert search(large, QUESTION, ["demo"], k=15) == expected
-    noted = root / "index" / "demo" / pg_receipt.GRAPHS / "rows.bin"
+    noted = root / "index" / "demo" / graph_receipt.GRAPHS / "rows.bin"
     whole = noted.read_bytes()
     for torn in (b"", whole[:-8], whole[:-1] + b"?", b"{}\n", b"[]\n" + whole, None):
         noted.unlink() if torn is None else noted.write_bytes(torn)
@@ -186,8 +186,8 @@ def test_the_first_question_of_a_process_reads_what_the_ingest_noted(root, datab
 def test_a_graph_that_too_much_came_after_is_built_anew_and_the_old_one_goes(
     root, database, postgres, monkeypatch
 ):
-    monkeypatch.setattr(pg_build, "LATER_ROWS", 1)
-    monkeypatch.setattr(pg_build, "LATER_SHARE", 300)
+    monkeypatch.setattr(graph_builder, "LATER_ROWS", 1)
+    monkeypatch.setattr(graph_builder, "LATER_SHARE", 300)
     large = space(root, database)
     ingest_project(large, "demo")
     key = save_prompt(large, ask(large)).prompt_key
@@ -315,7 +315,7 @@ def test_another_machine_finds_the_graph_of_the_same_vectors(root, database, pos
     large = space(root, database)
     ingest_project(large, "demo")
     before, key = graphs(postgres, database), save_prompt(large, ask(large)).prompt_key
-    (root / "index" / "demo" / pg_receipt.GRAPHS / "graph.json").unlink()
+    (root / "index" / "demo" / graph_receipt.GRAPHS / "graph.json").unlink()
     assert keep_up(large).made == "found"
     assert graphs(postgres, database) == before and receipt(root).mine
     assert replay_prompt(large, key).verdict == "identical"
@@ -354,7 +354,7 @@ def test_what_is_forgotten_while_a_graph_waits_for_its_lock_does_not_come_back(
 def test_forgetting_waits_for_a_graph_that_is_being_made(root, database, postgres, monkeypatch):
     large = space(root, database)
     ingest_project(large, "demo")
-    build, seen = pg_graph.build, []
+    build, seen = graph_tables.build, []
 
     def slow(db, source, name):
         thread = threading.Thread(target=forget, args=(large, "demo", "f003.md"))
@@ -366,7 +366,7 @@ def test_forgetting_waits_for_a_graph_that_is_being_made(root, database, postgre
         return build(db, source, name)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(pg_graph, "build", slow)
+        meanwhile.setattr(graph_tables, "build", slow)
         assert keep_up(large, rebuild=True).made == "built"
     seen[0].join()
     assert graphs(postgres, database) == []
@@ -380,7 +380,7 @@ def test_forgetting_takes_graphs_whose_making_was_killed(root, database, postgre
     large = space(root, database)
     ingest_project(large, "demo")
     with monkeypatch.context() as killed:
-        killed.setattr(pg_receipt, "write", None)
+        killed.setattr(graph_receipt, "write", None)
         with pytest.raises(TypeError):
             keep_up(large, rebuild=True)
     assert len(graphs(postgres, database)) == 2
@@ -394,7 +394,7 @@ def test_a_graph_whose_making_was_killed_goes_with_the_next_one(
     large = space(root, database)
     ingest_project(large, "demo")
     with monkeypatch.context() as killed:
-        killed.setattr(pg_receipt, "write", None)
+        killed.setattr(graph_receipt, "write", None)
         for _ in range(2):
             with pytest.raises(TypeError):
                 keep_up(large, rebuild=True)
@@ -405,7 +405,7 @@ def test_a_graph_whose_making_was_killed_goes_with_the_next_one(
 def test_a_machine_with_a_new_name_still_forgets(root, database, postgres, monkeypatch):
     large = space(root, database)
     ingest_project(large, "demo")
-    monkeypatch.setattr(pg_build, "_maker", lambda _: "another")
+    monkeypatch.setattr(graph_builder, "_maker", lambda _: "another")
     write(root, 3, random.Random(9))
     ingest_project(large, "demo")
     assert receipt(root).mine
@@ -420,8 +420,8 @@ def test_vectors_in_the_database_of_before_are_named(root, database, postgres):
         name, other = receipt(root).name, space(root, second)
         place = database_at(second, setting="vector_store.url")
         with place.connect() as db:
-            pg_graph.TABLES.ensure(db, place)
-            pg_graph.require_extension(db, place)
+            graph_tables.TABLES.ensure(db, place)
+            graph_tables.require_extension(db, place)
         with pytest.raises(OperationFailed, match="they are not there") as caught:
             forget(other, "demo", "f003.md", delete=True)
         assert database.rpartition("@")[2] in caught.value.message and name in caught.value.message
@@ -485,5 +485,5 @@ def test_a_builder_that_is_killed_leaves_the_old_graph_or_the_new_one(root, data
     assert not warnings_of(ask(large))
     view = open_view(root / "index" / "demo")
     with database_at(database, setting="vector_store.url").connect() as db:
-        assert pg_graph.seal(db, receipt(root).name)
-        assert len(pg_graph.names_in(db, receipt(root).name)) == len(view.chunk_ids)
+        assert graph_tables.seal(db, receipt(root).name)
+        assert len(graph_tables.names_in(db, receipt(root).name)) == len(view.chunk_ids)

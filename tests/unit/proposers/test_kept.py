@@ -10,7 +10,13 @@ from ragstream_core.errors import GenerationGone, ProjectLocked, StoreFailed
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.ingestion import scan
 from ragstream_core.proposers import kept
-from ragstream_core.proposers.store import FAILED, MEASURED, Outcome, note_recall, noted_recall
+from ragstream_core.proposers.derived_store import (
+    FAILED,
+    MEASURED,
+    Outcome,
+    note_recall,
+    noted_recall,
+)
 from ragstream_core.services import verify
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion

@@ -24,9 +24,9 @@ from ragstream_core.platform import array_file
 from ragstream_core.platform.disk import disk_failure, on_disk
 from ragstream_core.platform.files import make_durable_dir, rename_file, sync_dir, write_blocks
 from ragstream_core.platform.locks import FolderLock
-from ragstream_core.proposers.ivf import I64, Training, is_outgrown, train
-from ragstream_core.proposers.ivf_file import Entries, IvfFile, blocks, differing
-from ragstream_core.proposers.ivf_names import LISTS, MOVED, NONE, OLDER, lists_path
+from ragstream_core.proposers.list_file import Entries, IvfFile, blocks, differing
+from ragstream_core.proposers.list_paths import LISTS, MOVED, NONE, OLDER, lists_path
+from ragstream_core.proposers.list_training import I64, Training, is_outgrown, train
 
 _TEMPORARY = ".making-"
 

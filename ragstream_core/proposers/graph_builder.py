@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.proposers import pg_graph, pg_receipt, pg_search
-from ragstream_core.proposers.pg_receipt import GRAPHS, Receipt, measured_for
-from ragstream_core.proposers.pg_search import ViewRows, share_found
-from ragstream_core.proposers.store import note_recall, noted_recall
+from ragstream_core.proposers import graph_receipt, graph_search, graph_tables
+from ragstream_core.proposers.derived_store import note_recall, noted_recall
+from ragstream_core.proposers.graph_receipt import GRAPHS, Receipt, measured_for
+from ragstream_core.proposers.graph_search import ViewRows, share_found
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.index.view import CatalogView
     from ragstream_core.platform.postgres import Connection, Database
-    from ragstream_core.proposers.pg_graph import Graph, Source
+    from ragstream_core.proposers.graph_tables import Graph, Source
 
 LATER_SHARE, LATER_ROWS = 20, 1_000
 """A graph serves while no more rows than a twentieth, or a thousand, came after it."""
@@ -40,38 +40,38 @@ class GraphBuilder:
             return self._kept_up(db, rebuild=rebuild, verify=verify)
 
     def _kept_up(self, db: Connection, *, rebuild: bool, verify: bool) -> tuple[str, str]:
-        pg_graph.require_extension(db, self._database)
-        pg_graph.TABLES.ensure(db, self._database)
-        before = pg_receipt.read(self._index_dir)
+        graph_tables.require_extension(db, self._database)
+        graph_tables.TABLES.ensure(db, self._database)
+        before = graph_receipt.read(self._index_dir)
         found, reason = self._serving(db, before, verify=verify)
         made = "unchanged" if before and found and found.name == before.name else "found"
-        ours = pg_receipt.made_here(self._index_dir, before)
+        ours = graph_receipt.made_here(self._index_dir, before)
         if found is None or rebuild:
             reason = "asked for" if rebuild and found else reason
             source = self._source()
-            name = pg_graph.table_name(source.project, source.generation)
+            name = graph_tables.table_name(source.project, source.generation)
             ours.add(name)
-            pg_receipt.note_made(self._index_dir, ours)  # a kill must not leave a table unknown
-            found, made = self._compared(db, pg_graph.build(db, source, name)), "built"
+            graph_receipt.note_made(self._index_dir, ours)  # a kill must not leave a table unknown
+            found, made = self._compared(db, graph_tables.build(db, source, name)), "built"
         former = sorted(ours - {found.name})
-        pg_receipt.write(self._index_dir, replace(found, former=tuple(former)))
+        graph_receipt.write(self._index_dir, replace(found, former=tuple(former)))
         if former:
-            pg_graph.drop(db, former)
-            pg_receipt.write(self._index_dir, found)
-        pg_receipt.note_made(self._index_dir, ())
+            graph_tables.drop(db, former)
+            graph_receipt.write(self._index_dir, found)
+        graph_receipt.note_made(self._index_dir, ())
         self._measure(db, found)
-        pg_search.note_rows(db, self._view, found.name)
+        graph_search.note_rows(db, self._view, found.name)
         return made, reason if made == "built" else ""
 
     def _serving(
         self, db: Connection, before: Receipt | None, *, verify: bool
     ) -> tuple[Receipt | None, str]:
         """Return the graph that serves the generation, and why the one before does not."""
-        view, reason = self._view, pg_receipt.MISSING if before else ""
-        graphs = pg_graph.find(db, view.project, view.embed_fp, view.vectors.shape[1])
+        view, reason = self._view, graph_receipt.MISSING if before else ""
+        graphs = graph_tables.find(db, view.project, view.embed_fp, view.vectors.shape[1])
         last = before.name if before else ""
         for graph in sorted(graphs, key=lambda graph: graph.name != last):
-            if not pg_graph.seal(db, graph.name):
+            if not graph_tables.seal(db, graph.name):
                 continue
             found = self._compared(db, graph)
             why = self._unfit(db, found, verify=verify)
@@ -81,8 +81,8 @@ class GraphBuilder:
         return None, reason
 
     def _compared(self, db: Connection, graph: Graph) -> Receipt:
-        view, held = self._view, pg_graph.names_in(db, graph.name)
-        rows, ours = ViewRows.of(view), pg_receipt.made_here(self._index_dir)
+        view, held = self._view, graph_tables.names_in(db, graph.name)
+        rows, ours = ViewRows.of(view), graph_receipt.made_here(self._index_dir)
         return Receipt(
             graph.name, self._database.shown, view.embed_fp, view.digest, view.generation,
             graph.generation, len(held), int(rows.later(held).sum()),
@@ -96,15 +96,15 @@ class GraphBuilder:
         if found.gone * _GONE_SHARE > found.rows:
             return f"{found.gone:,} of its {found.rows:,} vectors are gone from the index"
         if verify:
-            rows = ViewRows(pg_graph.names_of(self._view.vectors))  # not as anything notes them
+            rows = ViewRows(graph_tables.names_of(self._view.vectors))  # not as anything notes them
             args = (rows.names, self._view.vectors, rows.firsts)
-            if wrong := pg_graph.differing(db, found.name, *args):
+            if wrong := graph_tables.differing(db, found.name, *args):
                 return f"{wrong:,} of its vectors were not those of the index"
         return ""
 
     def _source(self) -> Source:
         view, rows = self._view, ViewRows.of(self._view)
-        return pg_graph.Source(
+        return graph_tables.Source(
             view.project, view.generation, view.digest, view.embed_fp, _maker(self._index_dir),
             rows.names, view.vectors, rows.firsts,
         )  # fmt: skip

@@ -23,9 +23,7 @@ from ragstream_core.errors import (
 from ragstream_core.index import catalog_read, generations
 from ragstream_core.index.lock import check_hint, label
 from ragstream_core.platform import array_file, extras
-from ragstream_core.proposers.ivf_names import LISTS as FOLDER
-from ragstream_core.proposers.ivf_names import MOVED, NONE, lists_path
-from ragstream_core.proposers.store import (
+from ragstream_core.proposers.derived_store import (
     FailedAttempt,
     How,
     Outcome,
@@ -33,13 +31,15 @@ from ragstream_core.proposers.store import (
     noted_recall,
     recall_words,
 )
+from ragstream_core.proposers.list_paths import LISTS as FOLDER
+from ragstream_core.proposers.list_paths import MOVED, NONE, lists_path
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
     from ragstream_core.index.view import CatalogView
     from ragstream_core.ports import F32
-    from ragstream_core.proposers.ivf import I64
-    from ragstream_core.proposers.ivf_file import IvfFile
+    from ragstream_core.proposers.list_file import IvfFile
+    from ragstream_core.proposers.list_training import I64
     from ragstream_core.records.identity import Json
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.settings.prompts import RetrievalConfig
@@ -95,7 +95,7 @@ class ListsState(NamedTuple):
 
 
 class InvertedLists:
-    """The inverted lists of projects as a `ragstream_core.proposers.store.DerivedStore`."""
+    """The inverted lists of projects as a `ragstream_core.proposers.derived_store.DerivedStore`."""
 
     name = "faiss_ivf"
     report, check = "inverted_lists", "lists"
@@ -131,7 +131,7 @@ class InvertedLists:
     def make(self, workspace: Workspace, project: str, how: How) -> Outcome:
         """Make the lists those of the newest generation, and measure what they overlook."""
         from ragstream_core.index.view import open_view
-        from ragstream_core.proposers.ivf_index import IvfIndex
+        from ragstream_core.proposers.list_index import IvfIndex
 
         index_dir = workspace.index_dir(project)
         view = open_view(index_dir)
@@ -199,7 +199,7 @@ class InvertedLists:
 
     def require(self, workspace: Workspace, pin: Pin, word: str) -> None:
         """Refuse a training that is gone."""
-        from ragstream_core.proposers.ivf_index import IvfIndex
+        from ragstream_core.proposers.list_index import IvfIndex
 
         if IvfIndex(workspace.index_dir(pin.project)).trained(word) is None:
             raise InputUnavailable(
@@ -223,7 +223,7 @@ class InvertedLists:
             return None
         import numpy as np
 
-        from ragstream_core.proposers.ivf_index import IvfIndex
+        from ragstream_core.proposers.list_index import IvfIndex
 
         lists = IvfIndex(workspace.index_dir(view.project))
         file = lists.again(view, word) if word else lists.lists(view)
@@ -263,8 +263,8 @@ def _errors_of_faiss() -> Iterator[None]:
 
 def _measure(index_dir: Path, view: CatalogView, file: IvfFile, chosen: RetrievalConfig) -> None:
     """Note the recall of lists, unless it is noted for these settings already."""
-    from ragstream_core.proposers.ivf_file import recall
-    from ragstream_core.proposers.ivf_index import entries_of
+    from ragstream_core.proposers.list_file import recall
+    from ragstream_core.proposers.list_index import entries_of
 
     stamp = _measured_for(view.digest, file.training.digest, chosen)
     if noted_recall(index_dir / FOLDER, stamp) is None:
@@ -279,7 +279,7 @@ def _measured_for(digest: str, training: str, chosen: RetrievalConfig) -> dict[s
 
 def _training_of(index_dir: Path, view: CatalogView) -> tuple[str, str]:
     """Return the digest of the training of a generation's lists, or why they cannot be asked."""
-    from ragstream_core.proposers.ivf_index import IvfIndex
+    from ragstream_core.proposers.list_index import IvfIndex
 
     try:
         return IvfIndex(index_dir).checked(view).training.digest, ""

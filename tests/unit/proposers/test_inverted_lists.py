@@ -17,11 +17,11 @@ from ragstream_core.errors import ExtraMissing, InputUnavailable
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.proposers import ivf, ivf_file, ivf_index, kept
-from ragstream_core.proposers.ivf_names import LISTS
-from ragstream_core.proposers.lists import LISTS as STORE
-from ragstream_core.proposers.lists import InvertedLists
-from ragstream_core.proposers.store import MEASURED
+from ragstream_core.proposers import kept, list_file, list_index, list_training
+from ragstream_core.proposers.derived_store import MEASURED
+from ragstream_core.proposers.inverted_lists import LISTS as STORE
+from ragstream_core.proposers.inverted_lists import InvertedLists
+from ragstream_core.proposers.list_paths import LISTS
 from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -41,7 +41,7 @@ FILES = 260
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(scan, "RACY_NS", 0)  # files of a test are always young
-    monkeypatch.setattr(ivf, "ROWS_A_LIST", 16)
+    monkeypatch.setattr(list_training, "ROWS_A_LIST", 16)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def warnings_of(prompt):
 def test_what_is_forgotten_while_they_are_made_does_not_come_back(root, monkeypatch):
     large = space(root)
     ingest_project(large, "demo")
-    old, sync = the_file(root), ivf_index.IvfIndex.sync
+    old, sync = the_file(root), list_index.IvfIndex.sync
     write(root, 4, random.Random(7))
 
     def meanwhile(index, view, **how):
@@ -116,11 +116,11 @@ def test_what_is_forgotten_while_they_are_made_does_not_come_back(root, monkeypa
             done.file.path.write_bytes(b"what another process writes at that moment")
         return done
 
-    monkeypatch.setattr(ivf_index.IvfIndex, "sync", meanwhile)
+    monkeypatch.setattr(list_index.IvfIndex, "sync", meanwhile)
     assert not ingest_project(large, "demo").warnings
     assert the_file(root) != old
     view = open_view(root / "index" / "demo")
-    assert ivf_index.opened(the_file(root)).meta["digest"] == view.digest
+    assert list_index.opened(the_file(root)).meta["digest"] == view.digest
     assert len(view.chunk_ids) == FILES - 1
 
 
@@ -172,7 +172,7 @@ def test_the_lists_are_asked_and_fewer_of_them_name_fewer_rows(root, monkeypatch
 def test_a_delta_keeps_the_training_and_equals_lists_made_anew(root):
     large = space(root)
     ingest_project(large, "demo")
-    before = ivf_index.opened(the_file(root)).training.digest
+    before = list_index.opened(the_file(root)).training.digest
     chance = random.Random(9)
     write(root, 3, chance)
     write(root, 900, chance)
@@ -180,12 +180,12 @@ def test_a_delta_keeps_the_training_and_equals_lists_made_anew(root):
     ingest_project(large, "demo")
     updated = the_file(root)
     data = updated.read_bytes()
-    assert ivf_index.opened(updated).training.digest == before
+    assert list_index.opened(updated).training.digest == before
     updated.unlink()
     assert keep_up(large).made == "rebuilt"
-    again = ivf_index.opened(the_file(root))
+    again = list_index.opened(the_file(root))
     assert again.training.digest != before  # the rows are others now
-    assert np.array_equal(again.ids(), ivf_index.IvfFile(write_to(root, data)).ids())
+    assert np.array_equal(again.ids(), list_index.IvfFile(write_to(root, data)).ids())
 
 
 def write_to(root, data):
@@ -225,10 +225,10 @@ def test_a_wrong_code_with_a_right_seal_is_found_by_index_check(root):
     large = space(root)
     ingest_project(large, "demo")
     path = the_file(root)
-    file = ivf_index.opened(path)
-    from ragstream_core.proposers.ivf_file import Entries, blocks
+    file = list_index.opened(path)
+    from ragstream_core.proposers.list_file import Entries, blocks
 
-    rows = ivf_index.entries_of(open_view(root / "index" / "demo"))
+    rows = list_index.entries_of(open_view(root / "index" / "demo"))
     turned = Entries(rows.ids, rows.matrix[::-1], rows.rows)
     said = {k: file.meta[k] for k in ("digest", "generation", "embed_fp", "epoch")}
     put(path, b"".join(blocks(said, file.training, added=turned)))
@@ -267,7 +267,7 @@ def test_a_full_disk_is_a_warning_and_not_tried_again_for_the_generation(root, m
 
     large = space(root)
     with monkeypatch.context() as full:
-        full.setattr(ivf_index, "write_blocks", refuse)
+        full.setattr(list_index, "write_blocks", refuse)
         (warning,) = ingest_project(large, "demo").warnings
     assert "no space left" in warning and "ragstream index check demo" in warning
     idle = ingestion.unchanged(large, "demo")
@@ -316,7 +316,7 @@ def test_small_projects_load_no_engine(root):
         "explicit={'embeddings.backend': 'hashed'})\n"
         "search(space, 'word3', ['demo'], k=3)\n"
         "run_prompt(space, pin_inputs(space, PromptRequest('word3', ('demo',))))\n"
-        "print([m for m in ('faiss', 'psycopg', 'ragstream_core.proposers.ivf') "
+        "print([m for m in ('faiss', 'psycopg', 'ragstream_core.proposers.list_training') "
         "if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -357,7 +357,7 @@ def found_themselves(root, view):
 
 def test_every_row_finds_itself_after_gc_has_moved_the_vectors(root):
     large, before, _ = compacted(root)
-    training = ivf_index.opened(the_file(root)).training.digest
+    training = list_index.opened(the_file(root)).training.digest
     for forgotten in (False, True):
         if forgotten:
             forget_views()
@@ -365,7 +365,7 @@ def test_every_row_finds_itself_after_gc_has_moved_the_vectors(root):
         assert view.loaded.file.epoch > before.loaded.file.epoch and view.digest == before.digest
         assert all(found_themselves(root, view))
     assert found_themselves(root, before) is None  # an older view: every row is scored
-    again = ivf_index.IvfIndex(root / "index" / "demo").again(before, training)
+    again = list_index.IvfIndex(root / "index" / "demo").again(before, training)
     ids = [before.loaded.rows_at(near) for near in again.search(before.vectors, 1, 16)]
     assert all(row in near for row, near in enumerate(ids))
     assert ingestion.unchanged(large, "demo") is not None
@@ -375,7 +375,7 @@ def test_lists_of_moved_vectors_are_named_and_made_again_with_the_same_training(
     large, _, data = compacted(root)
     made = the_file(root).read_bytes()
     put(the_file(root), data)
-    training = ivf_index.IvfFile(write_to(root, data)).training.digest
+    training = list_index.IvfFile(write_to(root, data)).training.digest
     prompt = ask(large)
     (warning,) = warnings_of(prompt)
     assert "the vectors were moved" in warning and "ragstream index check demo" in warning
@@ -383,9 +383,9 @@ def test_lists_of_moved_vectors_are_named_and_made_again_with_the_same_training(
     assert ingestion.status(large, "demo").stores["inverted_lists"].problem
     assert ingestion.unchanged(large, "demo") is None
     done = keep_up(large)
-    assert (done.made, done.reason) == ("rebuilt", ivf_index.MOVED)
+    assert (done.made, done.reason) == ("rebuilt", list_index.MOVED)
     assert the_file(root).read_bytes() == made
-    assert ivf_index.opened(the_file(root)).training.digest == training
+    assert list_index.opened(the_file(root)).training.digest == training
     assert ask(large).extras.inputs.models["store"] == f"faiss_ivf {training}"
 
 
@@ -408,7 +408,7 @@ def test_a_disk_that_refuses_is_a_warning_of_the_ingest(root, monkeypatch, step)
         raise OSError(13, "permission denied")
 
     with monkeypatch.context() as full:
-        full.setattr(f"ragstream_core.proposers.ivf_index.{step}", refuse)
+        full.setattr(f"ragstream_core.proposers.list_index.{step}", refuse)
         (warning,) = ingest_project(space(root), "demo").warnings
     assert "permission denied" in warning and "index check demo" in warning
 
@@ -423,7 +423,7 @@ def test_what_faiss_refuses_while_recall_is_measured_is_a_warning(root, monkeypa
     def refuse(*_, **__):
         raise RuntimeError("std::bad_alloc")
 
-    monkeypatch.setattr(ivf_file.IvfFile, "search", refuse)
+    monkeypatch.setattr(list_file.IvfFile, "search", refuse)
     (warning,) = ingest_project(space(root), "demo").warnings
     assert "std::bad_alloc" in warning
 
@@ -436,9 +436,9 @@ def test_lists_that_cannot_be_read_for_now_keep_their_training(root, monkeypatch
     def refuse(*_, **__):
         raise OSError(24, "Too many open files", str(root))
 
-    ivf_index._opened.cache_clear()
+    list_index._opened.cache_clear()
     with monkeypatch.context() as full:
-        full.setattr(ivf_file, "mmap", SimpleNamespace(mmap=refuse, ACCESS_READ=mmap.ACCESS_READ))
+        full.setattr(list_file, "mmap", SimpleNamespace(mmap=refuse, ACCESS_READ=mmap.ACCESS_READ))
         (warning,) = warnings_of(ask(large))
         assert "cannot be read: Too many open files" in warning and str(root) not in warning
         assert search(large, QUESTION, ["demo"], k=3)
@@ -459,8 +459,8 @@ def test_a_pinned_training_that_is_gone_when_the_prompt_runs_is_said(root):
 def test_lists_that_go_while_a_prompt_is_pinned_leave_no_half_of_an_answer(root, monkeypatch):
     large = space(root)
     ingest_project(large, "demo")
-    training = ivf_index.opened(the_file(root)).training.digest
-    checked = ivf_index.IvfIndex.checked
+    training = list_index.opened(the_file(root)).training.digest
+    checked = list_index.IvfIndex.checked
 
     def swept(self, view):
         found = checked(self, view)
@@ -468,7 +468,7 @@ def test_lists_that_go_while_a_prompt_is_pinned_leave_no_half_of_an_answer(root,
         return found
 
     with monkeypatch.context() as sweeping:
-        sweeping.setattr(ivf_index.IvfIndex, "checked", swept)
+        sweeping.setattr(list_index.IvfIndex, "checked", swept)
         inputs = pin_inputs(large, PromptRequest(QUESTION, ("demo",)))
     assert inputs.models["store"] == f"faiss_ivf {training}"
 
@@ -487,7 +487,7 @@ def test_the_recall_is_measured_again_after_a_retraining(root):
 def test_what_is_removed_is_not_kept_mapped(root):
     large = space(root)
     ingest_project(large, "demo")
-    old = weakref.ref(ivf_index.opened(the_file(root)))
+    old = weakref.ref(list_index.opened(the_file(root)))
     write(root, 900, random.Random(9))
     ingest_project(large, "demo")
     gc.collect()
@@ -504,12 +504,12 @@ def test_a_pull_keeps_the_training_and_makes_the_lists_again(root, tmp_path_fact
     ingest_project(writer, "demo")
     publish(writer, "demo", place)
     pull(reader, place)
-    first = ivf_index.opened(the_file(reader_root)).training.digest
+    first = list_index.opened(the_file(reader_root)).training.digest
     write(root, 900, random.Random(9))
     ingest_project(writer, "demo")
     publish(writer, "demo", place)
     pull(reader, place)
-    assert ivf_index.opened(the_file(reader_root)).training.digest == first
+    assert list_index.opened(the_file(reader_root)).training.digest == first
     assert the_file(reader_root).read_bytes() == the_file(root).read_bytes()
     here, there = (ask(space).extras.inputs for space in (reader, writer))
     assert here == replace(there, now=here.now)

@@ -19,7 +19,7 @@ from ragstream_core.errors import IntegrityError, StoreFailed, TryAgain
 from ragstream_core.platform import array_file
 from ragstream_core.platform.disk import disk_failure
 from ragstream_core.platform.placed_rows import PlacedRows
-from ragstream_core.proposers.ivf import BLOCK, I64, U8, Training, engine
+from ragstream_core.proposers.list_training import BLOCK, I64, U8, Training, engine
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -125,7 +125,7 @@ class IvfFile:
         # FAISS itself reads such lists from files of its own format alone, and its parser must see
         # no damaged byte: so its inner list of places is filled by hand. A name like /dev/fd/N has
         # it map the file that was checked, whatever lies under the path by now. Tried with
-        # faiss-cpu 1.15; `test_ivf.py` fails if another version lays its lists out otherwise.
+        # faiss-cpu 1.15; `test_list_file.py` fails if another version lays its lists out otherwise.
         faiss, training = engine(), self.training
         dimension, kind = training.dimension, faiss.ScalarQuantizer.QT_8bit
         lists = faiss.OnDiskInvertedLists(training.lists, dimension, name)

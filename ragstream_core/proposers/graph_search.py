@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import InputUnavailable, TryAgain
-from ragstream_core.proposers import pg_receipt
-from ragstream_core.proposers.pg_graph import (
+from ragstream_core.proposers import graph_receipt
+from ragstream_core.proposers.graph_tables import (
     I64,
     MOST_ROWS,
     names_in,
@@ -140,11 +140,11 @@ def note_rows(db: Connection, view: CatalogView, name: str) -> None:
     head = {"digest": view.digest, "name": name, "seal": sealed, "names": len(every)}
     counts = {"rows": held.rows, "shared": held.shared}
     body = np.concatenate([every, held.later]).astype("<i8").tobytes()
-    pg_receipt.write_rows(view.index_dir, {**head, **counts}, body)
+    graph_receipt.write_rows(view.index_dir, {**head, **counts}, body)
 
 
 def _noted(view: CatalogView) -> _Noted | None:
-    found = pg_receipt.read_rows(view.index_dir, view.digest)
+    found = graph_receipt.read_rows(view.index_dir, view.digest)
     if found is None:
         return None
     head, body = found

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.platform import array_file
-from ragstream_core.proposers import ivf
-from ragstream_core.proposers.ivf_file import Entries, IvfFile, blocks, differing, recall
+from ragstream_core.proposers import list_training
+from ragstream_core.proposers.list_file import Entries, IvfFile, blocks, differing, recall
 
 DIMENSION = 12
 SAID = {"digest": "d"}
@@ -26,7 +26,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def training(rows):
-    return ivf.train(rows)
+    return list_training.train(rows)
 
 
 def bytes_of(training, ids, rows, **more):
@@ -43,10 +43,10 @@ def test_training_is_the_same_again_and_with_more_threads(rows, training):
     import faiss
 
     faiss.omp_set_num_threads(3)
-    again = ivf.train(rows)
-    assert training.lists == ivf.lists_for(len(rows)) == 8
+    again = list_training.train(rows)
+    assert training.lists == list_training.lists_for(len(rows)) == 8
     assert again.digest == training.digest
-    assert ivf.train(rows[::-1]).digest != training.digest
+    assert list_training.train(rows[::-1]).digest != training.digest
 
 
 @settings(max_examples=25, deadline=None)
@@ -82,7 +82,7 @@ def test_a_vector_belongs_to_its_list_and_has_its_code_whatever_stands_beside_it
 
 def test_a_vector_between_two_equal_centroids_goes_to_the_first():
     centroids = np.repeat(unit(2), 2, axis=0)
-    twins = ivf.Training(centroids, np.zeros(2 * DIMENSION, dtype=np.float32), 4)
+    twins = list_training.Training(centroids, np.zeros(2 * DIMENSION, dtype=np.float32), 4)
     assert twins.list_of(unit(50, seed=3)).tolist() == [
         0 if row @ centroids[0] > row @ centroids[2] else 2 for row in unit(50, seed=3)
     ]
@@ -156,4 +156,4 @@ def test_differing_counts_what_is_wrong(rows, training, tmp_path):
 
 def test_lists_are_trained_again_when_their_rows_have_doubled_or_halved(training):
     for rows, again in ((2001, False), (8000, False), (8001, True), (1999, True)):
-        assert ivf.is_outgrown(training, rows) is again
+        assert list_training.is_outgrown(training, rows) is again
