@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragstream_core.answers.citations import Issued
 from ragstream_core.errors import UsageError
-from ragstream_core.platform.text_lines import lines_of
+from ragstream_core.platform.files import lines_of
 
 EXAMPLE = '{"answer": "… [source: a.md, chunk: 1a2b3c4d]", "prompt_key": "…"}'
 _HINT = f"write lines like {EXAMPLE}"

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ragstream_core.errors import UsageError
 from ragstream_core.platform import extras
-from ragstream_core.platform.files import replace_text
-from ragstream_core.platform.text_lines import lines_of
+from ragstream_core.platform.files import lines_of, replace_text
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import Json, chunk_id, digest_of, parse_chunk_id, sha256_hex
 from ragstream_core.text.bm25 import LexicalArrays, build_lexical

@@ -57,10 +57,10 @@ def is_published(index_dir: Path, made_for: Generation) -> bool:
 
 def _is_of(index_dir: Path, stamp: dict[str, str]) -> bool:
     path = index_dir / LEXICAL_FILE
-    if array_file.says(path, stamp):
+    if array_file.has_stamp(path, stamp):
         return True
-    told = array_file.told(index_dir / CHANGES_FILE)
-    return told.items() >= stamp.items() and array_file.says(path, _file_of(told))
+    told = array_file.read_description(index_dir / CHANGES_FILE)
+    return told.items() >= stamp.items() and array_file.has_stamp(path, _file_of(told))
 
 
 def _file_of(told: dict[str, Any]) -> dict[str, object]:
@@ -92,9 +92,11 @@ def _published(index_dir: Path, stamp: dict[str, str]) -> LexicalArrays | Merged
     from ragstream_core.index import lexical_changes, lexical_file
 
     path, beside = index_dir / LEXICAL_FILE, index_dir / CHANGES_FILE
-    if array_file.says(path, stamp) or not beside.exists():
+    if array_file.has_stamp(path, stamp) or not beside.exists():
         return lexical_file.mapped(path, stamp)
-    of = _file_of(array_file.told(beside))  # others may take their place while they are read
+    of = _file_of(
+        array_file.read_description(beside)
+    )  # others may take their place while they are read
     changes = lexical_changes.read(beside, {**stamp, **{f"of_{name}": of[name] for name in _OF}})
     return changes.merged(lexical_file.mapped(path, of))
 
@@ -108,7 +110,7 @@ def publish(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None
     """
     if not _is_of(index_dir, _stamp(newest)) and not _publish_changes(db, index_dir, newest):
         _write_whole(db, index_dir, newest)
-    if array_file.says(index_dir / LEXICAL_FILE, _stamp(newest)):
+    if array_file.has_stamp(index_dir / LEXICAL_FILE, _stamp(newest)):
         _drop_changes(index_dir)
 
 
@@ -167,7 +169,9 @@ def lend(db: sqlite3.Connection, index_dir: Path, to: Path) -> None:
         index_dir: The project's folder below the index root.
         to: An index of the same project, as yet without term arrays, on the same disk.
     """
-    if not sealed_rows.kept(db, array_file.told(index_dir / LEXICAL_FILE).get("digest")):
+    if not sealed_rows.kept(
+        db, array_file.read_description(index_dir / LEXICAL_FILE).get("digest")
+    ):
         return
     for name in (LEXICAL_FILE, CHANGES_FILE):
         with contextlib.suppress(OSError):  # none as yet, or no hard links: they are built
@@ -187,7 +191,7 @@ def _publish_changes(db: sqlite3.Connection, index_dir: Path, newest: Generation
     from ragstream_core.index import lexical_changes, lexical_file
 
     path, beside, stamp = index_dir / LEXICAL_FILE, index_dir / CHANGES_FILE, _stamp(newest)
-    told, changes_of = array_file.told(path), array_file.told(beside)
+    told, changes_of = array_file.read_description(path), array_file.read_description(beside)
     of = {f"of_{name}": told.get(name) for name in _OF}
     changed = changes_of.items() >= of.items()
     rows = _rows(told)

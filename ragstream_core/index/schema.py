@@ -22,8 +22,7 @@ from ragstream_core.errors import (
 from ragstream_core.index.lock import label, project_lock, rebuild_hint, update_hint
 from ragstream_core.index.pulled import is_pulled
 from ragstream_core.platform.disk import on_disk
-from ragstream_core.platform.files import make_private_dir
-from ragstream_core.platform.undo import on_failure
+from ragstream_core.platform.files import make_private_dir, on_failure
 from ragstream_core.text.terms import packed_terms, unpacked_terms
 
 CATALOG_NAME = "catalog.sqlite"

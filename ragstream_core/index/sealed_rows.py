@@ -132,7 +132,7 @@ def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Generat
 
     The caller holds a read transaction.
     """
-    before = _before(db, array_file.told(index_dir / ROWS_FILE), wanted)
+    before = _before(db, array_file.read_description(index_dir / ROWS_FILE), wanted)
     if before is None:
         return None
     try:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ragstream_core.errors import UsageError
-from ragstream_core.platform.text_lines import lines_of
+from ragstream_core.platform.files import lines_of
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     Bytes = bytes | memoryview
     Arrays = dict[str, npt.NDArray[Any]]
-    Places = Mapping[str, tuple[int, int]]
+    Offsets = Mapping[str, tuple[int, int]]
+    """First byte and number of bytes of each array in a file."""
 
 MARK = b"RAGSTREAM-HISTORY "
 """Stands before a description; named after the first file that had one."""
@@ -32,23 +33,17 @@ _TAIL_BYTES = 10
 _ALIGNED = 8
 
 
-def description(meta: Mapping[str, object], places: Places) -> bytes:
-    """Return the description of a file, sealed.
-
-    Args:
-        meta: What the writer says of the arrays; JSON.
-        places: First byte and number of bytes of each array in the file.
-    """
-    told = {**meta, "arrays": places}
-    return MARK + canonical_json(told | {"seal": digest_of(told)}).encode()
+def description(meta: Mapping[str, object], offsets: Offsets) -> bytes:
+    """Return the description of a file, sealed."""
+    described = {**meta, "arrays": offsets}
+    return MARK + canonical_json(described | {"seal": digest_of(described)}).encode()
 
 
 def encode(meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Return the bytes of a file; the same content gives the same bytes.
 
-    Args:
-        meta: What is said of the arrays; JSON, without the keys ``arrays, crc32, seal``.
-        arrays: Contiguous, little-endian.
+    The arrays are contiguous and little-endian; `meta` is JSON without ``arrays``, ``crc32``,
+    ``seal``.
     """
     return b"".join(stream(meta, [(name, [array.tobytes()]) for name, array in arrays.items()]))
 
@@ -56,24 +51,19 @@ def encode(meta: Mapping[str, object], arrays: Mapping[str, npt.NDArray[Any]]) -
 def stream(
     meta: Mapping[str, object], arrays: Iterable[tuple[str, Iterable[bytes]]]
 ) -> Iterator[bytes]:
-    """Yield the bytes of a file whose arrays need not be in memory at once.
-
-    Args:
-        meta: As for `encode`.
-        arrays: Names, and the bytes of each array in parts.
-    """
-    places, at, crc = {}, 0, 0
+    """Yield the bytes of a file whose arrays come in parts and need not be in memory at once."""
+    offsets, at, crc = {}, 0, 0
     for name, parts in arrays:
         begin = at
         for raw in parts:
             yield raw
             at, crc = at + len(raw), zlib.crc32(raw, crc)
-        places[name] = (begin, at - begin)
+        offsets[name] = (begin, at - begin)
         gap = bytes(-at % _ALIGNED)
         yield gap
         at, crc = at + len(gap), zlib.crc32(gap, crc)
-    told = description({**meta, "crc32": crc}, places)
-    yield told + len(told).to_bytes(4, "little") + b"SEALED"
+    described = description({**meta, "crc32": crc}, offsets)
+    yield described + len(described).to_bytes(4, "little") + b"SEALED"
 
 
 def decode(
@@ -82,15 +72,7 @@ def decode(
     """Read a file: what it says of itself, and its arrays, which are not copied.
 
     The arrays of a file that `encode` made are checked; those of an Arrow file are the caller's to
-    check.
-
-    Args:
-        data: The whole file, usually mapped.
-        dtypes: Type of each array that it must have.
-        stamp: What it must say of itself.
-
-    Raises:
-        ValueError: It is no such file, says something else, is torn, or is damaged.
+    check. A `ValueError` says what is wrong with it, or which other stamp it has.
     """
     import numpy as np
 
@@ -109,13 +91,13 @@ def decode(
     return meta, arrays
 
 
-def says(path: Path, stamp: Mapping[str, object]) -> bool:
+def has_stamp(path: Path, stamp: Mapping[str, object]) -> bool:
     """Return whether a file's description holds some values; its arrays are not looked at."""
-    found = told(path)
-    return bool(found) and found.items() >= stamp.items()
+    description = read_description(path)
+    return bool(description) and description.items() >= stamp.items()
 
 
-def told(path: Path) -> dict[str, Any]:
+def read_description(path: Path) -> dict[str, Any]:
     """Return what a file says of its arrays, which are not looked at; empty if it is none."""
     try:
         with path.open("rb") as file:

@@ -21,13 +21,7 @@ STAMP = "# written by ragstream, replaced when ragstream changes, kept when you 
 
 
 def is_confirmed(state: Path, path: Path, data: bytes) -> bool:
-    """Return whether a person has confirmed a file with these very bytes.
-
-    Args:
-        state: The folder of the memory; one that is not there has none.
-        path: Where the file lies; links are resolved.
-        data: All of its bytes, as they are about to be used.
-    """
+    """Return whether a person has confirmed a file with these very bytes."""
     return _read(state).get(os.path.realpath(path)) == hashlib.sha256(data).hexdigest()
 
 
@@ -44,22 +38,14 @@ def is_stamped(text: str) -> bool:
 
 
 def confirm(state: Path, path: Path, data: bytes) -> None:
-    """Remember that a person has confirmed a file with these bytes.
-
-    Raises:
-        OSError: The memory cannot be written; it is as it was.
-    """
+    """Remember that a person has confirmed a file with these bytes."""
     with serialized(make_private_dir(state)):
         digest = hashlib.sha256(data).hexdigest()
         _write(state, {**_read(state), os.path.realpath(path): digest})
 
 
 def forget(state: Path, path: Path) -> bool:
-    """Forget that a file was confirmed; return whether it was.
-
-    Raises:
-        OSError: The memory cannot be written; it is as it was.
-    """
+    """Forget that a file was confirmed; return whether it was."""
     real = os.path.realpath(path)
     if real not in _read(state):
         return False

@@ -12,15 +12,7 @@ if TYPE_CHECKING:
 
 
 def data_frame(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> pd.DataFrame:
-    """Return rows as a DataFrame.
-
-    Args:
-        rows: Column → value each.
-        columns: Their names in order; they are there if there is no row, too.
-
-    Raises:
-        OperationFailed: pandas is not installed.
-    """
+    """Return rows as a DataFrame."""
     try:
         import pandas as pd
     except ImportError as error:

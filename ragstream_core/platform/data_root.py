@@ -15,9 +15,6 @@ def find(start: Path) -> Path | None:
 
     One that belongs to another user is passed over: what it says would be read and written under
     our name. A ``data`` folder beside the command stays the data root that it always was.
-
-    Args:
-        start: Absolute; usually the working directory.
     """
     for folder in (start, *start.parents):
         candidate = folder / FOLDER

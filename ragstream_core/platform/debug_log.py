@@ -45,16 +45,7 @@ def one_line(text: str) -> str:
 
 
 def dump(value: object, limit: int, redact: Redact) -> str:
-    """Return a value as one line.
-
-    Args:
-        value: Anything.
-        limit: Most characters; what is longer ends in ``…`` and its length.
-        redact: Replaces secrets in a text.
-
-    Returns:
-        At most ``limit`` characters and the mark of the cut, e.g. ``… (len=1024)``.
-    """
+    """Return a value as one line."""
     reach = limit + LOOKAHEAD
     if isinstance(value, str):
         return clip(redact(value[:reach]), limit, len(value))
@@ -71,13 +62,7 @@ def dump(value: object, limit: int, redact: Redact) -> str:
 
 
 def clip(text: str, limit: int, length: int | None = None) -> str:
-    """Return one line of at most ``limit`` characters, and the mark of the cut where it is longer.
-
-    Args:
-        text: Redacted already.
-        limit: Most characters.
-        length: What the mark says; default: the characters of the text.
-    """
+    """Return a redacted text as one line of ``limit`` characters, marked with its length if cut."""
     line = one_line(text)
     if len(line) <= limit:
         return line
@@ -180,12 +165,7 @@ _LEAST = 4
 
 
 class Redactor:
-    """Replaces secrets in a text.
-
-    Args:
-        known: Secrets by value, e.g. the key of the language model.
-        patterns: Replaces what looks like a secret.
-    """
+    """Replaces secrets in a text."""
 
     def __init__(self, known: Iterable[str], patterns: Callable[[str], str]) -> None:
         self._known = sorted({value for value in known if len(value) >= _LEAST}, key=len)[::-1]
@@ -235,12 +215,6 @@ class DebugRules:
 class DebugLog:
     """The log of one session; nothing exists on the disk before its first line.
 
-    Args:
-        folder: Where the files lie.
-        rules: What is written.
-        redact: Replaces secrets in a text.
-        clock: The time, with a zone.
-
     Attributes:
         problem: Why nothing is written any more, e.g. a full disk; empty otherwise.
     """
@@ -262,12 +236,7 @@ class DebugLog:
         return (LEVELS.index(level) if level in LEVELS else len(LEVELS)) >= self._least
 
     def log_write_text(self, msg: str, level: str = "INFO") -> None:
-        """Write ``[ts] [LEVEL] msg`` to the trace, and to the variables where there are any.
-
-        Args:
-            msg: One line; line breaks are shown as escapes.
-            level: One of `LEVELS`.
-        """
+        """Write ``[ts] [LEVEL] msg`` to the trace, and to the variables where there are any."""
         if not self.wants(level):
             return
         limit = self._rules.max_chars
@@ -275,13 +244,7 @@ class DebugLog:
         self._write(level, {TRACE: [line], VARS: [line]})
 
     def log_write_var(self, *names_and_values: object, level: str = "INFO") -> None:
-        """Write which variables there are to the trace, ``name=value`` to the variables.
-
-        Args:
-            names_and_values: ``name1, value1, name2, …``; ``(name, maxlen)`` as a name cuts that
-                value elsewhere.
-            level: One of `LEVELS`.
-        """
+        """Write which variables there are to the trace, ``name=value`` to the variables."""
         if not self.wants(level):
             return
         given = iter(names_and_values)
@@ -359,11 +322,7 @@ class _File:
             return False
 
     def write(self, line: bytes) -> None:
-        """Append a line and sync it.
-
-        Raises:
-            OSError: Disk full, I/O error.
-        """
+        """Append a line and sync it."""
         if self._size and 0 < self._rules.rotate_bytes < self._size + len(line):
             self._rotate()
         append_line(self._fd, line)

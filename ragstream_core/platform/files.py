@@ -13,15 +13,31 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-
-from ragstream_core.platform.undo import on_failure
 
 PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
 _SUSPECT_FILE = 0o400
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+@contextlib.contextmanager
+def on_failure(undo: Callable[[], object]) -> Iterator[None]:
+    """Take back what was begun, by a function, if the block does not come to its end."""
+    try:
+        yield
+    except BaseException:  # an interrupt, too, leaves nothing half done
+        undo()
+        raise
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a file in UTF-8, without their ends; a byte order mark is passed over.
+
+    U+2028 and its like may stand in JSON as they are: `str.splitlines` would tear it.
+    """
+    return path.read_text(encoding="utf-8-sig").split("\n")
 
 
 def make_private_dir(path: Path) -> Path:
@@ -33,11 +49,7 @@ def make_private_dir(path: Path) -> Path:
 
 
 def make_durable_dir(path: Path) -> Path:
-    """Make a private directory whose name, and its parents', a power cut cannot take; return it.
-
-    Raises:
-        OSError: Disk full, permission denied.
-    """
+    """Make a private directory whose name, and its parents', a power cut cannot take; return it."""
     missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
     make_private_dir(path)
     for folder in missing:
@@ -68,15 +80,7 @@ def replace_bytes(
 ) -> None:
     """Put ``data`` under ``path`` so that a reader sees the old bytes or the new ones.
 
-    Args:
-        path: Destination; its directory is created when missing.
-        data: The whole content.
-        durable: Sync file and directory. Switch off only for caches that may be lost.
-        mode: Who may read it; default: its owner alone.
-
-    Raises:
-        OSError: Disk full, permission denied, or a pipe or device has that name; what is there is
-            untouched.
+    Not `durable`, not synced: for caches that may be lost. A `mode` is for others to read it.
     """
     if _is_special(path):  # who may replace /dev/stdout would take it from the whole machine
         raise OSError(errno.EINVAL, "is a pipe or a device, and no file", str(path))
@@ -105,23 +109,14 @@ def _is_special(path: Path) -> bool:
 
 
 def replace_text(path: Path, text: str, *, durable: bool = True) -> None:
-    """Put UTF-8 ``text`` under ``path``, as `replace_bytes`.
-
-    Raises:
-        OSError: Disk full, permission denied; the old file is untouched.
-    """
+    """Put UTF-8 ``text`` under ``path``, as `replace_bytes`."""
     replace_bytes(path, text.encode("utf-8"), durable=durable)
 
 
 def write_blocks(path: Path, blocks: Iterable[bytes]) -> int:
-    """Write a new private file of blocks as they come and sync it; return its bytes.
+    """Write a new private file of blocks as they come and sync it; return how many bytes.
 
-    Args:
-        path: Replaced, not atomically: it is a part that gets its name afterwards.
-        blocks: What it holds; what they raise leaves no file.
-
-    Raises:
-        OSError: Disk full, I/O error.
+    It is not replaced in one step: a part that gets its name afterwards. A failure leaves no file.
     """
     with on_failure(functools.partial(_unlink, path)):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
@@ -137,10 +132,6 @@ def create_bytes(path: Path, data: bytes) -> None:
     """Put ``data`` under a name that nothing has yet, durably; whoever comes second is refused.
 
     Where a file system knows no hard links, a reader may see a part of it for a moment.
-
-    Raises:
-        FileExistsError: Something has that name already; it is untouched.
-        OSError: Disk full, permission denied.
     """
     fd, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
     try:
@@ -166,30 +157,18 @@ def _create_in_place(path: Path, data: bytes) -> None:
 
 
 def move_aside(path: Path, to: Path) -> None:
-    """Rename within one directory, durably; a file already at ``to`` is replaced.
-
-    Raises:
-        OSError: ``path`` is missing or permission is denied.
-    """
+    """Rename within one directory, durably; a file already at ``to`` is replaced."""
     os.replace(path, to)
     sync_dir(to.parent)
 
 
 def rename_file(path: Path, to: Path) -> None:
-    """Rename a synced file; its new name is durable once `sync_dir` of the folder has returned.
-
-    Raises:
-        OSError: ``path`` is missing or permission is denied.
-    """
+    """Rename a synced file; its new name is durable once `sync_dir` of the folder has returned."""
     os.replace(path, to)
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, a link or a whole folder; one that is gone is no error.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
+    """Remove a file, a link or a whole folder; one that is gone is no error."""
     with contextlib.suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -203,9 +182,6 @@ def pwrite_durable(path: Path, data: bytes, *, offset: int) -> None:
     Never truncates and never appends: bytes after a committed count are overwritten by the next
     writer, bytes before it are never touched. A sync that fails is not tried again: what memory
     shows of the file may not be what the disk holds, so it is made read-only, see `is_suspect`.
-
-    Raises:
-        OSError: Disk full or I/O error; nothing before ``offset`` changed.
     """
     created = False
     try:
@@ -224,11 +200,7 @@ def pwrite_durable(path: Path, data: bytes, *, offset: int) -> None:
 
 
 def truncate_durable(path: Path, size: int) -> None:
-    """Cut a file to ``size`` bytes and sync it; a sync that fails makes it suspect.
-
-    Raises:
-        OSError: The file is missing, suspect (it is cut, not synced), or the disk failed.
-    """
+    """Cut a file to ``size`` bytes and sync it; a sync that fails makes it suspect."""
     fd = os.open(path, os.O_RDWR)
     try:
         os.ftruncate(fd, size)
@@ -254,23 +226,12 @@ def is_suspect(path: Path) -> bool:
     """Say whether a sync of this file failed: nobody writes or syncs it again.
 
     The mark is a mode and need not be durable: the page cache that may lie is lost with it.
-
-    Raises:
-        OSError: The file is missing.
     """
     return not path.stat().st_mode & stat.S_IWUSR
 
 
 def publish_dir(folder: Path, to: Path) -> None:
-    """Sync every file and directory below ``folder``, then give it its name, durably.
-
-    Args:
-        folder: A finished directory beside ``to``; nobody writes it any more.
-        to: Its name from now on; must not exist.
-
-    Raises:
-        OSError: Disk full, I/O error, or ``to`` exists and is not empty.
-    """
+    """Sync every file and directory below ``folder``, then give it its name, durably."""
     _sync_tree(folder)
     os.rename(folder, to)
     sync_dir(to.parent)
@@ -281,13 +242,6 @@ def exchange_dirs(folder: Path, to: Path) -> None:
 
     One step on Linux. Elsewhere three renames: a kill between them leaves ``to`` under the name
     that `aside_of` gives it.
-
-    Args:
-        folder: A finished directory beside ``to``; nobody writes it any more.
-        to: A directory; afterwards it lies under the name that ``folder`` had.
-
-    Raises:
-        OSError: Disk full, I/O error; ``to`` is untouched or beside its place.
     """
     _sync_tree(folder)
     if not _exchanged(folder, to):
@@ -302,13 +256,8 @@ def put_in_place(
 ) -> None:
     """Give a finished folder its name, durably; what has that name goes, and a killed call's rest.
 
-    Args:
-        folder: A finished directory beside `target`; nobody writes it any more.
-        target: Its name from now on.
-        keep: Called with (old folder, new folder) before the old one goes.
-
-    Raises:
-        OSError: Disk full, I/O error; the old folder stays.
+    `keep` is called with the old and the new folder before the old one goes; what it or a full disk
+    raises leaves the old one in its place or beside it.
     """
     aside = aside_of(target)
     if not target.is_dir():
@@ -352,12 +301,7 @@ def _sync_tree(folder: Path) -> None:
 
 
 def open_append(path: Path) -> int:
-    """Make a private file that is only appended to; return its descriptor.
-
-    Raises:
-        FileExistsError: Something has that name already.
-        OSError: Disk full, permission denied.
-    """
+    """Make a private file that is only appended to; return its descriptor."""
     make_private_dir(path.parent)
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     sync_dir(path.parent)
@@ -365,11 +309,7 @@ def open_append(path: Path) -> int:
 
 
 def append_line(fd: int, line: bytes) -> None:
-    """Write a line at the end of a file and sync it.
-
-    Raises:
-        OSError: Disk full or I/O error; a part of the line may be there.
-    """
+    """Write a line at the end of a file and sync it."""
     view = memoryview(line)
     while view:
         view = view[os.write(fd, view) :]
@@ -377,16 +317,7 @@ def append_line(fd: int, line: bytes) -> None:
 
 
 def append_text(path: Path, text: str, *, create: bool) -> None:
-    """Write a text at the end of a file in one write, so that those of two processes do not mix.
-
-    Args:
-        path: In a folder that is there.
-        text: A line, ending with its line end.
-        create: Make the file where it is not there.
-
-    Raises:
-        OSError: Disk full, permission denied, or there is no such file and none is to be made.
-    """
+    """Write a text at the end of a file in one write, so that those of two processes do not mix."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT if create else 0), PRIVATE_FILE)
     try:
         os.write(fd, text.encode("utf-8"))
@@ -395,11 +326,7 @@ def append_text(path: Path, text: str, *, create: bool) -> None:
 
 
 def copy_durable(source: Path, to: Path) -> None:
-    """Copy a file so that ``to`` is the old file or the whole copy.
-
-    Raises:
-        OSError: Disk full, permission denied, or ``source`` is missing; ``to`` is untouched.
-    """
+    """Copy a file so that ``to`` is the old file or the whole copy."""
     make_private_dir(to.parent)
     fd, name = tempfile.mkstemp(prefix=f".{to.name[:80]}.", suffix=".tmp", dir=to.parent)
     with on_failure(functools.partial(_unlink, name)):
@@ -412,21 +339,13 @@ def copy_durable(source: Path, to: Path) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file's bytes, 64 hex digits, read in blocks.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the sha256 of a file's bytes, 64 hex digits, read in blocks."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def known_sha256(path: Path) -> str:
-    """Return the sha256 of a file that this process reads again only if it has changed.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the sha256 of a file that this process reads again only if it has changed."""
     now = path.stat()
     return _sha256_of_state(path, now.st_size, now.st_mtime_ns, now.st_ino)
 

@@ -22,10 +22,6 @@ def closed(environment: Mapping[str, str], folder: str) -> dict[str, str]:
     """Return an environment whose Pythons, and those that they start, do not search a folder.
 
     A ``PYTHONPATH`` keeps what a person named in full and what lies elsewhere.
-
-    Args:
-        environment: Variables.
-        folder: The working directory.
     """
     given = environment.get(GIVEN, "").split(os.pathsep)
     kept = [path for path in given if _is_outside(path, folder)]

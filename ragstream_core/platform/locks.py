@@ -56,11 +56,9 @@ def pid_namespace() -> str:
 
 
 class FolderLock:
-    """Excludes all other writers of a folder, threads of this process as well as other processes.
+    """Excludes all other writers of a folder, be they threads of this process or other processes.
 
-    Args:
-        folder: Made when the lock is first taken.
-        what: What is locked, for the message: ``project demo``.
+    The folder is made when the lock is first taken; `what` is locked, for the message.
     """
 
     def __init__(self, folder: Path, what: str) -> None:
@@ -76,15 +74,7 @@ class FolderLock:
 
     @contextlib.contextmanager
     def held(self, *, wait_s: float = 0.0) -> Iterator[None]:
-        """Hold the lock.
-
-        Args:
-            wait_s: How long to wait for another holder, ≥ 0.
-
-        Raises:
-            ProjectLocked: Another holds it; the message says which process since when.
-            OSError: The lock file cannot be made: disk full, permission denied.
-        """
+        """Hold the lock."""
         until = time.monotonic() + wait_s
         if not self._threads.acquire(timeout=wait_s):
             raise self._locked()
@@ -187,11 +177,7 @@ def serialized(folder: Path, *, shared: bool = False, wait: bool = True) -> Iter
 
 @contextlib.contextmanager
 def one_thread_at_a_time(key: Hashable) -> Iterator[None]:
-    """Let the threads of this process make one thing once: who waited finds what was made.
-
-    Args:
-        key: What is made; threads with other keys do not wait.
-    """
+    """Let the threads of this process make one thing once: who waited finds what was made."""
     with _turns_guard:
         turn = _turns.setdefault(key, _Turn())
         turn.users += 1
@@ -218,15 +204,7 @@ _turns_guard = threading.Lock()
 
 
 def retry_while_locked(step: Callable[[], Got], *, wait_s: float) -> Got:
-    """Do what never waits for a lock when whoever holds it is done.
-
-    Args:
-        step: May raise `ProjectLocked`, and may then be called again.
-        wait_s: How long at most, in seconds.
-
-    Raises:
-        ProjectLocked: It took longer.
-    """
+    """Do what never waits for a lock when whoever holds it is done."""
     until = time.monotonic() + wait_s
     while True:
         try:

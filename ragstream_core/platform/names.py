@@ -49,23 +49,14 @@ class _Texts(Sequence[str]):
 
 
 class Names(_Texts):
-    """Names, one after the other.
-
-    Args:
-        packed: Their UTF-8 bytes, each followed by NUL.
-        ends: Where those NULs are, int64, ascending.
-    """
+    """Names, one after the other."""
 
     def __init__(self, packed: bytes | memoryview, ends: I64) -> None:
         self.packed, self.ends = packed, ends
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Names:
-        """Pack names.
-
-        Raises:
-            ValueError: One holds NUL.
-        """
+        """Pack names."""
         import numpy as np
 
         given = list(names)
@@ -86,12 +77,7 @@ class Names(_Texts):
         return cls(b"".join(part.packed for part in parts), np.concatenate([none, *ends]))
 
     def changed(self, without: Sequence[int], added: Sequence[tuple[int, str]]) -> Names:
-        """Return the names without some, and with others.
-
-        Args:
-            without: Rows that go, ascending.
-            added: Before which row a name comes, and the name; ascending by row.
-        """
+        """Return the names without some, and with others."""
         parts: list[Names] = []
         at = 0
         fresh: list[str] = []
@@ -126,12 +112,7 @@ class Names(_Texts):
 
 
 class CodedNames(_Texts):
-    """Names of which few are distinct.
-
-    Args:
-        distinct: Each name once.
-        codes: Which of them each row has, int32.
-    """
+    """Names of which few are distinct."""
 
     def __init__(self, distinct: Sequence[str], codes: npt.NDArray[Any]) -> None:
         self.distinct, self.codes = distinct, codes

@@ -24,11 +24,6 @@ _BLOCK = 8_192
 class PlacedRows:
     """The rows of a matrix by their places in it; reading some copies them.
 
-    Args:
-        matrix: Shape (places, dimension), float32, perhaps mapped from a file.
-        places: Of each row, int64.
-        require_whole: Called around each reading; raises if what was read is not to be believed.
-
     Attributes:
         matrix: As given, without what NumPy does for mapped files at each slice.
         places: As given.
@@ -51,12 +46,7 @@ class PlacedRows:
         return len(self.places)
 
     def __getitem__(self, rows: int | slice | I64 | Sequence[int]) -> F32:
-        """Return copies of some rows in the order asked for; of one number, that row.
-
-        Raises:
-            IndexError: There is no such row.
-            IntegrityError: The file was changed.
-        """
+        """Return copies of some rows in the order asked for; of one number, that row."""
         places = self.places[rows]
         return self.read(lambda matrix: np.take(matrix, places, axis=0))
 
@@ -70,12 +60,5 @@ class PlacedRows:
         return found
 
     def read(self, how: Callable[[F32], F32]) -> F32:
-        """Return what a function makes of the matrix, if that is what it should be.
-
-        Args:
-            how: Called with the matrix, shape (places, dimension); keeps no part of it.
-
-        Raises:
-            IntegrityError: The file was changed.
-        """
+        """Return what a function makes of the matrix, if that is what it should be."""
         return self._require_whole(lambda: how(self.matrix))

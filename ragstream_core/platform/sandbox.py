@@ -42,17 +42,7 @@ def start_child(
     stdout: IO[bytes] | int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
-    """Start a Python of its own, which sees no environment, user site or current folder.
-
-    Args:
-        words: What follows ``python`` and its options, e.g. ``["-m", "package.module"]``.
-        stdin: An open file.
-        stdout: An open file, or a constant of `subprocess`.
-        stderr: A constant of `subprocess`.
-
-    Raises:
-        OSError: No process can be made.
-    """
+    """Start a Python of its own, which sees no environment, user site or current folder."""
     return subprocess.Popen(
         [sys.executable, "-I", "-X", "utf8", *words],
         stdin=stdin, stdout=stdout, stderr=stderr,
@@ -68,18 +58,7 @@ def run_child(
     wall_s: float | None = None,
     told: Callable[[str], None] | None = None,
 ) -> ChildEnd:
-    """Run a child to its end, or end it.
-
-    Args:
-        words: As for `start_child`.
-        given: Its standard input, open at its start.
-        answer: An empty file for its standard output; default: a pipe, whatever is written to it.
-        wall_s: Seconds until it is killed; None: it may take as long as it likes.
-        told: Called with each line of its standard error; what it raises ends the child.
-
-    Raises:
-        OSError: No process can be made.
-    """
+    """Run a child to its end, or end it."""
     stderr = subprocess.PIPE if told else subprocess.DEVNULL
     with start_child(words, stdin=given, stdout=answer, stderr=stderr) as child:
         try:
@@ -105,11 +84,6 @@ def limit_process(*, memory_bytes: int, cpu_s: int, output_bytes: int) -> None:
     """Limit what this process may use beyond what it has used by now.
 
     What a system does not know is left out.
-
-    Args:
-        memory_bytes: Address space.
-        cpu_s: Seconds of CPU.
-        output_bytes: Size of a file that it writes.
     """
     memory = _address_space() + memory_bytes
     cpu_s = math.ceil(time.process_time()) + cpu_s

@@ -151,7 +151,7 @@ class IvfIndex:
     def trained(self, training: str) -> IvfFile | None:
         """Return lists under a training, of whatever generation; None if there are none."""
         for path in sorted(self._folder.glob("lists-*.ivf")):
-            if array_file.told(path).get("training") == training:
+            if array_file.read_description(path).get("training") == training:
                 with contextlib.suppress(IntegrityError):
                     return opened(path)
         return None
@@ -221,4 +221,4 @@ def _opened(path: Path, size: int, mtime_ns: int, inode: int) -> IvfFile:
 
 
 def _age(path: Path) -> tuple[int, str]:
-    return int(array_file.told(path).get("generation", 0)), path.name
+    return int(array_file.read_description(path).get("generation", 0)), path.name

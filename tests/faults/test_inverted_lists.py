@@ -61,7 +61,7 @@ def behind(template, bench):
 def require_old_or_new(bench, new):
     digest = open_view(bench.index).digest
     for path in (bench.index / LISTS).glob("lists-*"):
-        if array_file.says(path, {"digest": digest}):
+        if array_file.has_stamp(path, {"digest": digest}):
             assert path.read_bytes() == new
         else:
             assert list_index.opened(path).rows == 40

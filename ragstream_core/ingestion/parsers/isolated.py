@@ -24,8 +24,8 @@ from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import SPLIT, Limits, Parsed, too_long
 from ragstream_core.ingestion.parsers.scans import lacks_text, read_scans
+from ragstream_core.platform.files import on_failure
 from ragstream_core.platform.sandbox import run_child, start_child
-from ragstream_core.platform.undo import on_failure
 
 CHILD = "ragstream_core.ingestion.parsers.child"
 START_S = 60

@@ -61,7 +61,9 @@ def test_a_change_leaves_the_file_of_all_rows_as_it_is(filled):
     assert change(filled).committed
     after = published(filled)
     assert after["arrays.bin"] == before["arrays.bin"]
-    assert array_file.told(filled.index / CHANGES_FILE)["arrays"]["lengths"][1] // 4 == 3
+    assert (
+        array_file.read_description(filled.index / CHANGES_FILE)["arrays"]["lengths"][1] // 4 == 3
+    )
     assert lexical.is_published(filled.index, filled.view().pinned)
     require_equal_to_one_build(filled)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragstream_core.platform.array_file import MARK, decode, description, encode, says
+from ragstream_core.platform.array_file import MARK, decode, description, encode, has_stamp
 
 DTYPES = {"numbers": "<i8", "bytes": "|u1", "none": "<f4"}
 ARRAYS = {
@@ -79,11 +79,11 @@ def test_a_description_is_found_in_another_file_and_names_arrays_there():
 
 def test_a_stamp_is_looked_at_without_the_arrays(tmp_path):
     path = tmp_path / "file"
-    assert not says(path, STAMP)
+    assert not has_stamp(path, STAMP)
     path.write_bytes(FILE)
-    assert says(path, STAMP) and says(path, {}) and not says(path, {"version": 4})
+    assert has_stamp(path, STAMP) and has_stamp(path, {}) and not has_stamp(path, {"version": 4})
     path.write_bytes(bytes(32) + FILE[32:])
-    assert says(path, STAMP)
+    assert has_stamp(path, STAMP)
     for data in (FILE[:-1], b"", b"short", FILE[-20:]):
         path.write_bytes(data)
-        assert not says(path, {})
+        assert not has_stamp(path, {})
