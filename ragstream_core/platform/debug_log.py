@@ -195,29 +195,17 @@ def is_log(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DebugRules:
-    """What is written.
-
-    Attributes:
-        vars_enabled: Whether there is a file of variables.
-        min_level: The least urgent level that is written.
-        max_chars: Most characters of a message or value.
-        rotate_bytes: A file that would grow beyond it is moved to ``.1``; 0: never.
-        rotate_keep: So many moved files stay, ``.1`` the newest.
-    """
+    """What is written."""
 
     vars_enabled: bool = False
     min_level: str = "INFO"
     max_chars: int = 200
-    rotate_bytes: int = 0
-    rotate_keep: int = 5
+    rotate_bytes: int = 0  # a file that would grow beyond it is moved to .1; 0: never
+    rotate_keep: int = 5  # so many moved files stay, .1 the newest
 
 
 class DebugLog:
-    """The log of one session; nothing exists on the disk before its first line.
-
-    Attributes:
-        problem: Why nothing is written any more, e.g. a full disk; empty otherwise.
-    """
+    """The log of one session; nothing exists on the disk before its first line."""
 
     def __init__(
         self, folder: Path, rules: DebugRules, redact: Redact, clock: Callable[[], dt.datetime]

@@ -38,21 +38,13 @@ _KEY_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A checked endpoint; made by `endpoint_at`.
-
-    Attributes:
-        base_url: What ``/embeddings`` or ``/chat/completions`` is put behind.
-        host: ``host:port``, lower case.
-        api_key: Its key; empty if it has none. Never shown.
-        timeout_s: Seconds one request may take, from first to last byte.
-        budget_s: Seconds a request may take with all its repetitions.
-    """
+    """A checked endpoint; made by `endpoint_at`."""
 
     base_url: str
     host: str
     api_key: str = field(default="", repr=False)
-    timeout_s: float = 60.0
-    budget_s: float = 180.0
+    timeout_s: float = 60.0  # of one request, from first to last byte
+    budget_s: float = 180.0  # of a request with all its repetitions
 
     @property
     def is_local(self) -> bool:

@@ -22,12 +22,7 @@ _BLOCK = 8_192
 
 
 class PlacedRows:
-    """The rows of a matrix by their places in it; reading some copies them.
-
-    Attributes:
-        matrix: As given, without what NumPy does for mapped files at each slice.
-        places: As given.
-    """
+    """The rows of a matrix by their places in it; reading some copies them."""
 
     def __init__(
         self, matrix: F32, places: I64, require_whole: Callable[[Callable[[], F32]], F32]

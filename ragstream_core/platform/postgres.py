@@ -57,21 +57,13 @@ _SECRET = re.compile(r"(?i)(password=)[^\s&]+")
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """The checked address of a database; made by `database_at`.
-
-    Attributes:
-        setting: The setting that names it, for messages.
-        url: As psycopg takes it. Never shown: it may hold a password.
-        shown: The same for people: user, host, port and database.
-        connect_s: Seconds a connection may take.
-        statement_s: Seconds a statement may take; 0: as long as it needs.
-    """
+    """The checked address of a database; made by `database_at`."""
 
     setting: str
-    url: str = field(repr=False)
-    shown: str
+    url: str = field(repr=False)  # never shown: it may hold a password
+    shown: str  # the same for people, without it
     connect_s: int = CONNECT_S
-    statement_s: int = STATEMENT_S
+    statement_s: int = STATEMENT_S  # 0: as long as it needs
 
     def connect(self) -> Connection:
         """Return a new connection that commits each statement, unless a transaction is opened."""
@@ -230,13 +222,7 @@ def _sessions(database: Database, pid: int) -> Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Some tables of ours in a database, made together and of one version.
-
-    Attributes:
-        part: What they are for, e.g. ``shared_vectors``.
-        version: Their version in this package.
-        make: The statements that make them.
-    """
+    """Some tables of ours in a database, made together and of one version."""
 
     part: str
     version: int

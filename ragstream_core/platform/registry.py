@@ -24,17 +24,11 @@ Factory = Callable[..., object]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What an extension must have.
-
-    Attributes:
-        name: Name of the protocol in `ragstream_core.ports`.
-        methods: Its methods.
-        values: Its attributes and their types; only an instance must have them.
-    """
+    """What an extension must have."""
 
     name: str
     methods: tuple[str, ...]
-    values: Mapping[str, type] = field(default_factory=dict)
+    values: Mapping[str, type] = field(default_factory=dict)  # only an instance must have them
 
 
 class Registry(Generic[T]):

@@ -24,14 +24,9 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA
 
 
 class ChildEnd(NamedTuple):
-    """How a child ended.
+    """How a child ended."""
 
-    Attributes:
-        code: Its exit code, negative for a signal; None if its wall clock ended it.
-        output: What it wrote; empty if that went to a file.
-    """
-
-    code: int | None
+    code: int | None  # negative for a signal; None if its wall clock ended it
     output: bytes
 
 

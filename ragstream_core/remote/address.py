@@ -29,20 +29,12 @@ SUMS, LINKS = "SHA256SUMS", "llms.txt"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A checked address.
-
-    Attributes:
-        url: As it is kept and shown; it holds no password.
-        kind: Of the place.
-        host: Bucket, container or host, for messages.
-        location: What the place is opened by: a key prefix, a path, a URL.
-        ref: Branch or tag of a git repository; "" for its default branch.
-    """
+    """A checked address."""
 
     url: str
     kind: Kind
     host: str
-    location: str
+    location: str  # what the place is opened by: a key prefix, a path, a URL
     ref: str = ""
 
     @property
@@ -78,15 +70,7 @@ def is_remote(text: str) -> bool:
 
 
 def parse(text: str) -> Address:
-    """Return the address that a person wrote.
-
-    Args:
-        text: A URL, ``git@host:path``, or the path of a bare repository. ``#NAME`` behind a git
-            repository names a branch or tag.
-
-    Raises:
-        UsageError: No known kind of place, a password or a query in it, or it cannot be read.
-    """
+    """Return the address that a person wrote; ``#NAME`` behind it names a branch or tag."""
     text = text.strip()
     if not text or len(text) > _MOST_CHARS or _PRINTABLE.fullmatch(text.replace(" ", "_")) is None:
         raise UsageError(f"not an address: {text[:80]!r}", hint=KNOWN)

@@ -57,16 +57,7 @@ _SHA = re.compile(r"[0-9a-f]{40,64}")
 
 
 class GitRepository:
-    """The files of one commit.
-
-    Args:
-        address: Of the repository, perhaps with a branch or tag.
-        work: A folder of its own, for what is fetched.
-        max_bytes: Most bytes that git may write into one file.
-
-    Raises:
-        UsageError: git is not installed.
-    """
+    """The files of one commit."""
 
     parallel = 4
     """Objects are read one by one; the disk syncs several files at once."""

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ from ragstream_core.platform.files import (
 )
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.records.identity import Json, sha256_hex
+from ragstream_core.remote.address import Address
 from ragstream_core.remote.names import ancestors, sorted_out
 from ragstream_core.remote.source import RemoteFile, Source, TransferBroken
 from ragstream_core.remote.state import FILES, PARTS, STATE, MirrorState, Row, load_state
@@ -55,18 +56,11 @@ Reasons = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class MirrorRules:
-    """Which files are mirrored, and how much.
+    """Which files are mirrored, and how much."""
 
-    Attributes:
-        left_out: Of paths those that are left where they are, and why.
-        fingerprint: Of what `left_out` goes by; another one means that the listing is read again.
-        max_files: Most files that a place may list.
-        max_file_bytes: Most bytes of one file; a larger one is left out.
-        max_bytes: Most bytes of all that are wanted.
-    """
-
+    # paths → those that stay where they are, and why
     left_out: Callable[[Sequence[str]], Mapping[str, str]]
-    fingerprint: str
+    fingerprint: str  # of what `left_out` goes by; another one: the listing is read again
     max_files: int
     max_file_bytes: int
     max_bytes: int
@@ -79,25 +73,13 @@ class MirrorRules:
 
 @dataclass(frozen=True, slots=True)
 class MirrorReport:
-    """What a mirror did, or would do.
-
-    Attributes:
-        url: Where the files come from.
-        fetched: Paths that are new or another version.
-        removed: Paths that are no longer there.
-        unchanged: How many files were here already.
-        bytes: Of what was fetched; of a dry run, what the place says.
-        skipped: (path, reason) of what is left where it is.
-        failed: (path, reason) of what could not be had; the old version stays.
-        dry_run: Whether nothing was done.
-        seconds: Wall time.
-    """
+    """What a mirror did, or would do."""
 
     url: str
     fetched: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     unchanged: int = 0
-    bytes: int = 0
+    bytes: int = 0  # of what was fetched; of a dry run, what the place says
     skipped: Reasons = ()
     failed: Reasons = ()
     dry_run: bool = False
@@ -105,17 +87,36 @@ class MirrorReport:
 
     def to_json(self) -> dict[str, Json]:
         """Return it for scripts."""
-        return {
-            "url": self.url,
-            "fetched": list(self.fetched),
-            "removed": list(self.removed),
-            "unchanged": self.unchanged,
-            "bytes": self.bytes,
-            "skipped": [list(row) for row in self.skipped],
-            "failed": [list(row) for row in self.failed],
-            "dry_run": self.dry_run,
-            "seconds": round(self.seconds, 3),
-        }
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
+
+
+@contextlib.contextmanager
+def opened(address: Address, work: Path, *, max_bytes: int) -> Iterator[Source]:
+    """Open a place; `work` is a folder that it may write `max_bytes` into meanwhile."""
+    source = _source(address, work, max_bytes)
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+def _source(address: Address, work: Path, max_bytes: int) -> Source:
+    # Imported when needed: each has a library that is heavy, or may not be installed.
+    if address.kind == "git":
+        from ragstream_core.remote.git import GitRepository
+
+        return GitRepository(address, work, max_bytes=max_bytes)
+    if address.kind == "https":
+        from ragstream_core.remote.web import WebFiles
+
+        return WebFiles(address)
+    if address.kind == "sftp":
+        from ragstream_core.remote.sftp import SftpFolder
+
+        return SftpFolder(address)
+    from ragstream_core.remote.object_store import ObjectStore
+
+    return ObjectStore(address)
 
 
 def mirror(
@@ -129,24 +130,7 @@ def mirror(
     to_empty: Action | None = None,
     progress: PhaseProgress | None = None,
 ) -> MirrorReport:
-    """Make a mirror equal to its place.
-
-    Args:
-        source: The place.
-        home: Folder of the mirror; its documents lie in `FILES` below it.
-        url: The address, for the state and for messages.
-        rules: What is mirrored.
-        empty_ok: Whether a place that lists nothing may empty the mirror.
-        dry_run: Only say what would be done.
-        to_empty: What a person does if a place that lists nothing is empty indeed; default: give
-            the option.
-        progress: Called as the work goes on.
-
-    Raises:
-        ProjectLocked: Another process writes this mirror.
-        Refused: The place lists nothing, too many files or too many bytes, or lets nobody in.
-        OperationFailed: It stopped answering, or the disk is full. What came is kept.
-    """
+    """Make a mirror equal to its place."""
     started = time.perf_counter()
     with on_disk(home), FolderLock(home, f"the mirror of {url}").held():
         work = _Mirror(source, home, load_state(home / STATE, url), progress or _no_progress)
@@ -181,18 +165,7 @@ class _Mirror:
     def run(
         self, rules: MirrorRules, *, empty_ok: bool, dry_run: bool, to_empty: Action | None
     ) -> MirrorReport:
-        """Fetch what is new and drop what is gone.
-
-        Args:
-            rules: What is fetched of all that is listed.
-            empty_ok: Whether a listing of nothing means that there is nothing.
-            dry_run: Change nothing.
-            to_empty: The advice if `empty_ok` has to be given; None: the option.
-
-        Raises:
-            Refused: Nothing is listed and `empty_ok` is false, or more than the rules allow.
-            RagstreamError: As `Source.files`, or the disk has no space for it.
-        """
+        """Fetch what is new and drop what is gone."""
         url, self.max_file_bytes = self.state.url, rules.max_file_bytes
         known = self.source.revision()
         revision = f"{known} {rules.digest}" if known else ""

@@ -16,11 +16,7 @@ _TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def name_fault(path: str) -> str:
-    """Return why a path cannot stand in a mirror; "" if it can.
-
-    Args:
-        path: As a place names it.
-    """
+    """Return why a path cannot stand in a mirror; "" if it can."""
     try:
         encoded = path.encode("utf-8")
     except UnicodeEncodeError:
@@ -53,9 +49,6 @@ def sorted_out(
 
     Of names that differ in case alone, on some file systems one and the same, the first in order
     stays. A name that is a folder of another file as well gives way.
-
-    Args:
-        listed: Of a complete listing.
     """
     kept: dict[str, RemoteFile] = {}
     faults: list[tuple[str, str]] = []

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
+import socket
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import (
@@ -18,9 +22,9 @@ from ragstream_core.errors import (
     OperationFailed,
     RagstreamError,
     Refused,
-    RunProgram,
     UsageError,
 )
+from ragstream_core.platform import extras
 from ragstream_core.remote.address import Address
 from ragstream_core.remote.source import BLOCK_BYTES, QUIET_S, RemoteFile, TransferBroken
 
@@ -29,34 +33,33 @@ if TYPE_CHECKING:
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 READ_BYTES = 1 << 22
+SMALL_BYTES = 1_000
+"""So many has an object at most that is exchanged."""
 RETRIES = 3
+LOCK_S = 10.0
 _ERRORS = {
     "s3": ("botocore.exceptions:BotoCoreError", "botocore.exceptions:ClientError",
            "botocore.parsers:ResponseParserError", "aiohttp:ClientError"),
     "gs": ("google.auth.exceptions:GoogleAuthError", "aiohttp:ClientError"),
     "az": ("azure.core.exceptions:AzureError", "aiohttp:ClientError"),
 }  # fmt: skip
-_PRECONDITION = 22  # what s3fs makes of 412, and of other bad requests
+_PRECONDITION = errno.EINVAL  # what s3fs makes of 412, and of other bad requests
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound",
                    "DefaultCredentialsError", "CredentialUnavailableError")  # fmt: skip
 
 
 class ObjectStore:
-    """A bucket, or the keys below a prefix.
-
-    Args:
-        address: ``s3://BUCKET/PREFIX`` and the like.
-
-    Raises:
-        UsageError: The library for it is not installed.
-    """
+    """A bucket, or the keys below a prefix: a `Source` of documents and a `Depot` of indexes."""
 
     parallel = 8
 
     def __init__(self, address: Address) -> None:
+        self.url = address.url
         self._address = address
+        self._is_s3 = address.kind == "s3"
+        self._base = f"{address.host}/{address.location}".rstrip("/")
         with self._foreign():
-            self._fs = file_system(address)
+            self._fs = _file_system(address)
 
     def revision(self) -> str:
         """Return nothing: a bucket has no state of its own."""
@@ -65,7 +68,7 @@ class ObjectStore:
     def files(self) -> Iterator[RemoteFile]:
         """Yield the keys below the prefix; a prefix that is one key is that file."""
         prefix = self._address.location
-        rows = self._s3_rows if self._address.kind == "s3" else self._rows
+        rows = self._s3_rows if self._is_s3 else self._rows
         with self._foreign():
             for key, row in rows(f"{prefix}/" if prefix else ""):
                 below = key.removeprefix(f"{prefix}/") if prefix else key
@@ -76,29 +79,129 @@ class ObjectStore:
                 yield _file(prefix.rpartition("/")[2], full, self._fs.info(full))
 
     def blocks(self, file: RemoteFile) -> Iterator[bytes]:
-        """Yield a key's bytes; S3 is asked for the version of the listing.
-
-        Raises:
-            FileChanging: It is another version by now, or gone.
-            TransferBroken: The connection broke; another attempt may help.
-            OperationFailed: This key cannot be had.
-        """
+        """Yield a key's bytes; S3 is asked for the version of the listing."""
         with self._foreign(file):
             for at in range(0, max(file.size, 1), READ_BYTES):
                 end = min(at + READ_BYTES, file.size)
                 block = self._read(file, at, end)
                 for start in range(0, len(block), BLOCK_BYTES):
                     yield block[start : start + BLOCK_BYTES]
-            if self._address.kind != "s3" and self._version_now(file) != file.version:
+            if not self._is_s3 and self._version_now(file) != file.version:
                 raise FileChanging("it changed while it was fetched")
 
     def close(self) -> None:
         """Nothing stays open."""
 
+    def read(self, name: str, *, most: int) -> bytes | None:
+        """Return an object's bytes; see `Depot`."""
+        path = f"{self._base}/{name}"
+        with self._foreign():
+            try:
+                return bytes(self._fs.cat_file(path, start=0, end=most))
+            except FileNotFoundError:
+                return None
+            except _foreign_errors(self._address.kind):
+                if self._fs.info(path)["size"] == 0:  # of nothing no range can be had
+                    return b""
+                raise
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put an object under its name, which is atomic in a bucket; see `Depot`."""
+        with self._foreign():
+            self._fs.pipe_file(f"{self._base}/{name}", data)
+
+    def exchange(self, name: str, data: bytes, before: bytes | None) -> bool:
+        """Put an object under its name if it is still what it was; see `Depot`."""
+        if not self._is_s3:
+            with self._locked(f"{name}.lock"):
+                found = self.read(name, most=SMALL_BYTES)
+                if found == before:
+                    self.write(name, data)
+                return found in (before, data)
+        path = f"{self._base}/{name}"
+        with self._foreign():
+            condition = {"mode": "create"} if before is None else {"IfMatch": self._tag(path)}
+        found = self.read(name, most=SMALL_BYTES)
+        if found != before:
+            return found == data
+        with self._foreign():
+            try:
+                self._fs.pipe_file(path, data, **condition)
+            except OSError as error:
+                if error.errno != _PRECONDITION and not isinstance(error, FileExistsError):
+                    raise
+        # a request that was sent twice meets what it wrote itself
+        return self.read(name, most=SMALL_BYTES) == data
+
+    def times(self, folder: str) -> dict[str, float]:
+        """Return the objects below a folder and their times; see `Depot`."""
+        with self._foreign():
+            self._fs.invalidate_cache()
+            found: dict[str, Any] = self._fs.find(f"{self._base}/{folder}", detail=True)
+            return {
+                name.removeprefix(f"{self._base}/"): _changed_ns(row) / 1e9
+                for name, row in found.items()
+            }
+
+    def remove(self, names: Iterable[str], *, if_still: tuple[str, bytes] | None = None) -> bool:
+        """Remove objects; see `Depot`."""
+        if if_still is None:
+            self._remove(names)
+            return True
+        with contextlib.nullcontext() if self._is_s3 else self._locked(f"{if_still[0]}.lock"):
+            if self.read(if_still[0], most=SMALL_BYTES) != if_still[1]:
+                return False
+            self._remove(names)
+            return True
+
+    def _remove(self, names: Iterable[str]) -> None:
+        with self._foreign():
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    self._fs.rm_file(f"{self._base}/{name}")
+
+    def _tag(self, path: str) -> str:
+        """Return the tag of an object; one of no object if it is gone."""
+        try:
+            self._fs.invalidate_cache()
+            return str(self._fs.info(path)["ETag"])
+        except FileNotFoundError:
+            return '"gone"'
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Hold an object that only one machine can make: these stores write without a condition."""
+        path, until = f"{self._base}/{name}", time.monotonic() + LOCK_S
+        mine = f"{socket.gethostname()} since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}"
+        while not self._created(path, mine.encode()):
+            if time.monotonic() > until:
+                holder = (self.read(name, most=SMALL_BYTES) or b"").decode("utf-8", "replace")
+                raise Refused(
+                    f"{self.url}: {holder or 'another machine'} is publishing there",
+                    hint=f"try again; if that machine is gone, remove the object {name}",
+                )
+            time.sleep(LOCK_S / 20)
+        try:
+            yield
+        finally:
+            self._remove([name])
+
+    def _created(self, path: str, data: bytes) -> bool:
+        with self._foreign():
+            try:
+                self._fs.pipe_file(path, data, mode="create")
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if getattr(error, "code", 0) != HTTPStatus.PRECONDITION_FAILED:
+                    raise
+                return False
+        return True
+
     def _read(self, file: RemoteFile, start: int, end: int) -> bytes:
         if end <= start:
             return b""
-        if self._address.kind == "s3":
+        if self._is_s3:
             return _s3_range(self._fs, file, start, end)
         return bytes(self._fs.cat_file(file.handle, start=start, end=end))
 
@@ -132,11 +235,11 @@ class ObjectStore:
         """Turn what the store's library raises into our errors."""
         try:
             yield
-        except foreign_errors(self._address.kind) as error:
-            raise store_error(self._address, error, file) from None
+        except _foreign_errors(self._address.kind) as error:
+            raise _store_error(self._address, error, file) from None
 
 
-def foreign_errors(kind: str) -> tuple[type[Exception], ...]:
+def _foreign_errors(kind: str) -> tuple[type[Exception], ...]:
     """Return the errors of a store's libraries that are loaded; they have no root of their own."""
     found: list[type[Exception]] = [OSError, EOFError]
     for name in _ERRORS[kind]:
@@ -146,29 +249,19 @@ def foreign_errors(kind: str) -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-def file_system(address: Address) -> AbstractFileSystem:
-    """Return what speaks to a bucket; nothing is contacted yet.
+def _file_system(address: Address) -> AbstractFileSystem:
+    """Return what speaks to a bucket; nothing is contacted yet."""
+    extras.require(f"{address.kind}://", EXTRAS[address.kind])
+    import fsspec
 
-    Raises:
-        UsageError: The library for it is not installed.
-    """
-    try:
-        import fsspec
-
-        quick = {"connect_timeout": 15, "read_timeout": QUIET_S, "retries": {"max_attempts": 2}}
-        options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
-        if address.kind == "s3":
-            options["config_kwargs"] = quick
-        made = fsspec.filesystem({"gs": "gs", "az": "abfs"}.get(address.kind, "s3"), **options)
-        if address.kind == "s3":
-            made.retries = RETRIES
-        return made
-    except ImportError as error:
-        extra = EXTRAS[address.kind]
-        raise UsageError(
-            f"{address.kind}:// needs the extra '{extra}'",
-            hint=RunProgram(f"pip install 'ragstream[{extra}]'"),
-        ) from error
+    quick = {"connect_timeout": 15, "read_timeout": QUIET_S, "retries": {"max_attempts": 2}}
+    options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
+    if address.kind == "s3":
+        options["config_kwargs"] = quick
+    store = fsspec.filesystem({"gs": "gs", "az": "abfs"}.get(address.kind, "s3"), **options)
+    if address.kind == "s3":
+        store.retries = RETRIES
+    return store
 
 
 def _s3_range(fs: AbstractFileSystem, file: RemoteFile, start: int, end: int) -> bytes:
@@ -194,12 +287,12 @@ def _s3_range(fs: AbstractFileSystem, file: RemoteFile, start: int, end: int) ->
 def _file(path: str, handle: str, row: Mapping[str, Any]) -> RemoteFile:
     """Return a listed object; the stores' libraries name its properties differently."""
     size = int(next((row[k] for k in ("Size", "size") if row.get(k) is not None), -1))
-    when = changed_ns(row)
+    when = _changed_ns(row)
     etag = str(next((row[k] for k in ("ETag", "etag", "generation") if row.get(k)), ""))
     return RemoteFile(path, size, etag or (f"{size} {when}" if when else ""), when, handle)
 
 
-def changed_ns(row: Mapping[str, Any]) -> int:
+def _changed_ns(row: Mapping[str, Any]) -> int:
     """Return when a listed object was put, in nanoseconds since 1970; 0 if that is unknown."""
     changed = next((row[k] for k in ("LastModified", "updated", "last_modified") if row.get(k)), "")
     if isinstance(changed, str) and changed:
@@ -207,7 +300,7 @@ def changed_ns(row: Mapping[str, Any]) -> int:
     return int(changed.timestamp() * 1e9) if isinstance(changed, dt.datetime) else 0
 
 
-def store_error(
+def _store_error(
     address: Address, error: Exception, file: RemoteFile | None = None
 ) -> RagstreamError:
     """Return our error for one of a store's library; never its text, which may show a key."""

@@ -40,13 +40,7 @@ FileName = Annotated[
 
 
 class PublishedFile(BaseModel):
-    """One file of an index.
-
-    Attributes:
-        name: Of the catalog or of a file of vectors.
-        size: Bytes, ≥ 0.
-        blocks: Digest of each block in order; all but the last have `BLOCK_BYTES`.
-    """
+    """One file of an index."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     name: FileName
@@ -65,18 +59,7 @@ class PublishedFile(BaseModel):
 
 
 class Manifest(BaseModel):
-    """A published state of an index; it never changes.
-
-    Attributes:
-        version: Of this format.
-        project: As it is called where it is made.
-        generation: The newest one in it, ≥ 1.
-        digest: Of that generation.
-        embed_fp: Fingerprint of the model of its vectors.
-        created: When that generation was committed, ISO 8601.
-        previous: Digest of the manifest that was published before it; "" for the first.
-        files: Catalog and vectors, each once.
-    """
+    """A published state of an index; it never changes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     version: Literal[1] = 1
@@ -84,8 +67,8 @@ class Manifest(BaseModel):
     generation: int = Field(ge=1)
     digest: Digest
     embed_fp: Digest
-    created: str = Field(max_length=64)
-    previous: Digest | Literal[""] = ""
+    created: str = Field(max_length=64)  # when the generation was committed, ISO 8601
+    previous: Digest | Literal[""] = ""  # the manifest that was published before it
     files: tuple[PublishedFile, ...] = Field(strict=False)
 
     @_model_validator(mode="after")
@@ -126,11 +109,7 @@ def publisher_name(digest: str) -> str:
 
 
 def split(path: Path) -> PublishedFile:
-    """Return a file as it would be published; reads all of it.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return a file as it would be published; reads all of it."""
     digests, size = [], 0
     with path.open("rb") as handle:
         while block := handle.read(BLOCK_BYTES):
@@ -157,21 +136,12 @@ def unpacked(stored: bytes | None, digest: str, length: int) -> bytes | None:
 
 
 def read_block(depot: Depot, digest: str, length: int) -> bytes | None:
-    """Return a block of a depot; None if it is missing or damaged.
-
-    Raises:
-        RagstreamError: The depot does not answer.
-    """
+    """Return a block of a depot; None if it is missing or damaged."""
     return unpacked(depot.read(block_name(digest), most=_MAX_STORED), digest, length)
 
 
 def newest(depot: Depot) -> str:
-    """Return the digest of the manifest that a depot points to; "" if nothing is published there.
-
-    Raises:
-        IntegrityError: The pointer is damaged.
-        RagstreamError: The depot does not answer.
-    """
+    """Return the digest of the manifest that a depot points to; "" for none."""
     data = depot.read(POINTER, most=_MOST_POINTER)
     if data is None:
         return ""
@@ -182,11 +152,7 @@ def newest(depot: Depot) -> str:
 
 
 def point_to(depot: Depot, digest: str) -> None:
-    """Let a depot point to a manifest that is there, whatever it points to now.
-
-    Raises:
-        RagstreamError: The depot does not answer; it points where it did.
-    """
+    """Let a depot point to a manifest that is there, whatever it points to now."""
     while not depot.exchange(POINTER, _pointer(digest), depot.read(POINTER, most=_MOST_POINTER)):
         pass  # another machine exchanged it meanwhile
 
@@ -197,37 +163,17 @@ def remove_while(depot: Depot, digest: str, names: Iterable[str]) -> bool:
 
 
 def point_on(depot: Depot, digest: str, before: str) -> bool:
-    """Let a depot point to a manifest that is there, if it still points to another one.
-
-    Args:
-        depot: The place.
-        digest: Of the manifest.
-        before: What it pointed to; "" for nothing.
-
-    Returns:
-        Whether it does now; otherwise another machine published meanwhile.
-
-    Raises:
-        RagstreamError: The depot does not answer; it points where it did.
-    """
+    """Let a depot point to a manifest that is there, if it still points to another one."""
     return depot.exchange(POINTER, _pointer(digest), _pointer(before) if before else None)
 
 
 def note_publisher(depot: Depot, digest: str, told: str) -> None:
-    """Note who publishes a manifest, for the message of another machine that does so too.
-
-    Raises:
-        RagstreamError: The depot does not answer.
-    """
+    """Note who publishes a manifest, for the message of another machine that does so too."""
     depot.write(publisher_name(digest), told.encode())
 
 
 def publisher(depot: Depot, digest: str) -> str:
-    """Return who published a manifest and when; empty if that is not noted.
-
-    Raises:
-        RagstreamError: The depot does not answer.
-    """
+    """Return who published a manifest and when; empty if that is not noted."""
     told = depot.read(publisher_name(digest), most=300) or b""
     return "".join(c for c in told.decode("utf-8", "replace") if c.isprintable())
 
@@ -237,13 +183,7 @@ def _pointer(digest: str) -> bytes:
 
 
 def read_manifest(depot: Depot, digest: str) -> Manifest | None:
-    """Return a manifest of a depot; None if it is gone.
-
-    Raises:
-        IntegrityError: It is damaged.
-        UsageError: A newer version of this program wrote it.
-        RagstreamError: The depot does not answer.
-    """
+    """Return a manifest of a depot; None if it is gone."""
     data = depot.read(manifest_name(digest), most=MAX_MANIFEST_BYTES)
     if data is None:
         return None
@@ -253,11 +193,7 @@ def read_manifest(depot: Depot, digest: str) -> Manifest | None:
 
 
 def parsed(data: bytes, what: str) -> Manifest:
-    """Return the manifest that checked bytes hold.
-
-    Raises:
-        UsageError: It is none that this version can read; ``what`` says where it lies.
-    """
+    """Return the manifest that checked bytes hold."""
     try:
         return Manifest.model_validate_json(data)
     except ValidationError:

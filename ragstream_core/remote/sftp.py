@@ -22,6 +22,7 @@ from ragstream_core.errors import (
     RunProgram,
     UsageError,
 )
+from ragstream_core.platform import extras
 from ragstream_core.remote.address import Address
 from ragstream_core.remote.source import QUIET_S, RemoteFile, TransferBroken, known_login
 
@@ -34,27 +35,15 @@ MOST_DEPTH = 50
 
 
 class SftpFolder:
-    """A folder, or one file, of an SSH server.
-
-    Args:
-        address: ``sftp://USER@HOST:PORT/PATH``; ``/~/PATH`` begins at the user's home there.
-
-    Raises:
-        UsageError: paramiko is not installed.
-        Refused: The host is not known, or lets nobody in.
-        OperationFailed: It does not answer.
-    """
+    """A folder, or one file, of an SSH server."""
 
     parallel = 1
     """One connection; its reads are pipelined."""
 
     def __init__(self, address: Address) -> None:
-        try:
-            import paramiko
-        except ImportError as error:
-            raise UsageError(
-                "sftp:// needs the extra 'sftp'", hint=RunProgram("pip install 'ragstream[sftp]'")
-            ) from error
+        extras.require("sftp://", "sftp")
+        import paramiko
+
         logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # it logs what it raises
         self._address = address
         self._broken = (paramiko.SSHException, OSError, EOFError)
@@ -62,7 +51,7 @@ class SftpFolder:
         self._client.load_system_host_keys()
         self._client.set_missing_host_key_policy(paramiko.RejectPolicy())
         try:
-            self._sftp = self._connected(paramiko)
+            self._sftp = self._connected()
         except RagstreamError:
             self._client.close()
             raise
@@ -92,13 +81,7 @@ class SftpFolder:
                         stack.append((full, f"{path}/", depth + 1))
 
     def blocks(self, file: RemoteFile) -> Iterator[bytes]:
-        """Yield a file's bytes; size and time have to be those of the listing before and after.
-
-        Raises:
-            FileChanging: They are not, or the file is gone.
-            TransferBroken: The connection broke; another attempt may help.
-            OperationFailed: The server does not allow to read it.
-        """
+        """Yield a file's bytes; size and time have to be those of the listing before and after."""
         try:
             with self._sftp.open(file.handle, "rb") as handle:
                 _require_same(file, handle.stat())
@@ -117,9 +100,7 @@ class SftpFolder:
         """End the connection."""
         self._client.close()
 
-    def _connected(self, paramiko: object) -> paramiko.SFTPClient:
-        from paramiko import AuthenticationException, BadHostKeyException, SSHException
-
+    def _connected(self) -> paramiko.SFTPClient:
         parts = urlsplit(self._address.url)
         host, port = parts.hostname or "", parts.port or 22
         user, password = _login(host, unquote(parts.username or ""))
@@ -129,43 +110,12 @@ class SftpFolder:
                 banner_timeout=CONNECT_S, auth_timeout=CONNECT_S, channel_timeout=CONNECT_S,
             )  # fmt: skip
             sftp = self._client.open_sftp()
-        except BadHostKeyException:
-            raise Refused(
-                f"{host} shows another host key than the one in ~/.ssh/known_hosts",
-                hint="ask who runs it; somebody may stand between you and the host",
-            ) from None
-        except AuthenticationException:
-            raise Refused(
-                f"{host} lets {user} in neither by SSH key nor by password",
-                hint="add a key to your SSH agent, or the password to ~/.netrc (mode 0600)",
-            ) from None
-        except SSHException as error:
-            unknown = "not found in known_hosts" in str(error)
-            if unknown or "No authentication methods" in str(error):
-                raise (
-                    self._unknown_host(host, port)
-                    if unknown
-                    else Refused(
-                        f"{host}: no key and no password for {user}",
-                        hint="add a key to your SSH agent, or the password to ~/.netrc (mode 0600)",
-                    )
-                ) from None
-            raise OperationFailed(f"{host} does not speak SSH as it should") from None
-        except (OSError, EOFError) as error:
-            raise OperationFailed(
-                f"{host}:{port} does not answer ({type(error).__name__})",
-                hint="check the network, and host and port of the address",
-            ) from None
+        except self._broken as error:
+            raise _refusal(host, port, user, error) from None
         channel = sftp.get_channel()
         if channel is not None:
             channel.settimeout(QUIET_S)
         return sftp
-
-    def _unknown_host(self, host: str, port: int) -> Refused:
-        return Refused(
-            f"{host} is not in ~/.ssh/known_hosts, so it cannot be told from another host",
-            hint=RunProgram(f"ssh -p {port} {host}"),
-        )
 
     @contextlib.contextmanager
     def _named(self, prefix: str) -> Iterator[None]:
@@ -184,6 +134,32 @@ class SftpFolder:
             raise OperationFailed(
                 f"{prefix}the listing broke off ({type(error).__name__}); nothing was changed"
             ) from None
+
+
+def _refusal(host: str, port: int, user: str, error: Exception) -> RagstreamError:
+    """Return our error for a connection that did not come about."""
+    key = "add a key to your SSH agent, or the password to ~/.netrc (mode 0600)"
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "BadHostKeyException" in kinds:
+        return Refused(
+            f"{host} shows another host key than the one in ~/.ssh/known_hosts",
+            hint="ask who runs it; somebody may stand between you and the host",
+        )
+    if "not found in known_hosts" in str(error):  # of paramiko's `RejectPolicy`; it has no class
+        return Refused(
+            f"{host} is not in ~/.ssh/known_hosts, so it cannot be told from another host",
+            hint=RunProgram(f"ssh -p {port} {host}"),
+        )
+    if "AuthenticationException" in kinds:
+        return Refused(f"{host} lets {user} in neither by SSH key nor by password", hint=key)
+    if "No authentication methods" in str(error):
+        return Refused(f"{host}: no key and no password for {user}", hint=key)
+    if "SSHException" in kinds:
+        return OperationFailed(f"{host} does not speak SSH as it should")
+    return OperationFailed(
+        f"{host}:{port} does not answer ({type(error).__name__})",
+        hint="check the network, and host and port of the address",
+    )
 
 
 def _login(host: str, user: str) -> tuple[str, str]:

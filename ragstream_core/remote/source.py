@@ -37,50 +37,34 @@ class RemoteFile:
 
 
 class Source(Protocol):
-    """A place with files. Foreign errors stop in it: it raises only what is named here."""
+    """A place with files. Foreign errors stop in it, and its own are of four kinds.
+
+    `UsageError`: no such place; `Refused`: it lets nobody in; `FileChanging`: of one file, another
+    version by now, or gone; `OperationFailed`: no answer, or of one file, it cannot be had.
+    """
 
     parallel: int
     """So many files may be fetched at once."""
 
     def revision(self) -> str:
-        """Return what names the state of the whole place, e.g. a commit; "" if nothing does.
-
-        Raises:
-            RagstreamError: As `files`.
-        """
+        """Return what names the state of the whole place, e.g. a commit; "" if nothing does."""
 
     def files(self) -> Iterator[RemoteFile]:
-        """Yield every file. Only a listing that ends without an error is complete.
-
-        Raises:
-            UsageError: There is no such place, or a library for it is not installed.
-            Refused: The place does not let us in.
-            OperationFailed: It does not answer, or answers something else.
-        """
+        """Yield every file. Only a listing that ends without an error is complete."""
 
     def blocks(self, file: RemoteFile) -> Iterator[bytes]:
-        """Yield the bytes of a listed file in that very version.
-
-        Raises:
-            FileChanging: It is another version by now, or gone.
-            TransferBroken: The connection broke; another attempt may help.
-            OperationFailed: This file cannot be had.
-        """
+        """Yield the bytes of a listed file in that very version."""
 
     def close(self) -> None:
         """End the connection, and whatever it needed on this machine."""
 
 
 class TransferBroken(OperationFailed):
-    """A connection that broke while something was fetched."""
+    """A connection that broke while something was fetched; another attempt may help."""
 
 
 def known_login(host: str) -> tuple[str, str] | None:
-    """Return user and password that ``~/.netrc`` has for a host; None without such an entry.
-
-    Args:
-        host: Its name, without a port.
-    """
+    """Return user and password that ``~/.netrc`` has for a host; None without such an entry."""
     try:
         known = netrc.netrc().authenticators(host)
     except (OSError, netrc.NetrcParseError):  # nobody's, or one that others can read

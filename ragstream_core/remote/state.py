@@ -33,46 +33,28 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class MirrorState:
-    """The files of one mirror.
-
-    Attributes:
-        path: Of the state's file.
-        url: Where they come from.
-        revision: State of the whole place that they are, with the rules of choosing; "": unknown.
-        rows: By path; None: the mirror's own, content unknown.
-    """
+    """The files of one mirror."""
 
     path: Path
     url: str
-    revision: str = ""
+    revision: str = ""  # of the whole place, with the rules of choosing; "": unknown
+    # None: the mirror's own, content unknown
     rows: dict[str, Row | None] = field(default_factory=dict)
 
     def begin(self, unknown: Iterable[str]) -> None:
-        """Put on the disk which files are about to change.
-
-        Raises:
-            OSError: Disk full or failing.
-        """
+        """Put on the disk which files are about to change."""
         self.rows.update(dict.fromkeys(unknown))
         self.revision = ""
         self.write()
 
     def fetched(self, rows: Mapping[str, Row]) -> None:
-        """Note files that are in their places; one whose line a crash takes is fetched again.
-
-        Raises:
-            OSError: Disk full or failing.
-        """
+        """Note files that are in their places; one whose line a crash takes is fetched again."""
         self.rows.update(rows)
         text = "".join(_line(path, row) for path, row in rows.items())
         append_text(self.path, text, create=False)
 
     def write(self) -> None:
-        """Replace the file by what is known, durably.
-
-        Raises:
-            OSError: Disk full or failing; the old one stays.
-        """
+        """Replace the file by what is known, durably."""
         head = json.dumps({"format": FORMAT, "url": self.url, "revision": self.revision})
         lines = (_line(path, row) for path, row in sorted(self.rows.items()))
         for left in self.path.parent.glob(f".{self.path.name}.*.tmp"):
@@ -93,13 +75,6 @@ def load_state(path: Path, url: str) -> MirrorState:
     """Return what is known of a mirror; nothing if it is of another address.
 
     Files of another address stay known as the mirror's own, so that they can go.
-
-    Args:
-        path: Of the state's file.
-        url: Where its files come from now.
-
-    Raises:
-        OSError: It cannot be read.
     """
     state = MirrorState(path, url)
     if not path.is_file():

@@ -29,11 +29,7 @@ _SHA256 = "sha256:"
 
 
 class WebFiles:
-    """A file of a web server, or the files that a listing there names.
-
-    Args:
-        address: ``https://HOST/PATH``.
-    """
+    """A file of a web server, or the files that a listing there names."""
 
     parallel = 4
 
@@ -59,13 +55,7 @@ class WebFiles:
             yield from self._of_links(self._small(self._url))
 
     def blocks(self, file: RemoteFile) -> Iterator[bytes]:
-        """Yield a file's bytes, if it is what the listing says.
-
-        Raises:
-            FileChanging: It is another version than was listed, or gone.
-            TransferBroken: The connection broke.
-            Refused: A redirect leads elsewhere, or the server asks for a login.
-        """
+        """Yield a file's bytes, if it is what the listing says."""
         digest = hashlib.sha256()
         with self._open("GET", file.handle, missing=FileChanging) as response:
             now = _version(response)

@@ -70,20 +70,7 @@ class HistoryState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup that was made.
-
-    Attributes:
-        path: Its folder.
-        files: How many it has.
-        bytes: Of all of them.
-        projects: Name → newest generation.
-        prompts: How many records it has.
-        history: The conversations; None if there are none in it.
-        in_place: Folders whose documents were asked for and are no part of it: they lie outside
-            the data root.
-        pulled: Projects whose index is made elsewhere and was left out.
-        already: The same lay there whole, from a call that may have been killed before it said so.
-    """
+    """A backup that was made."""
 
     path: str
     files: int
@@ -91,9 +78,10 @@ class Backup:
     projects: dict[str, IndexState]
     prompts: int
     history: HistoryState | None
+    # folders outside the data root, whose documents are no part of it
     in_place: tuple[str, ...] = ()
     pulled: tuple[str, ...] = ()
-    already: bool = False
+    already: bool = False  # the same lay there whole, from a call that may have been killed
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream backup --json` prints."""
@@ -266,11 +254,7 @@ def _outside(workspace: Workspace, wanted: Iterable[str]) -> Iterator[str]:
 
 
 def _require_free(path: Path) -> bool:
-    """Return whether a backup lies there already.
-
-    Raises:
-        Refused: Something else does.
-    """
+    """Return whether a backup lies there already."""
     aside = aside_of(path)
     if aside.exists() and not path.exists():  # a replacement was killed half-way
         move_aside(aside, path)

@@ -44,44 +44,26 @@ middle of a batch of removals (but on S3, which has no lock). Only the place's c
 
 @dataclass(frozen=True, slots=True)
 class PublishRequest:
-    """How an index is to be published.
+    """How an index is to be published."""
 
-    Attributes:
-        keep: Older publications that stay readable, ≥ 0; None: all of them.
-        verify: Read every block that is there again, and put what is damaged right.
-        force: Replace what another index published there.
-    """
-
-    keep: int | None = None
-    verify: bool = False
-    force: bool = False
+    keep: int | None = None  # older publications that stay readable; None: all
+    verify: bool = False  # read every block that is there, and mend what is damaged
+    force: bool = False  # replace what another index published there
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was published.
-
-    Attributes:
-        project: Its name.
-        url: Where.
-        manifest: Digest of the manifest.
-        generation: The newest one in it.
-        sent: Blocks that were written.
-        sent_bytes: What they hold, uncompressed.
-        bytes: Of the whole index.
-        removed: Objects of older publications that went.
-        waiting: Objects of older publications that are too young to go.
-    """
+    """What was published."""
 
     project: str
     url: str
     manifest: str
     generation: int
     sent: int
-    sent_bytes: int
+    sent_bytes: int  # uncompressed
     bytes: int
-    removed: int
-    waiting: int = 0
+    removed: int  # objects of older publications that went
+    waiting: int = 0  # objects of older publications that are too young to go
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream index publish --json` prints."""
@@ -130,11 +112,7 @@ def publish(
 
 
 def _require_apart(depot: FolderDepot, roots: Iterable[Root], *, force: bool) -> None:
-    """Refuse a folder whose files would be ingested, or that holds something else.
-
-    Raises:
-        Refused: It lies among the documents of the project, or is not empty and no publication.
-    """
+    """Refuse a folder whose files would be ingested, or that holds something else."""
     for root in roots:
         if depot.root.resolve().is_relative_to(root.path.resolve()):
             raise Refused(
@@ -230,11 +208,7 @@ def _known(depot: Depot, *, force: bool) -> tuple[str, Manifest | None]:
 
 @contextlib.contextmanager
 def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
-    """Copy an index under its lock, so that it may be written while the copy is sent.
-
-    Raises:
-        OperationFailed: The copy is gone: something was erased, which it holds.
-    """
+    """Copy an index under its lock, so that it may be written while the copy is sent."""
     copy = publishing_copy(index_dir)
     remove_path(copy)
     make_private_dir(copy)
@@ -336,9 +310,6 @@ def _prune(depot: Depot, name: str, newest: Manifest, keep: int) -> tuple[int, i
     """Remove what neither the newest publication nor `keep` older ones need, if it is old enough.
 
     What another machine sends just now is needed by no publication yet, but it is young.
-
-    Returns:
-        How many objects went, and how many wait until they are old enough.
     """
     kept, manifests, at = {name}, [newest], newest
     while len(kept) <= keep and at.previous:

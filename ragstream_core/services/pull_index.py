@@ -47,25 +47,14 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What was pulled.
-
-    Attributes:
-        project: As it is called here.
-        url: Where it is published.
-        generation: The newest one.
-        created: When that was committed there, ISO 8601.
-        fetched: Blocks that were read from there.
-        fetched_bytes: What they hold, uncompressed.
-        bytes: Of the whole index.
-        changed: False: it was up to date.
-    """
+    """What was pulled."""
 
     project: str
     url: str
     generation: int
     created: str
     fetched: int
-    fetched_bytes: int
+    fetched_bytes: int  # uncompressed
     bytes: int
     changed: bool
 
@@ -129,12 +118,7 @@ def pull(
 
 
 def _own_url(workspace: Workspace, name: str) -> str:
-    """Return where a project was pulled from by this person.
-
-    Raises:
-        IntegrityError: Its mark is damaged.
-        Refused: The mark came with the data root.
-    """
+    """Return where a project was pulled from by this person."""
     index_dir = workspace.index_dir(name)
     url = read_mark(index_dir).url
     if not is_confirmed(index_dir / PULLED_NAME, (index_dir / PULLED_NAME).read_bytes()):
@@ -275,12 +259,7 @@ def _local(index_dir: Path) -> Mapping[str, tuple[str, int]]:
 
 
 class _Fetch:
-    """Writes files of blocks, from the old files where they have them, else from the depot.
-
-    Attributes:
-        count: Blocks that were fetched.
-        bytes: Of them.
-    """
+    """Writes files of blocks, from the old files where they have them, else from the depot."""
 
     def __init__(self, depot: Depot, old: Path, known: Mapping[str, tuple[str, int]]) -> None:
         self.count = self.bytes = 0
@@ -327,15 +306,7 @@ class _Fetch:
 
 
 def _derive(staging: Path, before: Path | None) -> None:
-    """Write the term arrays and the manifest of documents, as an ingest does after its commit.
-
-    Args:
-        staging: The index that was pulled.
-        before: The one whose place it takes: its term arrays are begun with.
-
-    Raises:
-        IntegrityError: The index was damaged before it was published.
-    """
+    """Write the term arrays and the manifest of documents, as an ingest does after its commit."""
     with reading(staging) as db:
         if (newest := catalog_read.latest(db)) is not None:
             if before is not None:

@@ -31,22 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What `remove` did, or would do.
-
-    Attributes:
-        project: Its name.
-        folders: Where its documents lie; they were not touched.
-        index_bytes: Size of the index that went; 0: none did.
-        stays: What is left, in words.
-        exclude: Its own globs of what is left out, those of `forget --exclude` too; they go, so a
-            new project of the same folders reads these documents again.
-        removed: False after a dry run.
-    """
+    """What `remove` did, or would do."""
 
     project: str
     folders: tuple[str, ...]
     index_bytes: int
     stays: tuple[str, ...]
+    # its own globs of what is left out; they go, and new ones read those documents
     exclude: tuple[str, ...]
     removed: bool
 

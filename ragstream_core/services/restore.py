@@ -53,13 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A backup that was brought back.
-
-    Attributes:
-        path: Its folder.
-        files: How many were written.
-        projects: Name → newest generation.
-    """
+    """A backup that was brought back."""
 
     path: str
     files: int
@@ -203,11 +197,7 @@ def _verified(source: Path) -> tuple[list[str], dict[str, IndexState]]:
 
 
 def _require_free(workspace: Workspace, source: Path) -> None:
-    """Refuse to put other conversations in the place of those that are there.
-
-    Raises:
-        Refused: The journal is there and says something else.
-    """
+    """Refuse to put other conversations in the place of those that are there."""
     there, given = (
         {path.name: file_sha256(path) for path in journal_files(folder)}
         for folder in (journal(workspace).folder, source / HOME / LOGS)
@@ -228,10 +218,6 @@ def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) 
     """Put the conversations of a backup in place of those that are there; return how many files.
 
     What is derived is made again; what goes wrong there the next embedding makes good.
-
-    Raises:
-        ProjectLocked: Another process writes.
-        OSError: Disk full, permission denied; journal and catalog are the old ones or the new.
     """
     home, log = history_dir(workspace), journal(workspace)
     if not listed:

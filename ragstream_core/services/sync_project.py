@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RootSync:
-    """What became of one address.
-
-    Attributes:
-        label: Of it.
-        report: What the mirror did.
-    """
+    """What became of one address."""
 
     label: str
     report: MirrorReport
@@ -30,13 +25,7 @@ class RootSync:
 
 @dataclass(frozen=True, slots=True)
 class RootProblem:
-    """Why one address could not be mirrored; what was fetched of it before stays.
-
-    Attributes:
-        url: The address.
-        message: What is wrong.
-        advice: What to do about it; may be empty.
-    """
+    """Why one address could not be mirrored; what was fetched of it before stays."""
 
     url: str
     message: str
@@ -45,13 +34,7 @@ class RootProblem:
 
 @dataclass(frozen=True, slots=True)
 class ProjectSync:
-    """What a sync did.
-
-    Attributes:
-        project: Its name.
-        roots: Its addresses, each with what was fetched.
-        problems: Of those that could not be mirrored.
-    """
+    """What a sync did."""
 
     project: str
     roots: tuple[RootSync, ...]
@@ -91,16 +74,10 @@ class ProjectSync:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """What is to be synced, and how.
-
-    Attributes:
-        labels: Only these addresses; none: all of the project.
-        empty_ok: Whether a place that lists nothing may empty its mirror.
-        dry_run: Only say what would be done; the place is asked for its listing.
-    """
+    """What is to be synced, and how."""
 
     labels: tuple[str, ...] = ()
-    empty_ok: bool = False
+    empty_ok: bool = False  # whether a place that lists nothing may empty its mirror
     dry_run: bool = False
 
 

@@ -45,11 +45,7 @@ def journal_files(folder: Path) -> Iterator[Path]:
 
 
 def verify_indexes(root: Path, states: Mapping[str, IndexState]) -> None:
-    """Check the copies of indexes as the indexes themselves are checked.
-
-    Raises:
-        IntegrityError: One is not what was committed.
-    """
+    """Check the copies of indexes as the indexes themselves are checked."""
     for name, state in states.items():
         findings = verify_structure(root / "index" / name) if state.generation else []
         if findings:
@@ -60,11 +56,7 @@ def verify_indexes(root: Path, states: Mapping[str, IndexState]) -> None:
 
 
 def verify_history(root: Path) -> None:
-    """Check the catalog in a backup as the catalog itself is checked.
-
-    Raises:
-        IntegrityError: It is not what was committed.
-    """
+    """Check the catalog in a backup as the catalog itself is checked."""
     from ragstream_core.wiring.verify_history import name_chunk
 
     index_dir = root / HOME / "index"
@@ -83,9 +75,6 @@ def keep_others(staging: Path, place: Path) -> None:
 
     The debug logs lie there, and where `paths.logs` says so, files of others. They are linked, not
     moved: whatever a kill leaves, each is in the place that counts.
-
-    Raises:
-        OSError: Disk full, permission denied; the old folder is as it was.
     """
     shutil.copymode(place, staging)
     journal = set(journal_files(place))

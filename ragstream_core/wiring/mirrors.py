@@ -22,8 +22,7 @@ from ragstream_core.ingestion.ignore import (
 from ragstream_core.ingestion.junk import FILES, FOLDERS, junk_file, junk_folder
 from ragstream_core.ingestion.scan import unsupported
 from ragstream_core.remote.address import Address, parse
-from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror
-from ragstream_core.remote.places import opened
+from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror, opened
 from ragstream_core.wiring import project_files, projects
 
 if TYPE_CHECKING:
@@ -35,29 +34,16 @@ MB, GB = 1_000_000, 1_000_000_000
 
 
 class MirroredRoot(NamedTuple):
-    """One address of a project.
-
-    Attributes:
-        label: Of it.
-        address: Where the documents are.
-        home: The folder of its mirror.
-        prefix: What begins the paths of its documents: ``""`` or ``LABEL/``.
-    """
+    """One address of a project."""
 
     label: str
     address: Address
     home: Path
-    prefix: str
+    prefix: str  # of the paths of its documents: "" or LABEL/
 
 
 def roots(workspace: Workspace, project: str) -> tuple[MirroredRoot, ...]:
-    """Return the addresses of a project; none if it has only folders.
-
-    Raises:
-        UnknownProject: There is no such project.
-        InvalidName: Not a project name.
-        UsageError: Its ``project.yaml`` cannot be used.
-    """
+    """Return the addresses of a project; none if it has only folders."""
     workspace.require_project(project)
     if not projects.is_in_place(workspace.data_dir, project):
         return ()
@@ -80,19 +66,7 @@ def sync_root(
     dry_run: bool = False,
     progress: PhaseProgress | None = None,
 ) -> MirrorReport:
-    """Make the mirror of one address equal to it.
-
-    Args:
-        workspace: The data root.
-        project: Its name.
-        root: One of `roots`.
-        empty_ok: Whether a place that lists nothing may empty the mirror.
-        dry_run: Only say what would be done.
-        progress: Called with (phase, files done, files in all).
-
-    Raises:
-        RagstreamError: As `mirror` and `opened`.
-    """
+    """Make the mirror of one address equal to it."""
     said = project_files.read(workspace.data_dir, project)
     rules = _rules(workspace, said, root)
     only = f" --label {root.label}" if root.prefix else ""

@@ -34,8 +34,7 @@ def spent(call: Callable[[], object]) -> tuple[float, float]:
 def mirrored(url: str, home: Path) -> None:
     """Make a mirror equal to an address, without rules."""
     from ragstream_core.remote.address import parse
-    from ragstream_core.remote.mirror import MirrorRules, mirror
-    from ragstream_core.remote.places import opened
+    from ragstream_core.remote.mirror import MirrorRules, mirror, opened
 
     address = parse(url)
     rules = MirrorRules(lambda paths: {}, "all", FILES * 2, 1 << 30, 1 << 33)

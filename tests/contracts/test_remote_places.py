@@ -9,8 +9,7 @@ import pytest
 
 from ragstream_core.errors import RagstreamError, Refused
 from ragstream_core.remote.address import parse
-from ragstream_core.remote.mirror import MirrorRules, mirror
-from ragstream_core.remote.places import opened
+from ragstream_core.remote.mirror import MirrorRules, mirror, opened
 from ragstream_core.remote.state import FILES
 from tests.remote_servers import (
     PASSWORD,
