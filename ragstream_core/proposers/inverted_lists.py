@@ -246,7 +246,7 @@ LISTS = InvertedLists()
 
 def _description(index_dir: Path, newest: Generation) -> dict[str, Any]:
     """Return what the lists of a generation say of themselves; empty if there are none as yet."""
-    said = array_file.told(lists_path(index_dir, newest.digest))
+    said = array_file.read_description(lists_path(index_dir, newest.digest))
     if said.get("digest") != newest.digest:
         return {}
     epoch = generations.read(index_dir, lambda db: catalog_read.vector_epoch(db, newest.embed_fp))
