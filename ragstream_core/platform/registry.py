@@ -32,16 +32,7 @@ class Port:
 
 
 class Registry(Generic[T]):
-    """Makes extensions of one kind by a name or an import path ``package.module:factory``.
-
-    Args:
-        kind: What they are, for the messages, e.g. ``vector store``.
-        setting: The setting that selects one.
-        port: What they must have.
-        options: A dataclass; a factory may ask for its fields by name, or for ``options``.
-        built_in: Name → factory, or its path, so that none is imported before it is made.
-        reserved: Names that select something else than an extension.
-    """
+    """Makes extensions of one kind by a name or an import path ``package.module:factory``."""
 
     def __init__(
         self,
@@ -66,16 +57,7 @@ class Registry(Generic[T]):
         return sorted({*self._built_in, *self._registered, *self._reserved})
 
     def register(self, name: str, factory: Factory) -> None:
-        """Make an extension selectable by name.
-
-        Args:
-            name: The value of the setting that selects it.
-            factory: A class or function whose parameters are named as the options.
-
-        Raises:
-            UsageError: The name is taken, the factory cannot be called, requires other parameters,
-                or is a class without the methods of the port.
-        """
+        """Make an extension selectable by name."""
         if name in self.names():
             raise UsageError(f"{self._called(name)} already exists")
         self._check(name, factory)
@@ -86,27 +68,12 @@ class Registry(Generic[T]):
         self._registered.pop(name, None)
 
     def check(self, name: str) -> None:
-        """Refuse a setting that selects nothing; the built-in ones are known without an import.
-
-        Raises:
-            UnknownSetting: There is no such extension.
-            UsageError: What the path names does not satisfy the port.
-        """
+        """Refuse a setting that selects nothing; the built-in ones are known without an import."""
         if name not in self._built_in and name not in self._reserved:
             self._check(name, self._factory(name))
 
     def create(self, name: str, options: DataclassInstance) -> T:
-        """Make an extension.
-
-        Args:
-            name: One of `names`, or an import path.
-            options: What it may ask for.
-
-        Raises:
-            UnknownSetting: There is no such extension.
-            UsageError: What its factory requires or returns does not fit.
-            RagstreamError: What its factory raises.
-        """
+        """Make an extension."""
         factory = self._factory(name)
         given = {
             each: options if each == "options" else getattr(options, each)
