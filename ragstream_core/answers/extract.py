@@ -45,6 +45,7 @@ MOST_LINES = 6
 _FILE_LINES = 3
 _PASSAGES = 2
 _PASSAGE_CHARS = 300
+_ASKED = str.maketrans("“”", "‘’")  # what was asked is no quotation of a passage
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
@@ -75,7 +76,7 @@ def extract_of(
     if not lines:
         return f"{reason}. {remedy}.\n\n{REFUSAL}" if files or told else ""
     whose = "memory" if told else "conversations" if answering else "documents"
-    doubt = "" if told else doubt_of(prompt)
+    doubt = "" if told else doubt_of(prompt).translate(_ASKED)
     said = f"{reason}, {CLOSEST} {whose}. {remedy}."
     return "\n".join([*filter(None, [doubt, said]), "", *lines])
 
