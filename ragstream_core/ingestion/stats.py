@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from ragstream_core.text.decoding import ASSUMED
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.quality_gate import GateVerdict
@@ -91,8 +92,9 @@ class IngestionStats:
     def __str__(self) -> str:
         """Return what it did on one line."""
         done = "generation" if self.committed else "nothing to do; generation"
-        files, chunks = self.files.get("scanned", 0), self.chunks.get("live", 0)
-        return f"{self.project}: {done} {self.generation}, {files} files, {chunks} chunks"
+        files = counted(self.files.get("scanned", 0), "file")
+        chunks = counted(self.chunks.get("live", 0), "chunk")
+        return f"{self.project}: {done} {self.generation}, {files}, {chunks}"
 
     @property
     def chunk_keys(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from ragstream_app.output.words import size
 from ragstream_app.output.workers import workers_of, workers_text
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import AddOption, Refused
+from ragstream_core.text.plurals import counted
 
 CLEAR_EPILOG = """**Examples**
 
@@ -48,8 +49,9 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
         mine = ", configured here" if model.fingerprint == table.mine else ""
         newest = f", newest {model.newest}" if model.newest else ""
         typer.echo(
-            f"  {model.model} ({model.fingerprint[:12]}{mine}): {model.vectors:,} vectors of "
-            f"{model.dimension} numbers, {size(model.bytes)}{newest}"
+            f"  {model.model} ({model.fingerprint[:12]}{mine}): "
+            f"{counted(model.vectors, 'vector')} of {model.dimension} numbers, "
+            f"{size(model.bytes)}{newest}"
         )
     if all(model.fingerprint != table.mine for model in table.models):
         typer.echo(f"  none of the model that is configured here ({table.mine[:12]})")
@@ -100,7 +102,7 @@ def clear(
     if as_json:
         emit_json(done.to_json())
     elif done.dry_run:
-        typer.echo(f"{done.vectors:,} vectors would be removed")
+        typer.echo(f"{counted(done.vectors, 'vector')} would be removed")
     else:
-        typer.echo(f"{done.vectors:,} vectors removed")
+        typer.echo(f"{counted(done.vectors, 'vector')} removed")
         note("the database gives the space back to its disk when it is vacuumed")

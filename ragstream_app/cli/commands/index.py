@@ -13,6 +13,7 @@ from ragstream_app.cli.completion import project_names
 from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UnknownProject
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.injection_scan import Tally
@@ -60,8 +61,9 @@ def import_pkl(
         emit_json({"project": project, **found._asdict()})
         return
     typer.echo(
-        f"{project}: {len(found.written)} documents written, {len(found.unchanged)} unchanged, "
-        f"{found.empty} without text, {found.vectors} vectors not imported"
+        f"{project}: {counted(len(found.written), 'document')} written, "
+        f"{len(found.unchanged)} unchanged, {found.empty} without text, "
+        f"{counted(found.vectors, 'vector')} not imported"
     )
     if found.written:
         note(f"next: ragstream ingest {project}")
@@ -190,7 +192,7 @@ def gc(
         verb = "would free about" if dry_run else "freed"
         typer.echo(
             f"{result.project}: {which} ({len(numbers)}), {result.chunks:,} chunk rows, "
-            f"{result.texts:,} texts, {result.vectors:,} vectors; "
+            f"{counted(result.texts, 'text')}, {counted(result.vectors, 'vector')}; "
             f"{verb} {size(result.bytes)}"
         )
 
@@ -221,10 +223,11 @@ def diff(
         if len(paths) > SHOWN:
             typer.echo(f"{sign} … and {len(paths) - SHOWN} more")
     typer.echo(
-        f"{project} {before} → {after}: {len(found.added)} files added, {len(found.changed)} "
-        f"changed, {len(found.removed)} removed; {found.chunks_added:,} chunks added, "
+        f"{project} {before} → {after}: {counted(len(found.added), 'file')} added, "
+        f"{len(found.changed)} changed, {len(found.removed)} removed; "
+        f"{counted(found.chunks_added, 'chunk')} added, "
         f"{found.chunks_removed:,} removed, {found.chunks_kept:,} kept; "
-        f"{found.texts_added:,} new texts"
+        f"{counted(found.texts_added, 'new text')}"
     )
 
 
@@ -262,7 +265,7 @@ def export(
         emit_json(done.to_json())
         return
     typer.echo(
-        f"{done.path}: {done.meta.rows:,} chunks of generation {done.meta.generation}, "
+        f"{done.path}: {counted(done.meta.rows, 'chunk')} of generation {done.meta.generation}, "
         f"{size(done.bytes)}; `ragstream forget` cannot reach it"
     )
 

@@ -19,6 +19,7 @@ from ragstream_app.session import (
     show,
 )
 from ragstream_core.errors import RagstreamError, RunCommand, UnknownProject, UsageError
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -332,7 +333,8 @@ def unfit_lines(workspace: Workspace) -> list[str]:
 
 def _print(stats: IngestionStats, run_id: str) -> None:
     if not (stats.committed or stats.skipped_reasons or stats.warnings or stats.refused):
-        counts = f"{stats.files['unchanged']} files, {stats.chunks.get('live', 0)} chunks"
+        live = counted(stats.chunks.get("live", 0), "chunk")
+        counts = f"{counted(stats.files['unchanged'], 'file')}, {live}"
         others = ((kind, stats.files.get(kind, 0)) for kind in ("touched", "skipped"))
         also = "".join(f", {count} {kind}" for kind, count in others if count)
         typer.echo(

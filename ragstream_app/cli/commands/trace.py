@@ -11,6 +11,7 @@ from ragstream_app.cli import options
 from ragstream_app.cli.completion import project_names
 from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
+from ragstream_core.text.plurals import counted
 
 REFUSED = 3
 
@@ -216,7 +217,7 @@ def bundle(
     if as_json:
         emit_json(found.to_json())
         return
-    typer.echo(f"{found.path}: {size(found.bytes)}, {found.chunks:,} chunks")
+    typer.echo(f"{found.path}: {size(found.bytes)}, {counted(found.chunks, 'chunk')}")
     if found.records:
         note(f"it holds {found.records:,} records of your conversations")
     if found.secrets:

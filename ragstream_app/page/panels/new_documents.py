@@ -10,6 +10,7 @@ from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import projects
 from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, show_problem, workspace
 from ragstream_app.session import Problem, describe
+from ragstream_core.text.plurals import counted
 
 NAME_KEY = "new_project"
 FOLDER_KEY = "new_project_folder"
@@ -192,7 +193,7 @@ def add_places(places: list[str], name: str = "") -> None:
     state[projects.SAID_KEY] = [
         f"{root.path}: noted; Sync fetches it"
         if root.path in urls
-        else f"{root.path}: {root.documents:,} documents, read in place{left_out}"
+        else f"{root.path}: {counted(root.documents, 'document')}, read in place{left_out}"
         for root in added
     ]
     state[projects.SAID_KEY] += made.notes

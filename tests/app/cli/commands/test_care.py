@@ -23,7 +23,7 @@ def test_generations_diff_and_keep(indexed, run):
     assert run("ingest", "manual")[0] == 0
     code, out, _ = run("index", "diff", "manual", "1", "2")
     assert code == 0
-    assert "+ new.md" in out and "~ guide/storage.md" in out and "1 files added" in out
+    assert "+ new.md" in out and "~ guide/storage.md" in out and "1 file added" in out
     code, out, _ = run("keep", key[:8])
     assert code == 0 and "generation 1 of manual" in out
     code, out, _ = run("index", "generations")

@@ -132,7 +132,7 @@ def test_a_folder_and_an_address_are_one_project(environment, web, tmp_path):
     (folder / "kites.md").write_text("# Kites\n\nA kite needs a tail in strong wind.\n")
     page = make(open_page(), folder=str(folder), address=web.address)
     assert projects.ingests().of("kites").wait(WAIT_S) and web.seen == []
-    assert f"{folder}: 1 documents, read in place" in said(page)
+    assert f"{folder}: 1 document, read in place" in said(page)
     synced(run(page), "kites")
     assert "files: 5 · index version 2" in said(page)
 

@@ -290,7 +290,7 @@ def test_a_folder_is_added_and_read_in_place(environment, tmp_path, place):
         click(page, "Create")
     waited(page, name)
     assert not page.error and page.session_state.projects == [name]
-    assert f"{folder}: 1 documents, read in place" in said(page)
+    assert f"{folder}: 1 document, read in place" in said(page)
     assert sorted(folder.iterdir()) == before and not (environment / "doc_raw" / name).exists()
     click(ask(page, "When does a kite need a tail?"), "Build prompt")
     assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
