@@ -17,10 +17,11 @@ from ragstream_assets import run_outcomes
 from ragstream_assets.definitions import defs
 from ragstream_assets.document_assets import INGEST_JOB, INGEST_OPS, SYNC_JOB
 from ragstream_assets.instance import drop_instances, instance_for
+from ragstream_assets.launcher import MACHINE_TAG, machine
 from ragstream_assets.query_job import unkept
-from ragstream_assets.reconcile import PROJECT_TAG
 from ragstream_assets.resources import adopt
 from ragstream_assets.run_outcomes import RunOutcome
+from ragstream_assets.specs import PROJECT_TAG
 from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ports import PhaseProgress
@@ -138,7 +139,7 @@ def _execute(
             instance,
             project or None,
             run_id=outcome.run_id,
-            tags={PROJECT_TAG: project} if project else {},
+            tags={MACHINE_TAG: machine(), **({PROJECT_TAG: project} if project else {})},
         )
     except dg.DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None

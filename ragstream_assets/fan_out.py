@@ -9,11 +9,11 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 
-from ragstream_assets import dagster_private, roll_call, run_outcomes
+from ragstream_assets import dagster_private, run_outcomes
 from ragstream_assets.instance import dagster_home, drop_instances, instance_for
-from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
 from ragstream_assets.run_here import SILENT, brief, interrupts, one_run, said, stopping
 from ragstream_assets.run_outcomes import RunOutcome
+from ragstream_assets.specs import PROJECT_TAG
 from ragstream_assets.worker_executor import JOB, PLAN_OP
 from ragstream_core.errors import (
     OperationFailed,
@@ -263,7 +263,7 @@ def _execute(
     from dagster import DagsterExecutionInterruptedError
 
     instance, job = instance_for(workspace.config), dagster_private.job_of(JOB)
-    tidy(instance, workspace, project)
+    instance.add_dynamic_partitions("project", [project])
     run = dagster_private.create_run(
         instance,
         job,
@@ -273,12 +273,11 @@ def _execute(
             "dagster/partition": project,
             PROJECT_TAG: project,
             "ragstream/mode": "embed",
-            **process_tags(workspace.config),
         },
     )
     run_outcomes.start(run_id, left)
     try:
-        with roll_call.answering(workspace.config, run_id), interrupts() as interrupted:
+        with interrupts() as interrupted:
             left.progress = stopping(_keeping_stops(left), interrupted)
             try:
                 result = dagster_private.execute_for_workers(instance, JOB, run)

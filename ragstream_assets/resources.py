@@ -1,6 +1,5 @@
 """The workspace as a Dagster resource: it holds settings, the library does the work."""
 
-import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -8,18 +7,14 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, SecretStr
 
-from ragstream_assets.reconcile import name_process
 from ragstream_core.config import AppConfig, quiet_environment
-from ragstream_core.errors import RagstreamError, UnknownSetting
+from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import decides_where
 from ragstream_core.settings.layers import set_variable
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared", "embeddings.broker")
 """Explicit settings that never go into run config: stated otherwise, or secret."""
-
-PROCESSES_OF_STEPS = frozenset({"multiprocess", "k8s"})
-"""Executors, as they stand in run config, that give each step a process, gone before the run is."""
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 _workspaces: dict[_Key, Workspace] = {}
@@ -34,17 +29,6 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     settings: dict[str, str] = Field(
         default={}, description="Settings over those of ragstream.yaml, e.g. `chunking.profile`."
     )
-
-    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Name the process of a run, so that its death is noticed where nobody reports it.
-
-        A step of a run whose steps have processes of their own names nothing: its executor does.
-        """
-        run = context.run
-        if run is None or context.instance is None or _has_processes_of_steps(run.run_config):
-            return
-        with contextlib.suppress(RagstreamError):  # of the settings: the step says what is wrong
-            name_process(context.instance, run, self.open().config)
 
     def open(self) -> Workspace:
         """Return the workspace; environment and files are read here, at run time.
@@ -76,13 +60,7 @@ def _require_settled(config: AppConfig, settings: Mapping[str, str]) -> None:
 
 
 class WorkerResource(WorkspaceResource):
-    """The data root of the process that a step runs in, which may be on another machine.
-
-    Its death ends no run: the run belongs to the process that launched it.
-    """
-
-    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Name nothing."""
+    """The data root of the process that a step runs in, which may be on another machine."""
 
 
 def adopt(workspace: Workspace) -> dict[str, Any]:
@@ -93,11 +71,7 @@ def adopt(workspace: Workspace) -> dict[str, Any]:
 
 
 def config_of(run_config: Mapping[str, Any]) -> AppConfig:
-    """Return the settings of the process that a run is in, with those that the run names.
-
-    Raises:
-        UnknownSetting: A setting that does not exist or has a bad value.
-    """
+    """Return the settings of the process that a run is in, with those that the run names."""
     given = run_config.get("resources", {}).get("workspace", {}).get("config", {})
     return WorkspaceResource(**given).open().config
 
@@ -120,11 +94,6 @@ def setting_text(config: AppConfig, dotted: str) -> str | None:
     if isinstance(value, SecretStr):
         return None
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _has_processes_of_steps(run_config: Mapping[str, Any]) -> bool:
-    execution = run_config.get("execution") or {}
-    return not PROCESSES_OF_STEPS.isdisjoint(execution.get("config") or {})
 
 
 def _key(data_dir: str, settings: dict[str, str]) -> _Key:

@@ -14,8 +14,8 @@ from ragstream_assets.document_assets import INGEST_OPS, ingest_documents
 from ragstream_assets.failures import short_errors
 from ragstream_assets.history_assets import PUBLISH_OP, reconcile_history
 from ragstream_assets.metadata import table
-from ragstream_assets.reconcile import PROJECT_TAG
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import PROJECT_TAG
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
 from ragstream_core.services import history_update

@@ -13,8 +13,8 @@ import dagster as dg
 
 from ragstream_assets.document_assets import ingest_documents, projects
 from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history
-from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import PROJECT_TAG
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import InputUnavailable, RagstreamError, UsageError
 from ragstream_core.records.identity import digest_of
@@ -76,11 +76,7 @@ def folder_sensor(
 
 
 def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None) -> dg.SensorResult:
-    """Look once; at most five requests, the rest stay for the next tick.
-
-    Runs of dead processes are closed first: an open one would keep its project from being ingested.
-    """
-    mark_stale_runs(instance, workspace.config)
+    """Look once; at most five requests, the rest stay for the next tick."""
     seen, names = read_cursor(cursor), workspace.own_projects()
     after: dict[str, str] = {}
     requests: list[dg.RunRequest] = []

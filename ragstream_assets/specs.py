@@ -7,6 +7,8 @@ import dagster as dg
 OWNERS = ["team:ragstream"]
 EVENT_ID = "event_id"
 """Metadata of an event: what it tells of, so that nothing is told twice."""
+PROJECT_TAG = "ragstream/project"
+"""Of a run: what it works on, also where that is the conversations, which are no partition."""
 
 
 def asset_spec(

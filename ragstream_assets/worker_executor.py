@@ -5,14 +5,11 @@ Celery and dagster-k8s are imported if their branch is chosen, and not before.
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata, util
-from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.reconcile import name_process
-from ragstream_assets.resources import PROCESSES_OF_STEPS, config_of
 from ragstream_core.errors import ExtraMissing, RunProgram, UnknownSetting
 
 JOB = "embed_texts"
@@ -59,39 +56,7 @@ def here_or_workers(init_context: dg.InitExecutorContext) -> dg.Executor:
     config = {"retries": {"enabled": {}}, **(given if isinstance(given, dict) else {})}
     creation = made.executor_creation_fn
     assert creation is not None
-    executor = creation(init_context._replace(executor_config=config))
-    return NamingExecutor(executor) if chosen in PROCESSES_OF_STEPS else executor
-
-
-class NamingExecutor(dg.Executor):
-    """Another executor, in a process that names itself as the one of the run.
-
-    Args:
-        inner: Gives each step a process of its own, which cannot do that: it ends before the run.
-    """
-
-    def __init__(self, inner: dg.Executor) -> None:
-        self.inner = inner
-
-    @property
-    def retries(self) -> Any:
-        """As of the inner one."""
-        return self.inner.retries
-
-    @property
-    def step_dependency_config(self) -> Any:
-        """As of the inner one."""
-        return self.inner.step_dependency_config
-
-    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
-        """Name this process, then execute a run's steps.
-
-        Raises:
-            UnknownSetting: A setting that does not exist or has a bad value.
-        """
-        run = plan_context.dagster_run
-        name_process(plan_context.instance, run, config_of(run.run_config))
-        return self.inner.execute(plan_context, execution_plan)
+    return creation(init_context._replace(executor_config=config))
 
 
 def _of_kubernetes(options: Mapping[str, object]) -> dg.ExecutorDefinition:

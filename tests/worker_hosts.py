@@ -20,14 +20,6 @@ from tests.processes import until
 
 REPOSITORY = Path(__file__).parent.parent
 WAIT_S = 1_500
-ELSEWHERE = """
-import socket, sys
-from ragstream_assets import roll_call
-roll_call.EVERY_S, socket.gethostname = float(sys.argv.pop(1)), lambda: "elsewhere"
-from ragstream_app.cli.main import main
-main()
-"""
-"""`ragstream` on a host of another name; before its words, the seconds between two answers."""
 _NUMBERS = itertools.count(os.getpid() % 200)
 
 

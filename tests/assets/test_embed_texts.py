@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from importlib import metadata
 from pathlib import Path
 
@@ -16,12 +15,11 @@ from dagster._core.definitions.job_base import InMemoryJob
 
 from ragstream_app.cli.main import main
 from ragstream_app.ingesting import ingest
-from ragstream_assets import dagster_private, worker_executor
 from ragstream_assets import fan_out as launcher
+from ragstream_assets import worker_executor
 from ragstream_assets.celery_executor import Workers, workers_there
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import instance_of
-from ragstream_assets.reconcile import process_tags
 from ragstream_core.errors import (
     ExtraMissing,
     ModelMismatch,
@@ -93,20 +91,6 @@ def test_at_home_the_job_embeds_what_the_ingest_then_takes(shared, database):
     again = at_home(shared)
     assert again.success
     assert sum(event.is_step_success for event in again.all_events) == 2, "plan and settle"
-
-
-@pytest.mark.slow
-def test_a_run_has_the_names_of_the_process_that_leads_its_steps(shared):
-    """Those of a step that has one of its own end before the run, which would count as dead."""
-    home = instance_of(shared.data_dir)
-    home.add_dynamic_partitions("project", ["demo"])
-    run = dagster_private.create_run(
-        home, defs.resolve_job_def("embed_texts"), run_id=str(uuid.uuid4()),
-        config=run_config(shared, multiprocess={}), tags={"dagster/partition": "demo"},
-    )  # fmt: skip
-    result = dagster_private.execute_for_workers(home, "embed_texts", run)
-    assert result.success
-    assert process_tags().items() <= home.get_run_by_id(run.run_id).tags.items()
 
 
 def test_each_step_may_be_done_again(shared, database):

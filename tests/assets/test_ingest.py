@@ -3,8 +3,7 @@
 import dagster as dg
 import pytest
 
-from ragstream_assets import events, reconcile
-from ragstream_assets.definitions import defs
+from ragstream_assets import events
 from ragstream_core.errors import UnknownProject
 from ragstream_core.services.ingest import ingest_project
 from tests.assets.executing import execute, values_of
@@ -171,18 +170,3 @@ def test_a_refused_ingest_is_raised_as_itself_and_its_run_failed(space, home):
     assert caught.value.hint
     (run,) = home.get_runs()
     assert run.status is dg.DagsterRunStatus.FAILURE
-
-
-def test_runs_of_dead_processes_are_failed(space, home):
-    job = defs.resolve_job_def("build_prompt")
-    tags = reconcile.process_tags()
-    mine = home.create_run_for_job(job, tags=tags)
-    dead = home.create_run_for_job(job, tags={**tags, reconcile.PID_TAG: "4194305"})
-    reborn = home.create_run_for_job(job, tags={**tags, reconcile.START_TAG: "1"})
-    elsewhere = home.create_run_for_job(
-        job, tags={**tags, reconcile.HOST_TAG: "x", reconcile.START_TAG: "1"}
-    )
-    assert set(reconcile.mark_stale_runs(home, space.config)) == {dead.run_id, reborn.run_id}
-    assert home.get_run_by_id(mine.run_id).status is dg.DagsterRunStatus.NOT_STARTED
-    assert home.get_run_by_id(elsewhere.run_id).status is dg.DagsterRunStatus.NOT_STARTED
-    assert home.get_run_by_id(dead.run_id).status is dg.DagsterRunStatus.FAILURE

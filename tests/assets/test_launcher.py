@@ -22,6 +22,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets import launcher
 from ragstream_assets.definitions import defs
+from ragstream_assets.document_assets import CHUNKS, EMBEDDINGS, FILE_MANIFEST, INDEX, MIRROR
 from ragstream_assets.launcher import MACHINE_TAG, machine
 from ragstream_assets.sensors import AGAIN
 from tests.assets.executing import execute
@@ -30,14 +31,11 @@ from tests.workspaces import docs_of
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_S = 120
-ASSETS = [
-    {"path": ["documents", name]}
-    for name in ("file_manifest", "chunks", "embeddings", "index", "chroma_collection")
-]
+ASSETS = [{"path": spec.key.path} for spec in (MIRROR, FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX)]
 LAUNCH = """
 mutation($params: ExecutionParams!) {
   launchRun(executionParams: $params) {
-    __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
+    __typename ... on LaunchRunSuccess { run { runId } } ... on Error { message }
   }
 }
 """
@@ -74,7 +72,9 @@ def at_work(space, home, monkeypatch):
         request = context.create_request_context()
         (server,) = [p for p in children(os.getpid()) if "dagster" in command_of(p)]
         answer = execute_dagster_graphql(request, LAUNCH, variables={"params": params})
-        run_id = answer.data["launchRun"]["run"]["runId"]
+        launched = answer.data["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        run_id = launched["run"]["runId"]
         home.launch_run(run_id, request)
         assert until(lambda: process_of(home, run_id), WAIT_S)
         assert until(lambda: home.get_run_by_id(run_id).status is Status.STARTED, WAIT_S)

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 from ragstream_assets import failures, instance
-from ragstream_assets.reconcile import mark_stale_runs
 from ragstream_core.config import child_environment
 from ragstream_core.errors import OperationFailed, UnknownSetting
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
@@ -143,14 +142,6 @@ def test_a_database_that_is_away_in_the_middle_of_a_run_costs_it_a_line(
     assert stats.committed and not stats.warnings
     (one,) = runs(shared)
     assert (one.run_id, one.status) == (run_id, SUCCESS)
-
-
-def test_a_run_of_another_host_is_left_alone(shared):
-    home = instance.instance_for(shared.config)
-    tags = {".dagster/ragstream_pid": "1", ".dagster/ragstream_pid_start": "0",
-            ".dagster/ragstream_host": "elsewhere.example"}  # fmt: skip
-    home.add_run(dg.DagsterRun(job_name="x", status=dg.DagsterRunStatus.STARTED, tags=tags))
-    assert mark_stale_runs(home, shared.config) == []
 
 
 @pytest.mark.slow
