@@ -78,13 +78,13 @@ class ModelStamp:
         """Return what is written into a store, nothing empty."""
         return {key: value for key, value in asdict(self).items() if value}
 
-    def require(self, stored: ModelStamp, *, what: str, project: str = "") -> None:
+    def require(self, stored: ModelStamp, *, what: str) -> None:
         """Refuse a store that another model built, and name the command that rebuilds it."""
         if stored.embed_fp == self.embed_fp and stored.dimension in (0, self.dimension):
             return
         raise ModelMismatch(
             f"{what} was built by {stored._described()}, this session uses {self._described()}",
-            hint=RunCommand("ingest", f"{project or 'PROJECT'} --rebuild"),
+            hint=RunCommand("ingest", "PROJECT --rebuild"),
         )
 
     def _described(self) -> str:

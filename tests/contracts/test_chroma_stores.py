@@ -15,8 +15,10 @@ from ragstream_core.proposers.chroma.history_store import (
     turn_metadata,
 )
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN, same_row
-from ragstream_core.proposers.chroma.store import ChromaVectorStoreBase
-from ragstream_core.proposers.chroma.vector_store_chroma import VectorStoreChroma
+from ragstream_core.proposers.chroma.vector_store_chroma import (
+    ChromaVectorStoreBase,
+    VectorStoreChroma,
+)
 from ragstream_core.records import Chunk
 
 SECOND = 1_000_000_000

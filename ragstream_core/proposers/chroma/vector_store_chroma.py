@@ -8,13 +8,14 @@ Never a live id twice, never an embedding function, no telemetry.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import StoreFailed
 from ragstream_core.proposers.chroma.names import Metadata
-from ragstream_core.proposers.chroma.store import ChromaHit, ChromaVectorStoreBase
 from ragstream_core.proposers.plain import require_new
 
 if TYPE_CHECKING:
@@ -34,6 +35,50 @@ GRAPHS: dict[str, Json] = {
     DENSE: {**HNSW, "ef_construction": 800, "max_neighbors": 64},
 }
 """How a new collection's graph is built; the dense one hides fewer rows among near-equal ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChromaHit:
+    """One row that a query found.
+
+    Attributes:
+        id: The row's id.
+        score: Cosine in [-1, 1] as the engine computed it, higher is better.
+        metadata: What is stored beside the vector.
+    """
+
+    id: str
+    score: float
+    metadata: Metadata
+
+
+class ChromaVectorStoreBase(ABC):
+    """Add, query, delete by filter, and take a snapshot; nothing else."""
+
+    @abstractmethod
+    def add(
+        self,
+        ids: Sequence[str],
+        embeddings: F32,
+        metadatas: Sequence[Metadata],
+        *,
+        documents: Sequence[str] | None = None,
+    ) -> None:
+        """Add rows."""
+
+    @abstractmethod
+    def query(
+        self, query_vector: F32, k: int, *, filters: Metadata | None = None
+    ) -> list[ChromaHit]:
+        """Return at most ``k`` near rows, best first."""
+
+    @abstractmethod
+    def delete_where(self, filter_dict: Metadata) -> int:
+        """Delete the rows that a Chroma ``where`` filter names; return how many."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Metadata]:
+        """Return the metadata of every live row by id, sorted by id."""
 
 
 class VectorStoreChroma(ChromaVectorStoreBase):

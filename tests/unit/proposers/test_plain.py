@@ -67,6 +67,6 @@ def test_stamps():
         ModelStamp(),
     ):
         with pytest.raises(ModelMismatch, match="mine") as caught:
-            mine.require(other, what="the store", project="demo")
-        assert caught.value.hint == "ragstream ingest demo --rebuild"
+            mine.require(other, what="the store")
+        assert caught.value.hint == "ragstream ingest PROJECT --rebuild"
     assert ModelStamp.of(mine.to_json()) == mine
