@@ -14,15 +14,16 @@ from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.forecast import (
     BYTES_PER_CHUNK,
     DEFAULT_CHUNKS_PER_S,
+    FILES,
     Known,
     forecast,
     inspect,
     known,
     peeked,
+    tokens_per_byte,
 )
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.parsers.peek import html_text, pdf_tokens
-from ragstream_core.ingestion.sample import FILES, tokens_per_byte
 from ragstream_core.ingestion.scan import scan
 from ragstream_core.text.chunk_profiles import adjusted, chunk_profile
 from ragstream_core.text.chunker import Chunker
