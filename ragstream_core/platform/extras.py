@@ -127,13 +127,13 @@ def _named(extras: Iterable[str], source: str) -> str:
 def _source() -> str:
     """Return the address of the wheel that RAGstream was installed from; empty for an index."""
     try:
-        told = json.loads(metadata.distribution("ragstream").read_text("direct_url.json") or "{}")
-        url = str(told["url"])
+        origin = json.loads(metadata.distribution("ragstream").read_text("direct_url.json") or "{}")
+        url = str(origin["url"])
     except (metadata.PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
         return ""
     parts = urlsplit(url)
     gone = parts.scheme == "file" and not Path(unquote(parts.path)).is_file()
-    return "" if gone or "dir_info" in told else url
+    return "" if gone or "dir_info" in origin else url
 
 
 def _had(environment: Path) -> set[str]:

@@ -79,7 +79,7 @@ class Database:
             ) from None
         try:
             given = str(psycopg.conninfo.conninfo_to_dict(self.url).get("options", ""))
-            made = limited.connect(
+            connection = limited.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=self.connect_s,
@@ -88,8 +88,8 @@ class Database:
                 keepalives_idle=_CUT_S,
                 application_name="ragstream",
             )
-            made.limit_s = self.statement_s + LATE_S if self.statement_s else None
-            return made
+            connection.limit_s = self.statement_s + LATE_S if self.statement_s else None
+            return connection
         except psycopg.Error as error:
             raise self.failure(error) from None
 

@@ -149,7 +149,7 @@ class _Mirror:
     source: Source
     home: Path
     state: MirrorState
-    told: PhaseProgress
+    progress: PhaseProgress
     max_file_bytes: int = 0
     size: int = 0
     fetched: list[str] = field(default_factory=list)
@@ -204,7 +204,7 @@ class _Mirror:
                     hint="name a folder of it, or raise remote.max_files",
                 )
             if len(found) % 500 == 0:
-                self.told("listing", len(found), 0)
+                self.progress("listing", len(found), 0)
         return found
 
     def _change(self, fetch: list[RemoteFile], gone: list[str], revision: str) -> None:
@@ -242,7 +242,7 @@ class _Mirror:
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
                         broken = self._settle(future, *running.pop(future), broken=broken)
                         ended += 1
-                        self.told("fetching", ended, len(fetch))
+                        self.progress("fetching", ended, len(fetch))
             except BaseException:
                 self.stop.set()
                 raise

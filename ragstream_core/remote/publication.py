@@ -167,15 +167,15 @@ def point_on(depot: Depot, digest: str, before: str) -> bool:
     return depot.exchange(POINTER, _pointer(digest), _pointer(before) if before else None)
 
 
-def note_publisher(depot: Depot, digest: str, told: str) -> None:
+def note_publisher(depot: Depot, digest: str, note: str) -> None:
     """Note who publishes a manifest, for the message of another machine that does so too."""
-    depot.write(publisher_name(digest), told.encode())
+    depot.write(publisher_name(digest), note.encode())
 
 
 def publisher(depot: Depot, digest: str) -> str:
     """Return who published a manifest and when; empty if that is not noted."""
-    told = depot.read(publisher_name(digest), most=300) or b""
-    return "".join(c for c in told.decode("utf-8", "replace") if c.isprintable())
+    note = depot.read(publisher_name(digest), most=300) or b""
+    return "".join(c for c in note.decode("utf-8", "replace") if c.isprintable())
 
 
 def _pointer(digest: str) -> bytes:

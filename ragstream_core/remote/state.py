@@ -81,9 +81,9 @@ def load_state(path: Path, url: str) -> MirrorState:
         return state
     head, *lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     try:
-        told = json.loads(head)
-        same = told["format"] == FORMAT and told["url"] == url
-        state.revision = str(told["revision"]) if same else ""
+        header = json.loads(head)
+        same = header["format"] == FORMAT and header["url"] == url
+        state.revision = str(header["revision"]) if same else ""
     except (ValueError, KeyError, TypeError):
         return state
     for line in lines:

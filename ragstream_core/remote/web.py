@@ -126,8 +126,8 @@ class WebFiles:
                 data += block
                 if len(data) > MOST_LIST_BYTES:
                     raise Refused(f"{url}: the listing has more than {MOST_LIST_BYTES:,} bytes")
-            told = response.headers
-        if "content-length" not in told and told.get("transfer-encoding") != "chunked":
+            headers = response.headers
+        if "content-length" not in headers and headers.get("transfer-encoding") != "chunked":
             raise OperationFailed(f"{url}: no length is stated, so the listing may be cut off")
         return data.decode("utf-8", "replace")
 
