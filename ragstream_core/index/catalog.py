@@ -50,17 +50,8 @@ def open_catalog(
 ) -> Iterator[Catalog]:
     """Lock a project's index and open it for writing, creating it when missing.
 
-    Args:
-        index_dir: The project's folder below the index root.
-        rebuild: First put a catalog that fails its checks aside as ``catalog.sqlite.damaged-n``;
-            texts and vectors in it that pass their checks are taken over.
-        pinned: Returns the generations that retention must not drop; asked when it is due.
-
-    Raises:
-        ProjectLocked: Another process writes it.
-        Refused: It is made elsewhere and only read here.
-        IntegrityError: The catalog is damaged or of another format.
-        OperationFailed: Disk full or the file is busy.
+    ``rebuild`` first puts a catalog that fails its checks aside; ``pinned``, asked when retention
+    is due, names the generations that it must not drop.
     """
     with project_lock(index_dir):
         require_own(index_dir)
@@ -80,12 +71,6 @@ def open_catalog(
 
 class Catalog:
     """Writes one project's index; made by `open_catalog`, which holds the lock.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        db: A writable connection.
-        pinned: Returns the generations that retention must not drop.
-        notes: What opening it had to repair, a sentence each.
 
     Attributes:
         db: The connection, for what else is done under the same lock.
@@ -118,14 +103,8 @@ class Catalog:
     ) -> set[str]:
         """Return those texts that have a vector under a model and were not found damaged.
 
-        Args:
-            text_hashes: The texts.
-            embed_fp: The model.
-            checked: Read each text and its vector: only what is sound counts. Without it the
-                vectors of staged chunks are to be checked before the commit (`broken_texts`).
-
-        Raises:
-            IntegrityError: The vector file lost its end or is gone.
+        ``checked`` reads each text and its vector; without it `broken_texts` checks those of the
+        staged chunks before the commit.
         """
         if checked:
             return sound_texts(self.db, self.index_dir, text_hashes, embed_fp)
@@ -138,17 +117,7 @@ class Catalog:
     ) -> None:
         """Write vectors, sync them, then commit their row numbers and texts in one transaction.
 
-        Args:
-            rows: Texts without a sound vector under this model.
-            vectors: Shape (len(rows), dimension), unit rows.
-            embed_fp: The model.
-            last: The commit comes next: these are named by it, in one transaction instead of two.
-
-        Raises:
-            EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.
-            IntegrityError: The model's dimension is not that of its stored vectors, or the vector
-                file lost its end.
-            OperationFailed: Vector file or catalog could not be written; nothing was recorded.
+        The ``last`` ones before a commit are named by it, in one transaction instead of two.
         """
         self._record_last()  # no commit came: their place must not be taken
         self._name_last = text_writer.write_vectors(
@@ -178,12 +147,7 @@ class Catalog:
         return int(self.db.execute("SELECT count(*) FROM staged").fetchone()[0])
 
     def broken_texts(self, embed_fp: str, *, everything: bool) -> list[tuple[str, str]]:
-        """Return (text_hash, text) whose vector fails its checks, and forget those vectors.
-
-        Raises:
-            IntegrityError: A staged chunk has no text, or the vector file lost its end.
-            OperationFailed: The catalog could not be written.
-        """
+        """Return (text_hash, text) whose vector fails its checks, and forget those vectors."""
         broken = broken_vectors(self.db, self.index_dir, embed_fp, everything=everything)
         with transaction(self.db, self.path):
             self.db.executemany(
@@ -195,11 +159,7 @@ class Catalog:
         return [(row[0], row[1]) for row in found if row is not None]
 
     def damaged_texts(self) -> Collection[str]:
-        """Hash every stored text; return the live files with one that is damaged or missing.
-
-        Raises:
-            IntegrityError: A table cannot be read.
-        """
+        """Hash every stored text; return the live files with one that is damaged or missing."""
         found = repair.damaged_texts(self.db)
         self._damaged = set(found.hashes)
         return found.paths
@@ -212,18 +172,7 @@ class Catalog:
         stamp: ScanStamp,
         also: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
-        """Commit the staged chunks and the change as a generation; all or nothing.
-
-        Args:
-            generation: As from `commit.prepare`.
-            change: The same.
-            stamp: Of the scan.
-            also: Writes more in the same transaction, or refuses it.
-
-        Raises:
-            IntegrityError: The catalog is damaged.
-            OperationFailed: Disk full; nothing was committed.
-        """
+        """Commit the staged chunks and the change as a generation; all or nothing."""
 
         def write(db: sqlite3.Connection) -> None:
             name, self._name_last = self._name_last, None
@@ -237,32 +186,19 @@ class Catalog:
         """Drop what only older generations hold, and compact the vectors when it is worth it.
 
         Generations that are pinned stay, however old.
-
-        Raises:
-            OperationFailed: The catalog could not be written; nothing was dropped.
-            OSError: A vector file could not be written.
         """
         if retention.drop_old(self.db, self.path, generations, self._pinned()):
             compaction.compact(self.db, self.index_dir)
         retention.sweep(self.db, self.index_dir)
 
     def copy_to(self, folder: Path) -> None:
-        """Copy the catalog and the vector files that it names; the lock keeps them as they are.
-
-        Raises:
-            OSError: Disk full, permission denied.
-        """
+        """Copy the catalog and the vector files that it names; the lock keeps them as they are."""
         files = VectorFile.every(self.db, self.index_dir)
         for path in (self.path, *(file.path for file in files if file.count)):
             copy_durable(path, folder / path.name)
 
     def publish(self, refused: Sequence[tuple[str, str]], *, rewrite_manifest: bool) -> None:
-        """Bring lexical arrays and ``file_manifest.json`` up to the newest generation.
-
-        Raises:
-            IntegrityError: A live text is missing or damaged.
-            OSError: Disk full.
-        """
+        """Bring lexical arrays and ``file_manifest.json`` up to the newest generation."""
         newest = self.latest()
         if newest is not None:
             at = self.db, self.index_dir, newest

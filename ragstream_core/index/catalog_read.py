@@ -64,11 +64,7 @@ def file_crc(entry: FileEntry) -> int:
 
 
 def checked_entry(row: Sequence[Any]) -> FileEntry:
-    """Return the manifest row of a table row whose last column is its crc.
-
-    Raises:
-        sqlite3.DatabaseError: The row is not what was written; `guard` says what to run.
-    """
+    """Return the manifest row of a table row whose last column is its crc."""
     entry = FileEntry(*row[:-1])
     if file_crc(entry) != row[-1]:
         raise sqlite3.DatabaseError(f"the manifest row of {entry.path!r} fails its crc")

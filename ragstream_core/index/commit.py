@@ -60,11 +60,7 @@ class CandidateView:
     lexical: LexicalArrays
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
-        """Load chunks with their texts, in the order asked for.
-
-        Raises:
-            KeyError: An id is not live in this generation.
-        """
+        """Load chunks with their texts, in the order asked for."""
         found = []
         for identifier in chunk_ids:
             row = self.db.execute(_CHUNK, {"id": identifier}).fetchone()
@@ -79,16 +75,7 @@ class CandidateView:
 
 
 def candidate_view(db: sqlite3.Connection, index_dir: Path, prepared: Generation) -> CandidateView:
-    """Return the view of a prepared generation; nothing is written.
-
-    Args:
-        db: The catalog, with the change of `commit.prepare` in its temporary tables.
-        index_dir: The project's folder below the index root.
-        prepared: As from `commit.prepare`.
-
-    Raises:
-        IntegrityError: A row has no text, or no sound vector.
-    """
+    """Return the view of a prepared generation; nothing is written."""
     from ragstream_core.text.bm25 import build_lexical
 
     rows = db.execute(_ROWS, (prepared.embed_fp,)).fetchall()
@@ -128,13 +115,6 @@ def prepare(
     """Return the generation a commit would make; writes only to temporary tables.
 
     The digest is the parent's, less the rows that end, plus the staged ones.
-
-    Args:
-        db: The catalog, with the staged chunks.
-        change: What else there is to commit.
-        index_fp: Fingerprint of all that shapes the rows.
-        embed_fp: Fingerprint of the model.
-        provenance: Kept in the generation row.
     """
     _fill_temporary(db, change)
     parent = latest(db)
@@ -204,20 +184,7 @@ def commit(
     stamp: ScanStamp,
     also: Callable[[sqlite3.Connection], None] | None = None,
 ) -> None:
-    """Commit a prepared generation: end the replaced rows, add the staged ones, record the scan.
-
-    Args:
-        db: The catalog, with the staged chunks and the change of `prepare`.
-        path: Its file, for messages.
-        made: As from `prepare`.
-        change: The same.
-        stamp: Of the scan.
-        also: Writes more in the same transaction.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full; nothing was committed.
-    """
+    """Commit a prepared generation: end the replaced rows, add the staged ones, record the scan."""
     with transaction(db, path):
         for table in ("chunks", "files"):
             db.execute(f"UPDATE {table} SET to_gen = :n WHERE {_CLOSING}", {"n": made.n})
@@ -226,6 +193,7 @@ def commit(
         _record_scan(db, change, stamp, rewritten=change.touched)
         if also is not None:
             also(db)
+        # last: what `also` refuses has no generation, and one that is there has all its rows
         db.execute(
             "INSERT INTO generations VALUES(?,?,?,?,?,?,?,?,?)",
             (made.n, made.digest, f"{made.row_sum:064x}", made.parent, made.created, made.index_fp,
@@ -235,12 +203,7 @@ def commit(
 
 
 def note_scan(db: sqlite3.Connection, path: Path, change: Change, *, stamp: ScanStamp) -> None:
-    """Record a scan that changed no content; what was read again keeps its rows.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full; nothing was recorded.
-    """
+    """Record a scan that changed no content; what was read again keeps its rows."""
     with transaction(db, path):
         _record_scan(db, change, stamp, rewritten=[*change.touched, *change.opened])
         _settle(db)

@@ -25,17 +25,7 @@ _BLOCK = 4096
 
 
 def compact(db: sqlite3.Connection, index_dir: Path, *, thorough: bool = False) -> None:
-    """Write the named rows of each vector file that is more than a quarter unnamed anew.
-
-    Args:
-        db: The catalog, writable.
-        index_dir: Where the vector files lie.
-        thorough: Whatever the size and the share: one unnamed row is enough.
-
-    Raises:
-        OSError: Disk full; the old epoch stays in use.
-        OperationFailed: The catalog could not be written; the old epoch stays in use.
-    """
+    """Write each vector file anew that is over a quarter unnamed; thorough: if one row is."""
     for file in VectorFile.every(db, index_dir):
         unnamed = file.count - _named(db, file)
         if unnamed and (thorough or (file.count >= COMPACT_MIN_ROWS and unnamed * 4 > file.count)):
@@ -49,20 +39,10 @@ def unnamed_bytes(db: sqlite3.Connection, index_dir: Path) -> int:
 
 
 def renew(db: sqlite3.Connection, index_dir: Path, *, lost_end: bool) -> list[str]:
-    """Move the vectors out of files whose sync failed, into the next epoch.
+    """Move vectors out of files whose sync failed into the next epoch; say so, a sentence each.
 
-    Args:
-        db: The catalog, writable; nobody has appended yet.
-        index_dir: Where the vector files lie.
-        lost_end: Also out of files that lost their end or are gone; the lost rows fail their crc
-            and are made anew by the rebuild that follows.
-
-    Returns:
-        A sentence for each file whose sync had failed.
-
-    Raises:
-        IntegrityError: A suspect file lost its end as well and ``lost_end`` is off.
-        OperationFailed: Disk full or failing; the old epoch stays in use.
+    With ``lost_end`` also out of files that lost their end or are gone: the lost rows fail their
+    crc and are made anew by the rebuild that follows.
     """
     notes = []
     for file in VectorFile.every(db, index_dir):
@@ -78,17 +58,7 @@ def renew(db: sqlite3.Connection, index_dir: Path, *, lost_end: bool) -> list[st
 
 
 def rewrite(db: sqlite3.Connection, index_dir: Path, old: VectorFile) -> None:
-    """Write the named vectors of a file into the next epoch and switch to it.
-
-    Args:
-        db: The catalog, writable.
-        index_dir: Where the vector files lie.
-        old: The file; rows that it has not are zeros in the new one, and fail their crc.
-
-    Raises:
-        OperationFailed: Disk full or failing; the old epoch stays in use.
-        IntegrityError: The old file lost its end.
-    """
+    """Write the named vectors of a file into the next epoch; rows that it lost come as zeros."""
     embed_fp, epoch = old.embed_fp, free_epoch(index_dir, old.embed_fp)
     named = db.execute(
         "SELECT text_hash, row FROM vectors WHERE embed_fp = ? ORDER BY row", (embed_fp,)

@@ -32,19 +32,7 @@ def publish(
     refused: Sequence[tuple[str, str]],
     rewrite_manifest: bool,
 ) -> None:
-    """Write those files that do not have the stamp of the newest generation.
-
-    Args:
-        db: The catalog.
-        index_dir: The project's folder below the index root.
-        newest: The generation.
-        refused: (path, reason) of files that are no documents; the manifest names them too.
-        rewrite_manifest: Write the manifest whatever its stamp.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-        OSError: Disk full; the old file is untouched.
-    """
+    """Write those files that do not have the stamp of the newest generation."""
     lexical.publish(db, index_dir, newest)
     if rewrite_manifest or not _is_manifest_of(index_dir, newest):
         entries = live_files(db, newest.n).values()
@@ -52,12 +40,7 @@ def publish(
 
 
 def publish_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> list[str]:
-    """Compare the files with what they should hold; write those that differ, return their names.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-        OSError: Disk full; the old file is untouched.
-    """
+    """Compare the files with what they should hold; write those that differ, return their names."""
     entries = live_files(db, newest.n).values()
     again = manifest(newest, entries, _refused(index_dir / MANIFEST_NAME))
     written = lexical.publish_again(db, index_dir, newest)
@@ -75,13 +58,7 @@ def is_published(index_dir: Path, newest: Generation) -> bool:
 def manifest(
     made_for: Generation, entries: Iterable[FileEntry], refused: Iterable[tuple[str, str]]
 ) -> bytes:
-    """Return the content of ``file_manifest.json``.
-
-    Args:
-        made_for: The generation.
-        entries: Its documents, read or skipped.
-        refused: (path, reason) of files that are no documents.
-    """
+    """Return the content of ``file_manifest.json``."""
     rows: list[dict[str, Any]] = [
         {"path": e.path, "rel_path": e.path, "sha256": e.sha256, "size": e.size,
          "mtime": e.mtime_ns / 1e9, "type": e.type, "decision": e.decision, "reason": e.reason}
@@ -145,10 +122,6 @@ def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
     In one reading of each table, some rows a transaction. Until the last one is written the terms
     are those of no rules, so a reader takes none of them, and a kill in between is made good by
     the next call.
-
-    Raises:
-        OperationFailed: The catalog could not be written.
-        IntegrityError: The catalog is damaged.
     """
     from ragstream_core.text.terms import LEXICAL_VERSION
 

@@ -82,16 +82,6 @@ def tombstone(
     """Take files out of every generation and leave a tombstone, in one transaction.
 
     The digests of the generations that held them are made again: they say what is there.
-
-    Args:
-        db: The catalog, writable.
-        catalog: Its file, for messages.
-        name: Name of the tombstone; one that is there is added to.
-        paths: The files; default: the one of that name.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full or busy; nothing was changed.
     """
     with transaction(db, catalog):
         db.execute("CREATE TEMP TABLE IF NOT EXISTS buried(path TEXT PRIMARY KEY)")
@@ -177,14 +167,6 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> i
 
     Every vector file is written again as its next epoch, the catalog is vacuumed, and old files
     and catalogs that were put aside are unlinked.
-
-    Returns:
-        How many texts went; those that something else has stay.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full or busy; run it again.
-        OSError: Disk full; run it again.
     """
     catalog = index_dir / CATALOG_NAME
     went = {}
@@ -208,11 +190,6 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> i
 
 
 def vacuum(db: sqlite3.Connection, catalog: Path) -> None:
-    """Write the catalog again without its free pages.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full or busy.
-    """
+    """Write the catalog again without its free pages."""
     with guard(catalog):
         db.execute("VACUUM")

@@ -64,25 +64,9 @@ class Portable:
 
 
 def take_out(index_dir: Path, n: int, digest: str) -> Portable:
-    """Return a generation, checked as a prompt checks it.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        n: Its number.
-        digest: What it must have.
-
-    Raises:
-        GenerationGone: It is not kept, or is another one now.
-        IntegrityError: Its rows, texts or vectors are not what was committed.
-        OperationFailed: The catalog cannot be read.
-    """
+    """Return a generation, checked as a prompt checks it."""
 
     def query(db: sqlite3.Connection) -> Portable:
-        """Read it.
-
-        Raises:
-            GenerationGone: It is not kept.
-        """
         found = catalog_read.generation(db, n)
         if found is None or found.digest != digest:
             raise GenerationGone(
@@ -115,19 +99,7 @@ def _read(db: sqlite3.Connection, index_dir: Path, found: Generation) -> Portabl
 
 
 def put_in(index_dir: Path, portable: Portable, *, n: int, digest: str) -> None:
-    """Make an empty index that holds one generation under its old number.
-
-    Args:
-        index_dir: A folder without an index.
-        portable: The generation.
-        n: Its number, ≥ 1.
-        digest: What it must have.
-
-    Raises:
-        IntegrityError: It has another digest.
-        EmbeddingFailed: A vector is no finite unit vector.
-        OperationFailed: Disk full.
-    """
+    """Make an empty index that holds one generation under its old number."""
     from ragstream_core.index.catalog import open_catalog
     from ragstream_core.text.terms import term_blob
 
@@ -191,15 +163,7 @@ class ExportMeta(NamedTuple):
 
 
 def encode(view: IndexView) -> tuple[memoryview, ExportMeta]:
-    """Return the bytes of the file, and what it says of itself.
-
-    Args:
-        view: The generation; at least one row.
-
-    Raises:
-        IntegrityError: A stored text does not have its hash.
-        RagstreamError: The catalog cannot be read.
-    """
+    """Return the bytes of the file, and what it says of itself."""
     import pyarrow as pa
 
     table = _table(view)
@@ -222,11 +186,7 @@ def encode(view: IndexView) -> tuple[memoryview, ExportMeta]:
 
 
 def decode(data: bytes | memoryview) -> tuple[pa.Table, dict[str, Any]]:
-    """Read an export and check it: its rows have its digest, each text has its hash.
-
-    Raises:
-        IntegrityError: It is no export, of another version, or not what was written.
-    """
+    """Read an export and check it: its rows have its digest, each text has its hash."""
     import pyarrow as pa
 
     try:

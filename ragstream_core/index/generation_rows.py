@@ -137,9 +137,6 @@ def file_state(path: Path) -> tuple[int, ...]:
 class ReadRows:
     """Rows of the catalog as they are read: what is kept of them, and what checks them.
 
-    Args:
-        file: The vector file that they must name.
-
     Attributes:
         total: The sum of the rows, as it enters the digest.
         named: Whether each row names a row of the file.
@@ -153,11 +150,7 @@ class ReadRows:
         self._blocks: list[list[npt.NDArray[Any]]] = []
 
     def add(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows in the order of their ids; each is `COLUMNS`.
-
-        Raises:
-            ValueError: An id holds NUL.
-        """
+        """Add rows in the order of their ids; each is `COLUMNS`."""
         import numpy as np
 
         if not rows:
@@ -190,13 +183,7 @@ class ReadRows:
 
 
 def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> GenerationRows:
-    """Load and check one generation; the caller holds a read transaction.
-
-    Raises:
-        IntegrityError: The rows do not have the generation's digest, or a vector is missing or
-            damaged.
-        FileNotFoundError: The vector file was compacted away meanwhile, or is lost.
-    """
+    """Load and check one generation; the caller holds a read transaction."""
     file = VectorFile.of(db, index_dir, wanted.embed_fp)
     read = ReadRows(file)
     cursor = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n})
@@ -245,18 +232,7 @@ def load_chunks(
     pinned: Generation,
     crcs: Mapping[str, int],
 ) -> dict[str, Chunk]:
-    """Load chunks with texts; ids that are gone are left out.
-
-    Args:
-        db: The catalog, in a read transaction.
-        index_dir: The project's folder below the index root.
-        project: Its name.
-        pinned: The generation.
-        crcs: Chunk id → crc of its row.
-
-    Raises:
-        IntegrityError: A row does not have its crc, or a text is missing or does not have its hash.
-    """
+    """Load chunks with texts; ids that are gone are left out."""
     found = {}
     for row in db.execute(_CHUNKS, {"ids": json.dumps(list(crcs)), "n": pinned.n}):
         identifier, path, sha256, idx, start, end, page, place, text_hash, text = row[:10]

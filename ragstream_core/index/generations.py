@@ -52,13 +52,7 @@ class GenerationDiff:
 
 
 def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found:
-    """Run a query in one read transaction, after rolling back what a killed writer left.
-
-    Raises:
-        GenerationGone: Nothing was ever ingested.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Run a query in one read transaction, after rolling back what a killed writer left."""
     if not (index_dir / CATALOG_NAME).exists():
         raise GenerationGone(
             f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
@@ -69,13 +63,7 @@ def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found
 
 
 def kept_generations(index_dir: Path) -> list[Generation]:
-    """Return the kept generations of a project, oldest first.
-
-    Raises:
-        GenerationGone: Nothing was ever ingested.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Return the kept generations of a project, oldest first."""
     return read(index_dir, catalog_read.generations)
 
 
@@ -83,9 +71,6 @@ def is_as_it_was(index_dir: Path, generation: Generation) -> bool:
     """Whether a generation holds what it held when it was read: erasing changes it.
 
     What is derived from it asks this when it is written: an erasure that began later sees it there.
-
-    Raises:
-        RagstreamError: As `kept_generations`.
     """
     return any(
         kept.n == generation.n and kept.digest == generation.digest
@@ -94,13 +79,7 @@ def is_as_it_was(index_dir: Path, generation: Generation) -> bool:
 
 
 def compare(index_dir: Path, before: int, after: int) -> GenerationDiff:
-    """Compare two kept generations of a project.
-
-    Raises:
-        GenerationGone: One of them is not kept.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Compare two kept generations of a project."""
     return read(index_dir, lambda db: _compare(db, index_dir, before, after))
 
 
@@ -179,13 +158,7 @@ class Origin:
 
 
 def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
-    """Return the origin of a chunk that is live in generation ``n``; None if it is not.
-
-    Raises:
-        GenerationGone: Nothing was ever ingested.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Return the origin of a chunk that is live in generation ``n``; None if it is not."""
 
     def query(db: sqlite3.Connection) -> Origin | None:
         row = db.execute(_CHUNK, {"id": chunk_id, "n": n}).fetchone()
@@ -203,20 +176,9 @@ def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
 
 
 def manifest_of(index_dir: Path, n: int = 0) -> dict[str, FileEntry]:
-    """Return the manifest of a generation by path; 0: the newest.
-
-    Raises:
-        GenerationGone: That generation is not kept, or nothing was ever ingested.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Return the manifest of a generation by path; 0: the newest."""
 
     def query(db: sqlite3.Connection) -> dict[str, FileEntry]:
-        """Read it.
-
-        Raises:
-            GenerationGone: It is not kept.
-        """
         found = catalog_read.generation(db, n) if n else catalog_read.latest(db)
         if found is None:
             raise GenerationGone(

@@ -42,18 +42,7 @@ _LIVE = "SELECT * FROM chunks WHERE to_gen IS NULL"
 
 @contextlib.contextmanager
 def open_history_catalog(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]:
-    """Lock the history's index and open it for writing, creating it when missing.
-
-    Args:
-        index_dir: ``<data>/history/index``.
-        rebuild: First put a catalog that fails its checks aside; texts and vectors in it that
-            pass theirs are taken over, turns come from the journal again.
-
-    Raises:
-        ProjectLocked: Another process writes it.
-        IntegrityError: It is damaged or of another format.
-        OperationFailed: Disk full or the file is busy.
-    """
+    """Lock the history's index and open it for writing, creating it when missing."""
     with open_catalog(index_dir, rebuild=rebuild) as catalog:
         history_turns.make_table(catalog.db, catalog.path)
         if (index_dir / JOURNAL_NAME).exists():
@@ -66,13 +55,7 @@ def open_history_catalog(index_dir: Path, *, rebuild: bool = False) -> Iterator[
 def lacking(
     db: sqlite3.Connection, embed_fp: str, *, besides: Collection[int]
 ) -> list[tuple[str, str]]:
-    """Return (hash, text) of live chunks without a vector under a model.
-
-    Args:
-        db: The catalog.
-        embed_fp: The model.
-        besides: Turns that are left out, by ``seq``.
-    """
+    """Return (hash, text) of live chunks without a vector under a model."""
     found = db.execute(_LACKING, (embed_fp,)).fetchall()
     return [(h, text) for path, h, text in found if int(path.rpartition("/")[2]) not in besides]
 
@@ -91,21 +74,6 @@ def commit_turns(
     A turn that already exists is replaced together with its chunks, one that is there just so is
     left as it is; the mark's position never goes down. If nothing changes at all, no generation is
     made.
-
-    Args:
-        catalog: Of the history.
-        turns: New or replaced turns.
-        chunks: All chunks of these turns; those of one turn in their order.
-        mark: Position, ``embed_fp`` and ``index_fp`` from now on.
-        retagged: ``seq`` → tags of turns that are not replaced.
-        provenance: Kept in the generation row.
-
-    Returns:
-        How far the catalog has come.
-
-    Raises:
-        IntegrityError: A chunk has no vector under the mark's model.
-        OperationFailed: Disk full; nothing was committed.
     """
     before = history_turns.mark(catalog.db)
     position = max(before.position, mark.position, key=lambda p: p.seq)

@@ -53,17 +53,7 @@ class LiveRows:
 
 
 def selection_rows(index_dir: Path, upto: int | None = None) -> LiveRows:
-    """Read and check all live rows: digest, every text's hash, every vector's crc, every turn.
-
-    Args:
-        index_dir: ``<data>/history/index``.
-        upto: Last turn to take; None: all.
-
-    Raises:
-        GenerationGone: Nothing was ever embedded.
-        IntegrityError: Something is not what was committed.
-        OperationFailed: It cannot be read.
-    """
+    """Read and check all live rows: digest, every text's hash, every vector's crc, every turn."""
     for _ in range(2):
         with contextlib.suppress(FileNotFoundError):  # compacted meanwhile: look again
             return read(index_dir, lambda db: _live_rows(db, index_dir, upto))
@@ -120,23 +110,12 @@ def _row(
 
 
 def live_turns(index_dir: Path) -> list[TurnRow]:
-    """Return every live turn without its texts, ascending by ``seq``; reads no vector.
-
-    Raises:
-        GenerationGone: Nothing was ever embedded.
-        IntegrityError: A row fails its crc.
-        OperationFailed: It cannot be read.
-    """
+    """Return every live turn without its texts, ascending by ``seq``; reads no vector."""
     return read(index_dir, lambda db: list(history_turns.read(db)))
 
 
 def newest(index_dir: Path) -> tuple[Mark, Generation] | None:
-    """Return the mark and the newest generation, None before the first; light.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Return the mark and the newest generation, None before the first; light."""
     if not (index_dir / CATALOG_NAME).exists():
         return None
 

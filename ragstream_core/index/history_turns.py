@@ -97,11 +97,7 @@ class Mark:
 
 
 def make_table(db: sqlite3.Connection, path: Path) -> None:
-    """Make the table where it is missing.
-
-    Raises:
-        OperationFailed: The catalog could not be written.
-    """
+    """Make the table where it is missing."""
     if not has_table(db):
         with transaction(db, path):
             db.execute(_DDL)
@@ -144,11 +140,7 @@ def _decoded(columns: Sequence[Any]) -> TurnRow:
 
 
 def read(db: sqlite3.Connection, seqs: Iterable[int] | None = None) -> Iterator[TurnRow]:
-    """Yield turns, all or some, ascending by ``seq``.
-
-    Raises:
-        sqlite3.DatabaseError: A row fails its crc; `guard` says what to run.
-    """
+    """Yield turns, all or some, ascending by ``seq``."""
     if seqs is None:
         yield from map(_decoded, db.execute(f"{_COLUMNS} ORDER BY seq"))
         return
@@ -189,11 +181,7 @@ def is_there(db: sqlite3.Connection, row: TurnRow) -> bool:
 def write(
     db: sqlite3.Connection, rows: Iterable[TurnRow], retagged: Mapping[int, tuple[str, ...]]
 ) -> None:
-    """Put turns and changed tags, inside the caller's transaction.
-
-    Raises:
-        sqlite3.DatabaseError: The row of a turn whose tags change fails its crc.
-    """
+    """Put turns and changed tags, inside the caller's transaction."""
     edited = (row._replace(tags=retagged[row.seq]) for row in list(read(db, retagged)))
     put = "INSERT OR REPLACE INTO turns VALUES(?,?,?,?,?,?)"
     db.executemany(put, map(encoded, edited))
@@ -207,21 +195,13 @@ def high_water(position: Position) -> dict[str, Json]:
 
 
 def mark(db: sqlite3.Connection) -> Mark:
-    """Return how far the catalog has come.
-
-    Raises:
-        sqlite3.DatabaseError: The generation row is not what was written.
-    """
+    """Return how far the catalog has come."""
     newest = catalog_read.latest(db)
     return mark_of(newest) if newest is not None else Mark()
 
 
 def mark_of(found: Generation) -> Mark:
-    """Return the mark of a generation of the history.
-
-    Raises:
-        sqlite3.DatabaseError: Its row is not what was written.
-    """
+    """Return the mark of a generation of the history."""
     row = found.provenance.get(HIGH_WATER)
     named = {k: v for k, v in row.items() if k != "crc"} if isinstance(row, dict) else {}
     whole = bool(named) and row == {**named, "crc": zlib.crc32(canonical_json(named).encode())}
@@ -266,16 +246,7 @@ class TurnCount(NamedTuple):
 
 
 def turn_counts(index_dir: Path) -> list[TurnCount]:
-    """Return the turns by conversation and month, the newest first.
-
-    Args:
-        index_dir: ``<data>/history/index``.
-
-    Raises:
-        GenerationGone: Nothing was ever embedded.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Return the turns by conversation and month, the newest first."""
 
     def look(db: sqlite3.Connection) -> list[TurnCount]:
         return [TurnCount(*row) for row in db.execute(_COUNTS)]
@@ -284,13 +255,7 @@ def turn_counts(index_dir: Path) -> list[TurnCount]:
 
 
 def first_texts(index_dir: Path, seqs: Sequence[int]) -> list[tuple[str, str]]:
-    """Return (chunk id, text) of the first chunk of some turns; those without one are left out.
-
-    Raises:
-        GenerationGone: Nothing was ever embedded.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+    """Return (chunk id, text) of the first chunk of some turns; those without one are left out."""
 
     def look(db: sqlite3.Connection) -> list[tuple[str, str]]:
         return [row for seq in seqs for row in db.execute(_TEXTS, (seq,))]

@@ -50,11 +50,6 @@ ARRAYS = {
 class HistoryView:
     """A published selection, pinned; implements `ragstream_core.ports.IndexView`.
 
-    Args:
-        arrays: One flat array for each name in `ARRAYS`.
-        meta: What else the file says of itself.
-        where: The file, for messages.
-
     Attributes:
         generation: Generation of the catalog that it was made from.
         digest: Digest of all rows and columns and of the model, 64 hex digits.
@@ -105,11 +100,7 @@ class HistoryView:
 
     @cached_property
     def lexical(self) -> LexicalArrays:
-        """Term arrays of the rows: each with the terms of its neighbours.
-
-        Raises:
-            IntegrityError: They are damaged.
-        """
+        """Term arrays of the rows: each with the terms of its neighbours."""
         if not self.chunk_ids:
             return build_lexical([])
         try:
@@ -145,20 +136,11 @@ class HistoryView:
         return {identifier: row for row, identifier in enumerate(self.chunk_ids)}
 
     def rows_of(self, chunk_ids: Iterable[str]) -> list[int]:
-        """Return the row of each id.
-
-        Raises:
-            KeyError: An id is not in the selection.
-        """
+        """Return the row of each id."""
         return [self._row_of[identifier] for identifier in chunk_ids]
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
-        """Load chunks with their texts, in the order asked for.
-
-        Raises:
-            IntegrityError: A stored text does not have its hash.
-            KeyError: An id is not in the selection.
-        """
+        """Load chunks with their texts, in the order asked for."""
         return list(map(self._chunk, self.rows_of(chunk_ids)))
 
     def _chunk(self, row: int) -> Chunk:
@@ -196,9 +178,6 @@ class HistoryView:
         """Check every value that a query can return, once a process and file.
 
         To be called before a prompt is handed out.
-
-        Raises:
-            IntegrityError: The file is not what was published.
         """
         if self._verified:
             return
@@ -213,12 +192,7 @@ def damaged(where: str, detail: str) -> IntegrityError:
 
 
 def rows_digest(arrays: Arrays, meta: Mapping[str, object]) -> str:
-    """Return the digest of all rows, all columns and the model, 64 hex digits.
-
-    Args:
-        arrays: One flat array for each name in `ARRAYS`.
-        meta: Holds the model's ``embed_fp`` and ``dimension``.
-    """
+    """Return the digest of all rows, all columns and the model, 64 hex digits."""
     hashed = sha256(canonical_json([VERSION, meta["embed_fp"], meta["dimension"]]).encode())
     for name in sorted(arrays):
         raw = np.ascontiguousarray(arrays[name]).view(np.uint8).data

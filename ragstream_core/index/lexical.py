@@ -69,11 +69,7 @@ def _file_of(told: dict[str, Any]) -> dict[str, object]:
 
 
 def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> PostingLists:
-    """Return the term arrays of a generation, rows by chunk id: the published ones if they are its.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-    """
+    """Return the term arrays of a generation, by chunk id: the published ones if they are its."""
     from ragstream_core.text.bm25 import build_lexical
 
     try:
@@ -83,12 +79,7 @@ def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Posting
 
 
 def _published(index_dir: Path, stamp: dict[str, str]) -> LexicalArrays | MergedLists:
-    """Return the published arrays if they are those of a stamp.
-
-    Raises:
-        OSError: A file cannot be read.
-        ValueError: One is damaged, or they are not.
-    """
+    """Return the published arrays if they are those of a stamp."""
     from ragstream_core.index import lexical_changes, lexical_file
 
     path, beside = index_dir / LEXICAL_FILE, index_dir / CHANGES_FILE
@@ -102,12 +93,7 @@ def _published(index_dir: Path, stamp: dict[str, str]) -> LexicalArrays | Merged
 
 
 def publish(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
-    """Bring the files up to the newest generation.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-        OSError: Disk full; the old files are untouched.
-    """
+    """Bring the files up to the newest generation."""
     if not _is_of(index_dir, _stamp(newest)) and not _publish_changes(db, index_dir, newest):
         _write_whole(db, index_dir, newest)
     if array_file.has_stamp(index_dir / LEXICAL_FILE, _stamp(newest)):
@@ -118,10 +104,6 @@ def publish_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -
     """Build all arrays, keep them as one file, and name the files that held something else.
 
     Nothing of a row that ended is left on the disk.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-        OSError: Disk full; the old files are untouched.
     """
     import filecmp
 
@@ -163,11 +145,6 @@ def lend(db: sqlite3.Connection, index_dir: Path, to: Path) -> None:
 
     Not if the generation that the file of all rows was written of is gone there: that may hold rows
     that were erased meanwhile, and ended in a later generation, whose digest stays.
-
-    Args:
-        db: The catalog in the other folder.
-        index_dir: The project's folder below the index root.
-        to: An index of the same project, as yet without term arrays, on the same disk.
     """
     if not sealed_rows.kept(
         db, array_file.read_description(index_dir / LEXICAL_FILE).get("digest")
@@ -230,11 +207,7 @@ def _stamp(made_for: Generation) -> dict[str, str]:
 
 
 def terms_of(db: sqlite3.Connection, index_dir: Path, n: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the terms of the rows of a generation, by chunk id.
-
-    Raises:
-        IntegrityError: They are damaged.
-    """
+    """Yield the terms of the rows of a generation, by chunk id."""
     return _terms(db, index_dir, _ALL, n=n)
 
 
@@ -244,9 +217,6 @@ def _terms(
     """Yield the terms of the rows of a query, checked.
 
     Stored terms of other rules are not those that questions are asked in: they are derived here.
-
-    Raises:
-        IntegrityError: They are damaged.
     """
     from ragstream_core.text.terms import LEXICAL_VERSION
 
@@ -263,11 +233,7 @@ def _terms(
 def _derived_terms(
     db: sqlite3.Connection, index_dir: Path, query: str, **at: int
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the terms of headings and texts by the rules of this program.
-
-    Raises:
-        IntegrityError: A text is damaged.
-    """
+    """Yield the terms of headings and texts by the rules of this program."""
     from ragstream_core.index.rows import place_terms
     from ragstream_core.records.identity import sha256_hex
     from ragstream_core.text.terms import term_blob

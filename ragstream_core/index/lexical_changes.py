@@ -65,12 +65,7 @@ def none() -> Changes:
 
 
 def read(path: Path, stamp: Mapping[str, object]) -> Changes:
-    """Read changes, checked.
-
-    Raises:
-        OSError: They cannot be read.
-        ValueError: They are damaged, or say something else of themselves.
-    """
+    """Read changes, checked."""
     _, found = array_file.decode(path.read_bytes(), _ARRAYS, stamp)
     names = str(found.pop("names").data, "utf-8").split(_END)[:-1]
     ended, gaps = found.pop("ended"), found.pop("gaps")
@@ -78,11 +73,7 @@ def read(path: Path, stamp: Mapping[str, object]) -> Changes:
 
 
 def write(path: Path, stamp: Mapping[str, object], changes: Changes) -> None:
-    """Put changes under a path: a reader sees the old ones or these.
-
-    Raises:
-        OSError: Disk full; the old file is untouched.
-    """
+    """Put changes under a path: a reader sees the old ones or these."""
     names = "".join(name + _END for name in changes.names).encode()
     held = {name: getattr(changes.arrays, name) for name in lexical_file.ARRAYS}
     held |= {"ended": changes.ended, "gaps": changes.gaps}
@@ -97,18 +88,7 @@ def extended(
     *,
     file_rows: int,
 ) -> Changes:
-    """Return changes, and then a delta.
-
-    Args:
-        db: The catalog.
-        before: Of the earlier generation.
-        delta: From that to the newest.
-        blobs: Terms of each chunk that comes, as for `build_lexical`.
-        file_rows: How many rows the file of term arrays has.
-
-    Raises:
-        ValueError: The catalog's rows are not those of the file and its changes.
-    """
+    """Return changes, and then a delta."""
     ended = set(delta.ended)
     kept = np.array([name not in ended for name in before.names], dtype=bool)
     known = set(before.names)
@@ -160,11 +140,7 @@ class _Places:
         return mine + bisect_left(self._gone, name)
 
     def row(self, name: str) -> int:
-        """Return the row of the file that a chunk was.
-
-        Raises:
-            ValueError: It has no such row.
-        """
+        """Return the row of the file that a chunk was."""
         at = self.before(name)
         if not 0 <= at < len(self.stood):
             raise ValueError(f"no row was {name}")

@@ -55,16 +55,7 @@ class _Lists:
 
 
 def write(path: Path, stamp: Mapping[str, str], blobs: Iterable[Sequence[bytes]]) -> None:
-    """Put the term arrays of a set of rows under a path: a reader sees the old file or the new one.
-
-    Args:
-        path: Its folder is made if it is missing.
-        stamp: What the file says of itself.
-        blobs: Of each row, as for `build_lexical`.
-
-    Raises:
-        OSError: Disk full; the old file is untouched.
-    """
+    """Put the term arrays of rows under a path: a reader sees the old file or the new one."""
     with written(path, stamp, blobs) as temporary:
         rename_file(temporary, path)
         sync_dir(path.parent)
@@ -74,19 +65,7 @@ def write(path: Path, stamp: Mapping[str, str], blobs: Iterable[Sequence[bytes]]
 def written(
     path: Path, stamp: Mapping[str, str], blobs: Iterable[Sequence[bytes]]
 ) -> Iterator[Path]:
-    """Write the term arrays of a set of rows beside a path; what is not renamed goes.
-
-    Args:
-        path: As for `write`.
-        stamp: What the file says of itself.
-        blobs: Of each row, as for `build_lexical`.
-
-    Yields:
-        The file, whole and synced.
-
-    Raises:
-        OSError: Disk full.
-    """
+    """Write the term arrays of a set of rows beside a path; what is not renamed goes."""
     with _beside(path) as (temporary, rows, counts):
         lists = _spilled(blobs, rows, counts)
         write_blocks(temporary, array_file.stream(stamp, _arrays(lists, rows, counts)))
@@ -94,11 +73,7 @@ def written(
 
 
 def write_merged(path: Path, stamp: Mapping[str, str], lists: MergedLists) -> None:
-    """Put merged term arrays under a path; as `write` of the rows that they are of.
-
-    Raises:
-        OSError: Disk full; the old file is untouched.
-    """
+    """Put merged term arrays under a path; as `write` of the rows that they are of."""
     with _beside(path) as (temporary, rows, counts):
         write_blocks(temporary, array_file.stream(stamp, _merged(lists, rows, counts)))
         rename_file(temporary, path)
@@ -106,12 +81,7 @@ def write_merged(path: Path, stamp: Mapping[str, str], lists: MergedLists) -> No
 
 
 def holds(path: Path, stamp: Mapping[str, str], lists: MergedLists) -> bool:
-    """Return whether a file holds merged term arrays, number by number.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is damaged, or says something else of itself.
-    """
+    """Return whether a file holds merged term arrays, number by number."""
     found = mapped(path, stamp)
     sizes, term, row = np.diff(found.offsets), 0, 0
     for block in lists.blocks():
@@ -146,12 +116,7 @@ def _beside(path: Path) -> Iterator[tuple[Path, BinaryIO, BinaryIO]]:
 
 
 def mapped(path: Path, stamp: Mapping[str, object]) -> LexicalArrays:
-    """Return the term arrays in a file, checked; its pages are read when they are needed.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is damaged, or says something else of itself.
-    """
+    """Return the term arrays in a file, checked; its pages are read when they are needed."""
     import mmap
 
     with path.open("rb") as handle:

@@ -47,12 +47,7 @@ def check_hint(index_dir: Path) -> RunCommand:
 
 @contextlib.contextmanager
 def project_lock(index_dir: Path) -> Iterator[None]:
-    """Hold the writer lock of one project; never waits.
-
-    Raises:
-        ProjectLocked: Another process holds it; the message says which one since when.
-        OperationFailed: The lock file cannot be made: disk full, permission denied.
-    """
+    """Hold the writer lock of one project; never waits."""
     lock = FolderLock(index_dir, label(index_dir))
     with contextlib.ExitStack() as stack:
         stack.callback(lock.close)

@@ -38,12 +38,7 @@ def is_pulled(index_dir: Path) -> bool:
 
 
 def read_mark(index_dir: Path) -> PulledMark:
-    """Return the mark of an index that is pulled.
-
-    Raises:
-        IntegrityError: It is damaged.
-        OSError: It cannot be read.
-    """
+    """Return the mark of an index that is pulled."""
     path = index_dir / PULLED_NAME
     try:
         said = json.loads(path.read_bytes())
@@ -58,21 +53,13 @@ def read_mark(index_dir: Path) -> PulledMark:
 
 
 def write_mark(index_dir: Path, mark: PulledMark) -> None:
-    """Mark an index as made elsewhere.
-
-    Raises:
-        OSError: Disk full, permission denied.
-    """
+    """Mark an index as made elsewhere."""
     said = {"url": mark.url, "pulled": mark.pulled, "manifest": mark.manifest}
     replace_text(index_dir / PULLED_NAME, json.dumps(said))
 
 
 def require_own(index_dir: Path) -> None:
-    """Refuse to write an index that is made elsewhere.
-
-    Raises:
-        Refused: It was pulled.
-    """
+    """Refuse to write an index that is made elsewhere."""
     if is_pulled(index_dir):
         raise Refused(
             f"the index of {index_dir.name} is made elsewhere and only read here",

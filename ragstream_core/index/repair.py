@@ -49,11 +49,7 @@ EmbeddedRow = tuple[str, int, int, int, int, str]
 
 
 def put_damaged_aside(index_dir: Path) -> Path | None:
-    """Rename a catalog that fails its checks to ``catalog.sqlite.damaged-n``; the lock is held.
-
-    Returns:
-        The new name, or None if the catalog is missing or sound.
-    """
+    """Rename a catalog that fails its checks to ``catalog.sqlite.damaged-n``; the lock is held."""
     path = index_dir / CATALOG_NAME
     if not path.exists() or _is_sound(index_dir):
         return None
@@ -82,19 +78,7 @@ def _is_sound(index_dir: Path) -> bool:
 
 
 def take_over_texts(db: sqlite3.Connection, index_dir: Path, aside: Path) -> int:
-    """Take over into a new catalog the embedded texts that are sound in a damaged one.
-
-    Args:
-        db: The new catalog, writable and empty.
-        index_dir: Where the vector files lie.
-        aside: The damaged catalog.
-
-    Returns:
-        How many embedded texts survived.
-
-    Raises:
-        OperationFailed: The new catalog could not be written.
-    """
+    """Take over into a new catalog the embedded texts that are sound in a damaged one."""
     old = sqlite3.connect(f"file:{quote(str(aside.absolute()))}?mode=ro", uri=True)
     try:
         return sum(_take_over(db, old, file) for file in _vector_files(old, index_dir))
@@ -186,18 +170,6 @@ def repair_rest(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[
 
     A damaged vector of another model cannot be made again here: it goes, with the generations that
     cannot be read without it.
-
-    Args:
-        db: The catalog, writable, with the staged chunks of this ingest.
-        index_dir: Where the vector files lie.
-        embed_fp: The model at hand; its own vectors are `vectors.broken_vectors`' business.
-
-    Returns:
-        A sentence for each thing that went or is still damaged.
-
-    Raises:
-        IntegrityError: The vector file of another model lost its end.
-        OperationFailed: The catalog could not be written.
     """
     others = "SELECT embed_fp FROM vector_files WHERE embed_fp <> ? ORDER BY embed_fp"
     said = _drop_unnamed(db, index_dir)
@@ -243,16 +215,9 @@ def _drop_broken(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list
 
 
 def repair_derived(index_dir: Path) -> list[str]:
-    """Compare lexical arrays and manifest with the catalog; write those again that differ.
+    """Compare term arrays and manifest with the catalog; write those that differ, and name them.
 
-    Returns:
-        The names of the files that were made again; empty too while another process writes the
-        project: its ingest publishes them.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be written.
-        OSError: Disk full; the old files are untouched.
+    None while another process writes the project: its ingest publishes them.
     """
     path = index_dir / CATALOG_NAME
     if not path.exists():

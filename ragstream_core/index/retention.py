@@ -34,18 +34,7 @@ def superfluous(
 def drop_old(
     db: sqlite3.Connection, path: Path, keep: int, pinned: Collection[int] = frozenset()
 ) -> bool:
-    """Drop what only generations before the last ``keep`` hold; say whether anything was.
-
-    Args:
-        db: The catalog, writable.
-        path: Its file, for messages.
-        keep: How many of the newest generations stay, ≥ 1.
-        pinned: Older generations that stay as well.
-
-    Raises:
-        OperationFailed: The catalog could not be written; nothing was dropped.
-        IntegrityError: The catalog is damaged.
-    """
+    """Drop what only generations before the last ``keep`` hold; say whether anything was."""
     gone = superfluous(db, keep, pinned)
     if not gone:
         return False
@@ -55,17 +44,10 @@ def drop_old(
 
 
 def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dict[str, int]:
-    """Delete generations and what only they hold, inside the caller's transaction.
+    """Delete generations and what only they hold in the caller's transaction; count it by table.
 
-    Args:
-        db: The catalog, in a write transaction.
-        gone: Generation numbers.
-        unnamed: Also drop texts and vectors that no chunk names for other reasons, e.g. those
-            of an ingest that was killed before its commit. Not while a file is being erased: its
-            texts are named by the tombstone alone, and have yet to be searched for elsewhere.
-
-    Returns:
-        How many rows went, by table.
+    ``unnamed`` also drops texts and vectors that no chunk names for other reasons, e.g. those of an
+    ingest that was killed before its commit.
     """
     for table in ("dropped(text_hash TEXT PRIMARY KEY)", "kept(n INTEGER PRIMARY KEY)"):
         db.execute(f"CREATE TEMP TABLE IF NOT EXISTS {table}")
@@ -77,6 +59,8 @@ def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dic
     db.execute(f"INSERT OR IGNORE INTO dropped SELECT text_hash FROM chunks WHERE {_DEAD}")
     for table in ("chunks", "files"):
         went[table] = db.execute(f"DELETE FROM {table} WHERE {_DEAD}").rowcount
+    # the texts of a file that is being erased are named by its tombstone alone, and have yet to be
+    # searched for elsewhere
     unnamed = unnamed and not db.execute(_TOMBSTONE).fetchone()
     if unnamed:
         text_writer.clear(db)

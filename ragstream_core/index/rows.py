@@ -122,15 +122,7 @@ def place_terms(place: str) -> bytes:
 
 
 def parted(place: str, text: str) -> tuple[str, str, str]:
-    """Return heading path, context, and the text behind it.
-
-    Args:
-        place: As of `placed`.
-        text: The text that was embedded.
-
-    Raises:
-        ValueError: The text does not begin with the context.
-    """
+    """Return heading path, context, and the text behind it."""
     heading, _, context = place.partition("\n")
     if not text.startswith(context):
         raise ValueError("a chunk's text does not begin with what it stands in")

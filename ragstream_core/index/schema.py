@@ -102,12 +102,7 @@ LIVE = "from_gen <= :n AND (to_gen IS NULL OR to_gen > :n)"
 
 @contextlib.contextmanager
 def guard(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, naming the file and the command.
-
-    Raises:
-        IntegrityError: The file is damaged.
-        OperationFailed: Disk full, I/O error, or another process kept it busy.
-    """
+    """Turn SQLite's errors into ours, naming the file and the command."""
     try:
         yield
     except UnicodeDecodeError as error:  # from the driver: names or messages that were flipped
@@ -128,12 +123,7 @@ def _damaged(path: Path, detail: str) -> IntegrityError:
 
 
 def connect_writer(index_dir: Path) -> sqlite3.Connection:
-    """Open the catalog for writing, creating it when missing; the lock must be held.
-
-    Raises:
-        IntegrityError: The file is no catalog or of another format version.
-        OperationFailed: It cannot be opened.
-    """
+    """Open the catalog for writing, creating it when missing; the lock must be held."""
     path = index_dir / CATALOG_NAME
     with on_disk(index_dir):
         make_private_dir(index_dir)
@@ -144,6 +134,10 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
         with on_failure(db.close):
             with on_disk(path):
                 path.chmod(0o600)
+            # DELETE and not WAL: readers with mode=ro see whole commits, and nothing lies beside
+            # the file that must be copied or erased with it. EXTRA: the folder is synced too when
+            # journal is gone. No spill: no page of a commit that is under way reaches the file, so
+            # memory grows with a commit.
             for pragma in (
                 "journal_mode=DELETE", "synchronous=EXTRA", "secure_delete=ON",
                 "cache_spill=OFF", "temp_store=FILE", f"cache_size={_WRITE_CACHE_KIB}",
@@ -158,13 +152,7 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
 
 
 def connect_reader(index_dir: Path) -> sqlite3.Connection:
-    """Open the catalog read-only; never creates, recovers or changes anything.
-
-    Raises:
-        IntegrityError: The file is no catalog or of another format version.
-        GenerationGone: It is empty: nothing was ever committed.
-        OperationFailed: It is missing, or a killed writer left a journal to roll back.
-    """
+    """Open the catalog read-only; never creates, recovers or changes anything."""
     path = index_dir / CATALOG_NAME
     with guard(path):
         uri = f"file:{quote(str(path.absolute()))}?mode=ro"
@@ -184,27 +172,14 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def reading(index_dir: Path) -> Iterator[sqlite3.Connection]:
-    """Open the catalog for the queries of a block, in one read transaction; as `connect_reader`.
-
-    Raises:
-        IntegrityError: The file is damaged, no catalog, or of another format version.
-        GenerationGone: It is empty: nothing was ever committed.
-        OperationFailed: It cannot be read, or a killed writer left a journal to roll back.
-    """
+    """Open the catalog for the queries of a block, in one read transaction; as `connect_reader`."""
     with guard(index_dir / CATALOG_NAME), contextlib.closing(connect_reader(index_dir)) as db:
         db.execute("BEGIN")
         yield db
 
 
 def recover(index_dir: Path) -> bool:
-    """Roll back what a killed writer left; readers cannot, since they open read-only.
-
-    Returns:
-        Whether there was something to roll back and no living writer.
-
-    Raises:
-        RagstreamError: The catalog cannot be opened even so.
-    """
+    """Roll back what a killed writer left; readers cannot, since they open read-only."""
     if not (index_dir / JOURNAL_NAME).exists():
         return False
     try:
@@ -258,12 +233,7 @@ def _unpacked(stored: bytes | None) -> bytes | None:
 
 @contextlib.contextmanager
 def transaction(db: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Run a block in one write transaction: all of it is durable afterwards, or nothing.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full or busy; nothing was written.
-    """
+    """Run a block in one write transaction: all of it is durable afterwards, or nothing."""
     with guard(path):
         db.execute("BEGIN IMMEDIATE")
         with on_failure(lambda: db.in_transaction and db.execute("ROLLBACK")):

@@ -96,13 +96,7 @@ def kept(db: sqlite3.Connection, digest: object) -> Generation | None:
 
 
 def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
-    """Write the rows of a generation that was checked; a disk that cannot take them is no error.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        made_for: The generation.
-        loaded: Its rows.
-    """
+    """Write the rows of a generation that was checked; a disk that cannot take them is no error."""
     file = loaded.file
     stamp = {
         "digest": made_for.digest, "epoch": file.epoch, "rows": file.count,
@@ -182,14 +176,7 @@ def _held(
 def _with_vectors(
     db: sqlite3.Connection, index_dir: Path, held: GenerationRows, checked: Sequence[int]
 ) -> GenerationRows | None:
-    """Return the rows with their vector file; None if it is not the one that was checked.
-
-    Args:
-        db: The catalog.
-        index_dir: The project's folder below the index root.
-        held: The rows.
-        checked: The state in which the file was checked.
-    """
+    """Return the rows with their vector file; None if it is not in the state that was checked."""
     if not len(held.chunk_ids):
         return replace(held, sealed=True)
     file = held.file

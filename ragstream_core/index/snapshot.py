@@ -95,13 +95,7 @@ def build(
 ) -> HistoryView:
     """Select and arrange what a snapshot holds; the same rows give the same digest.
 
-    Args:
-        rows: All live chunks of the catalog, in any order.
-        vectors: Theirs, shape (rows, dimension).
-        mark: How far the catalog has come.
-        cap: Chunks in it at most.
-        summarise_after: Days after which old spans are rolled up (R-240); 0: never.
-        summary_tags: Tags of the summaries, by id.
+    At most ``cap`` chunks; spans older than ``summarise_after`` days are rolled up (R-240).
     """
     non_answers = {row.seq for row in rows if row.is_non_answer}
     if summarise_after:
@@ -124,13 +118,7 @@ def build(
 
 
 def source(mark: Mark, *, cap: int, summarise_after: float) -> dict[str, Json]:
-    """Return what a snapshot says of what it was made from.
-
-    Args:
-        mark: How far the catalog had come.
-        cap: Chunks in it at most.
-        summarise_after: Days after which old spans are rolled up; 0: never.
-    """
+    """Return what a snapshot says of what it was made from."""
     return {
         "cap": cap,
         "summarise_after": summarise_after,
@@ -163,13 +151,6 @@ def publish(made: HistoryView, path: Path) -> SnapshotReport:
     """Publish a selection; a file that is the same already is left alone.
 
     One publisher at a time: the caller holds the history's lock.
-
-    Args:
-        made: The selection.
-        path: The snapshot's name.
-
-    Raises:
-        OperationFailed: Disk full; the last snapshot stays.
     """
     sweep(path)
     if written := published(path, made.meta) is None:
@@ -184,15 +165,7 @@ def publish(made: HistoryView, path: Path) -> SnapshotReport:
 
 
 def published(path: Path, wanted: Mapping[str, object]) -> HistoryView | None:
-    """Return the published selection, checked; None if it is damaged or made from something else.
-
-    Args:
-        path: Its file.
-        wanted: What it must say of itself, see `source`.
-
-    Raises:
-        OperationFailed: It cannot be read.
-    """
+    """Return the published selection, checked; None if damaged or made from something else."""
     with contextlib.suppress(IntegrityError):  # damaged: it is replaced
         there = open_snapshot(path)
         if there is not None and there.meta.items() >= wanted.items():
@@ -202,13 +175,7 @@ def published(path: Path, wanted: Mapping[str, object]) -> HistoryView | None:
 
 
 def report(view: HistoryView, path: Path, *, written: bool) -> SnapshotReport:
-    """Return what there is to say of a published selection.
-
-    Args:
-        view: The selection.
-        path: Its file.
-        written: Whether it was published just now.
-    """
+    """Return what there is to say of a published selection."""
     rows, turns, evicted = (view.meta[name] for name in ("rows", "turns", "evicted"))
     return SnapshotReport(view.digest, rows, turns, evicted, path.stat().st_size, written)
 
@@ -223,10 +190,6 @@ def open_snapshot(path: Path) -> HistoryView | None:
     """Open the published selection without reading its rows; None where there is none yet.
 
     The same view is shared within the process while the file is the same.
-
-    Raises:
-        IntegrityError: It is no snapshot, torn, or of another format.
-        OperationFailed: It cannot be read.
     """
     try:
         stat = path.stat()
@@ -281,11 +244,7 @@ def _decoded(data: memoryview, where: str) -> HistoryView:
 
 
 def encode(view: HistoryView) -> memoryview:
-    """Return the bytes of the file: an Arrow table whose metadata describes it as an `array_file`.
-
-    Raises:
-        IntegrityError: What a reader would find in them is not what the view holds.
-    """
+    """Return the bytes of the file: an Arrow table that describes itself as an `array_file`."""
     import pyarrow as pa
 
     columns = _columns(view)

@@ -38,11 +38,7 @@ def note(db: sqlite3.Connection) -> None:
 
 
 def take_over(db: sqlite3.Connection, path: Path) -> None:
-    """Make a mark that is there when the catalog is opened that of an earlier ingest.
-
-    Raises:
-        OperationFailed: The catalog could not be written.
-    """
+    """Make a mark that is there when the catalog is opened that of an earlier ingest."""
     if db.execute("SELECT 1 FROM meta WHERE key = ?", (_RECORDING,)).fetchone():
         with transaction(db, path):
             rename = "UPDATE OR REPLACE meta SET key = ? WHERE key = ?"
@@ -77,19 +73,6 @@ def write_vectors(
     """Write vectors and sync them; return what names them inside a transaction.
 
     Until that has run nothing else may be written: the same place would be taken.
-
-    Args:
-        db: The catalog, writable.
-        index_dir: Where the vector file lies.
-        rows: Texts without a sound vector under this model.
-        vectors: Shape (len(rows), dimension), unit rows.
-        embed_fp: The model.
-
-    Raises:
-        EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.
-        IntegrityError: The model's dimension is not that of its stored vectors, or the vector
-            file lost its end.
-        OperationFailed: The vector file could not be written.
     """
     dimension = int(vectors.shape[-1])
     checked = check_vectors(vectors, count=len(rows), dimension=dimension)

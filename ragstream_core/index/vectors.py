@@ -57,11 +57,7 @@ def row_crc(text_hash: str, row: bytes | memoryview) -> int:
 
 
 def check_vectors(vectors: F32, *, count: int, dimension: int) -> F32:
-    """Return the vectors as contiguous little-endian float32 rows, or refuse them all.
-
-    Raises:
-        EmbeddingFailed: Wrong shape, a non-finite value, or a row whose length is not 1.
-    """
+    """Return the vectors as contiguous little-endian float32 rows, or refuse them all."""
     import numpy as np
 
     rows = np.ascontiguousarray(vectors, dtype="<f4")
@@ -91,22 +87,7 @@ def unit_rows(rows: F32) -> npt.NDArray[np.bool_]:
 def append_rows(
     path: Path, vectors: F32, text_hashes: Sequence[str], *, first_row: int
 ) -> list[int]:
-    """Write rows from ``first_row`` on and sync them; naming them is the caller's commit.
-
-    Args:
-        path: The vector file; created when missing.
-        vectors: Contiguous float32, as from `check_vectors`.
-        text_hashes: One a row.
-        first_row: The committed row count.
-
-    Returns:
-        The crc of each row.
-
-    Raises:
-        IntegrityError: The file is shorter than what was committed: rows after a hole would
-            hide that.
-        OperationFailed: Disk full, or nearly; nothing that was committed changed.
-    """
+    """Write rows from the committed count on and sync them; return the crc of each."""
     data = vectors.tobytes()
     stride = vectors.shape[1] * FLOAT_BYTES
     _require_length(path, first_row * stride)
@@ -229,11 +210,7 @@ class VectorFile:
         return copies
 
     def damaged(self, named: Sequence[NamedRow]) -> list[str]:
-        """Return the texts whose vector is not there, fails its crc, or is no finite unit vector.
-
-        Args:
-            named: The catalog's rows, possibly damaged.
-        """
+        """Return the texts whose vector is missing, fails its crc, or is no finite unit vector."""
         rows = self.copy([row if epoch == self.epoch else None for _, epoch, row, _ in named])
         hashes = [text_hash if isinstance(text_hash, str) else "" for text_hash, *_ in named]
         whole = intact(rows, hashes, [crc for *_, crc in named])
@@ -245,13 +222,8 @@ class VectorFile:
     ) -> tuple[int, int]:
         """Return the crc32 of the file's rows, and how many vectors among them fail their own.
 
-        Rows are read in the order in which they lie there: one pass, whatever their order by id.
-
-        Args:
-            checks: The vectors; default: none.
-            first: Row to begin with; with ``end`` and ``crc`` this goes on where a call ended.
-            end: Row to stop before; default: all.
-            crc: Of the bytes before.
+        Rows are read in the order in which they lie there, from ``first`` to ``end``; with the
+        ``crc`` of those before, a call goes on where another ended.
         """
         import numpy as np
 
@@ -314,14 +286,7 @@ _ALL = "SELECT text_hash, epoch, row, crc32, 0 FROM vectors WHERE embed_fp = ? O
 def broken_vectors(
     db: sqlite3.Connection, index_dir: Path, embed_fp: str, *, everything: bool
 ) -> list[str]:
-    """Return the texts whose vector is missing, damaged, or not a finite unit vector.
-
-    Args:
-        db: The catalog, with its temporary tables.
-        index_dir: Where the vector file lies.
-        embed_fp: The model.
-        everything: Check all vectors; else only what staged chunks use.
-    """
+    """Return the texts whose vector is missing, damaged, or not a finite unit vector."""
     file = VectorFile.of(db, index_dir, embed_fp)
     file.require_whole()
     rows = db.execute(_ALL if everything else _STAGED, (embed_fp,))

@@ -67,11 +67,7 @@ WHOLE = Part(1, 1)
 
 
 def parse_part(text: str) -> Part:
-    """Read ``n/t``.
-
-    Raises:
-        UsageError: Not two numbers with 1 ≤ n ≤ t.
-    """
+    """Read ``n/t``."""
     n, slash, of = text.partition("/")
     if not (slash and n.isascii() and n.isdigit() and of.isascii() and of.isdigit()) or not (
         1 <= int(n) <= int(of)
@@ -87,14 +83,6 @@ def verify_structure(
 
     Live ids are exactly the manifest's; the digest recomputed from all rows is the generation's;
     every chunk has a finite unit vector with its crc; every text has its hash.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        read_texts: Hash every live text again.
-        name_chunk: Makes a chunk's id of its path, its file's sha256 and its index.
-
-    Returns:
-        The findings; empty for a sound index.
     """
 
     def query(db: sqlite3.Connection) -> list[Finding]:
@@ -172,15 +160,7 @@ def _live_vectors(db: sqlite3.Connection, index_dir: Path, newest: Generation) -
 
 
 def verify_data(index_dir: Path, part: Part) -> list[Finding]:
-    """Verify texts, terms and vectors of all kept generations.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        part: Which part of the texts.
-
-    Returns:
-        The findings; empty if every byte is what was committed.
-    """
+    """Verify texts, terms and vectors of all kept generations."""
     found: list[Finding] = []
     try:
         read(index_dir, lambda db: found.extend(data_findings(db, index_dir, part)))
@@ -191,24 +171,14 @@ def verify_data(index_dir: Path, part: Part) -> list[Finding]:
 
 
 def data_findings(db: sqlite3.Connection, index_dir: Path, part: Part = WHOLE) -> Iterator[Finding]:
-    """Yield what is not as it was committed in a part, over an open catalog.
-
-    Raises:
-        RagstreamError: A vector file lost its end.
-        OSError: A vector file is gone.
-        sqlite3.DatabaseError: A row cannot be read.
-    """
+    """Yield what is not as it was committed in a part, over an open catalog."""
     yield from row_findings(db, part)
     yield from _summed("texts", "texts are missing", missing_texts(db))
     yield from _summed("vectors", "vectors fail their crc", _bad_vectors(db, index_dir, part))
 
 
 def row_findings(db: sqlite3.Connection, part: Part = WHOLE) -> Iterator[Finding]:
-    """Yield what is wrong in the catalog's own rows: those that no ingest makes again in place.
-
-    Raises:
-        sqlite3.DatabaseError: A row cannot be read, or a manifest row fails its crc.
-    """
+    """Yield what is wrong in the catalog's own rows: those that no ingest makes again in place."""
     for found in catalog_read.generations(db):
         catalog_read.live_files(db, found.n)  # raises if a row fails its crc
         yield from _digest(db, found)

@@ -45,12 +45,6 @@ _cache_lock = threading.Lock()
 class CatalogView:
     """A pinned generation; implements `ragstream_core.ports.IndexView`.
 
-    Args:
-        index_dir: The project's folder below the index root.
-        project: Project name.
-        pinned: The generation.
-        loaded: Its rows, sorted by chunk id.
-
     Attributes:
         sealed: Whether its rows lie in the sealed file, or were not to.
         generation: Generation number, ≥ 1.
@@ -83,13 +77,7 @@ class CatalogView:
 
     @property
     def lexical(self) -> PostingLists:
-        """Term arrays of the rows; loaded at first use.
-
-        Raises:
-            IntegrityError: The stored terms are damaged.
-            GenerationGone: The generation was dropped meanwhile.
-            OperationFailed: The catalog cannot be read.
-        """
+        """Term arrays of the rows; loaded at first use."""
         with self._loading:
             if self._lexical is None:
                 with reading(self.index_dir) as db:
@@ -100,14 +88,7 @@ class CatalogView:
             return self._lexical
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
-        """Load chunks with their texts, in the order asked for; each is read and checked once.
-
-        Raises:
-            IntegrityError: A stored text does not have its hash.
-            KeyError: An id is not live in this generation.
-            GenerationGone: The generation was dropped meanwhile.
-            OperationFailed: The catalog cannot be read.
-        """
+        """Load chunks with their texts, in the order asked for; each is read and checked once."""
         wanted = list(chunk_ids)
         held = {i: chunk for i in wanted if (chunk := self._texts.get(i)) is not None}
         fresh = self._loaded([i for i in wanted if i not in held])
@@ -162,18 +143,9 @@ def _gone(project: str, n: int) -> GenerationGone:
 def open_view(
     index_dir: Path, *, project: str = "", generation: int = 0, keep: bool = False
 ) -> CatalogView:
-    """Open one generation for reading; the same view is shared within the process.
+    """Open one generation, 0 for the newest; the same view is shared within the process.
 
-    Args:
-        index_dir: The project's folder below the index root.
-        project: Its name; default: that of the folder.
-        generation: Its number; 0 for the newest.
-        keep: Leave the checked rows of the newest generation behind, for whoever opens it next.
-
-    Raises:
-        GenerationGone: There is no such generation, or none at all.
-        IntegrityError: The catalog or the vectors are not what was committed.
-        OperationFailed: The catalog cannot be read.
+    With ``keep`` the checked rows of the newest are left behind, for whoever opens it next.
     """
     path, project = index_dir / CATALOG_NAME, project or index_dir.name
     if not path.exists():
