@@ -16,7 +16,7 @@ from ragstream_assets.metadata import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.specs import partitioned_check
-from ragstream_core.index.verify import Finding, verify_structure
+from ragstream_core.index.check import Finding, verify_structure
 from ragstream_core.services import verify
 from ragstream_core.services.verify import HistoryReport, history_report
 from ragstream_core.wiring import ingestion

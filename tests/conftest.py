@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import settings
 
-from ragstream_core.index.verify import verify_structure
+from ragstream_core.index.check import verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.forecast import inspect

@@ -14,26 +14,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.index import (
-    catalog_read,
-    commit,
-    compaction,
-    derived,
-    repair,
-    retention,
-    text_writer,
-)
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.pulled import require_own
+from ragstream_core.index import commit, derived, remove, repair, vectors
 from ragstream_core.index.rows import (
     Change,
     ChunkRow,
     Generation,
     ScanStamp,
     TextRow,
+    latest_generation,
     place_terms,
 )
-from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
+from ragstream_core.index.schema import (
+    CATALOG_NAME,
+    connect_writer,
+    guard,
+    project_lock,
+    require_own,
+    transaction,
+)
 from ragstream_core.index.vectors import VectorFile, broken_vectors, sound_texts
 from ragstream_core.platform.files import copy_durable
 
@@ -61,8 +59,8 @@ def open_catalog(
             with guard(index_dir / CATALOG_NAME):
                 if aside is not None:
                     repair.take_over_texts(db, index_dir, aside)
-                notes = compaction.renew(db, index_dir, lost_end=rebuild)
-                text_writer.take_over(db, index_dir / CATALOG_NAME)
+                notes = vectors.replace_suspect_files(db, index_dir, lost_end=rebuild)
+                remove.mark_unfinished(db, index_dir / CATALOG_NAME)
                 derived.refresh_terms(db, index_dir / CATALOG_NAME)
                 yield Catalog(index_dir, db, pinned=pinned, notes=notes)
         finally:
@@ -96,7 +94,7 @@ class Catalog:
 
     def latest(self) -> Generation | None:
         """Return the newest committed generation."""
-        return catalog_read.latest(self.db)
+        return latest_generation(self.db)
 
     def known(
         self, text_hashes: Sequence[str], embed_fp: str, *, checked: bool = False
@@ -120,7 +118,7 @@ class Catalog:
         The ``last`` ones before a commit are named by it, in one transaction instead of two.
         """
         self._record_last()  # no commit came: their place must not be taken
-        self._name_last = text_writer.write_vectors(
+        self._name_last = commit.write_vectors(
             self.db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp
         )
         if not last:
@@ -187,9 +185,9 @@ class Catalog:
 
         Generations that are pinned stay, however old.
         """
-        if retention.drop_old(self.db, self.path, generations, self._pinned()):
-            compaction.compact(self.db, self.index_dir)
-        retention.sweep(self.db, self.index_dir)
+        if remove.drop_old(self.db, self.path, generations, self._pinned()):
+            vectors.compact(self.db, self.index_dir)
+        remove.sweep(self.db, self.index_dir)
 
     def copy_to(self, folder: Path) -> None:
         """Copy the catalog and the vector files that it names; the lock keeps them as they are."""

@@ -8,18 +8,43 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.index import retention, text_writer
-from ragstream_core.index.catalog_read import file_crc, latest
+from ragstream_core.errors import IntegrityError
+from ragstream_core.index import remove
 from ragstream_core.index.generation_rows import damaged
-from ragstream_core.index.rows import Change, FileEntry, Generation, ScanStamp, parted
-from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, transaction
-from ragstream_core.index.vectors import VectorFile, intact
+from ragstream_core.index.remove import mark_recording
+from ragstream_core.index.rows import (
+    Change,
+    FileEntry,
+    Generation,
+    ScanStamp,
+    TextRow,
+    file_crc,
+    latest_generation,
+    parted,
+)
+from ragstream_core.index.schema import (
+    CATALOG_NAME,
+    CHUNK_CANON,
+    FILE_CANON,
+    INSERT_TEXT,
+    rebuild_hint,
+    transaction,
+)
+from ragstream_core.index.vectors import (
+    VectorFile,
+    append_rows,
+    check_vectors,
+    free_epoch,
+    intact,
+    vector_path,
+)
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import generation_digest, multiset_sum
 
@@ -117,7 +142,7 @@ def prepare(
     The digest is the parent's, less the rows that end, plus the staged ones.
     """
     _fill_temporary(db, change)
-    parent = latest(db)
+    parent = latest_generation(db)
     total = multiset_sum(
         parent.row_sum if parent else 0,
         _texts(db, f"SELECT {CHUNK_CANON} FROM staged c"),
@@ -211,8 +236,8 @@ def note_scan(db: sqlite3.Connection, path: Path, change: Change, *, stamp: Scan
 
 def _settle(db: sqlite3.Connection) -> None:
     """What this ingest recorded has its names; what an earlier one left without them goes."""
-    if text_writer.finish(db):
-        retention.drop(db, (), unnamed=True)
+    if remove.finish_recording(db):
+        remove.drop(db, (), unnamed=True)
 
 
 def _record_scan(
@@ -231,4 +256,59 @@ def _record_scan(
     db.executemany(
         "INSERT OR REPLACE INTO meta VALUES(?,?)",
         [("scan_started_ns", str(stamp.started_ns)), ("scan_fp", stamp.scan_fp)],
+    )
+
+
+def write_vectors(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    rows: Sequence[TextRow],
+    *,
+    vectors: F32,
+    embed_fp: str,
+) -> Callable[[sqlite3.Connection], None]:
+    """Write vectors and sync them; return what names them inside a transaction.
+
+    Until that has run nothing else may be written: the same place would be taken.
+    """
+    dimension = int(vectors.shape[-1])
+    checked = check_vectors(vectors, count=len(rows), dimension=dimension)
+    epoch, first = _place(db, index_dir, embed_fp, dimension)
+    hashes = [row.text_hash for row in rows]
+    path = vector_path(index_dir, embed_fp, epoch)
+    crcs = append_rows(path, checked, hashes, first_row=first)
+
+    def name(db: sqlite3.Connection) -> None:
+        db.executemany(
+            INSERT_TEXT,
+            ((r.text_hash, r.tokens, r.terms, zlib.crc32(r.terms), r.text) for r in rows),
+        )
+        db.executemany(
+            "INSERT OR REPLACE INTO vectors VALUES(?,?,?,?,?)",
+            ((embed_fp, text_hash, epoch, first + i, crc)
+             for i, (text_hash, crc) in enumerate(zip(hashes, crcs, strict=True))),
+        )  # fmt: skip
+        mark_recording(db)
+        db.execute("DELETE FROM vector_files WHERE embed_fp = ?", (embed_fp,))
+        db.execute(
+            "INSERT INTO vector_files VALUES(?,?,?,?)",
+            (embed_fp, epoch, first + len(rows), dimension),
+        )
+
+    return name
+
+
+def _place(
+    db: sqlite3.Connection, index_dir: Path, embed_fp: str, dimension: int
+) -> tuple[int, int]:
+    """Return epoch and committed row count of the file to write to."""
+    file = VectorFile.of(db, index_dir, embed_fp)
+    if file.epoch and file.dimension == dimension:
+        return file.epoch, file.count
+    if not db.execute("SELECT 1 FROM vectors WHERE embed_fp = ?", (embed_fp,)).fetchone():
+        return free_epoch(index_dir, embed_fp), 0  # there is none, or all failed their checks
+    raise IntegrityError(
+        f"{index_dir / CATALOG_NAME}: model {embed_fp} has {dimension} dimensions, its stored "
+        f"vectors {file.dimension}",
+        hint=rebuild_hint(index_dir),
     )

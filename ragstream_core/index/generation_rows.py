@@ -4,14 +4,20 @@ Both are read in blocks, and of a row no more is kept than a reader needs: id, p
 vector and a crc32. So memory grows by about 150 bytes a chunk. Vectors are taken from their mapped
 file when they are asked for. Chunks are read from the catalog when they are shown, and their rows
 must have their crc.
+
+What a check of the newest generation came to lies in a sealed file for the next process, stamped
+with the generation and with state and crc of the vector file: while that has the state, no byte of
+it was written. Of a later generation only what changed is read: less and plus that, the sum of the
+rows must be that of the new digest. A file that is damaged or cannot be followed up is none.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import sqlite3
 import time
 import zlib
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,14 +25,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index.catalog_read import checked_entry, digest_matches
-from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.rows import Generation, pages_without_text, parted, read_by_ocr
-from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
+from ragstream_core.index.rows import (
+    CAME,
+    ENDED,
+    Delta,
+    Generation,
+    digest_matches,
+    kept_generation,
+    latest_generation,
+)
+from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE, rebuild_hint
 from ragstream_core.index.vectors import VectorFile
+from ragstream_core.platform import array_file
+from ragstream_core.platform.files import replace_bytes
 from ragstream_core.platform.names import CodedNames, Names
-from ragstream_core.records import Chunk
-from ragstream_core.records.identity import multiset_sum, sha256_hex
+from ragstream_core.records.identity import multiset_sum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,16 +122,6 @@ COLUMNS = f"c.chunk_id, c.path, c.text_hash, v.epoch, v.row, v.crc32, {CHUNK_CAN
 """What `ReadRows` are made from; of chunks ``c`` and their vectors ``v``."""
 VECTORS = "LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash"
 _ROWS = f"SELECT {COLUMNS} FROM chunks c {VECTORS} WHERE {LIVE} ORDER BY c.chunk_id"
-_CHUNKS = (
-    "SELECT c.chunk_id, c.path, c.sha256, c.chunk_idx, c.start, c.end, c.page, c.heading, "
-    "c.text_hash, t.text, f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason, "
-    f"f.crc, {CHUNK_CANON} FROM chunks c "
-    "LEFT JOIN texts t ON t.text_hash = c.text_hash "
-    "LEFT JOIN files f ON f.path = c.path AND f.from_gen <= :n "
-    "AND (f.to_gen IS NULL OR f.to_gen > :n) "
-    "WHERE c.chunk_id IN (SELECT value FROM json_each(:ids)) "
-    "AND c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n)"
-)
 
 
 def damaged(index_dir: Path, detail: str) -> IntegrityError:
@@ -224,44 +227,177 @@ def _epoch_now(db: sqlite3.Connection, embed_fp: str) -> int | None:
     return row[0] if row else None
 
 
-def load_chunks(
+ROWS_FILE = Path("stores", "rows-newest.bin")
+"""Beside the other stores that are made from an index: erasing a file takes them all away."""
+MOST_CHANGED = 1 / 8
+"""Share of the rows that may have ended or come; above that all are read from the catalog.
+
+Twice the share of the term arrays, which write what changed again with every ingest: here it is
+read once, by whoever opens the generation next, and left behind as rows of that one."""
+_FEW = 4_096  # to read so many costs less than 0.1 s, whatever the share
+_ARRAYS = {
+    "ids": "|u1", "ends": "<i8", "files": "|u1", "codes": "<i4", "places": "<i8", "crcs": "<u4",
+}  # fmt: skip
+_CAME = f"SELECT {COLUMNS} " + CAME.format(joined=VECTORS)
+_FILES_ENDED = f"SELECT {FILE_CANON} FROM files f WHERE f.to_gen > :p AND f.from_gen <= :p"
+_FILES_CAME = f"SELECT {FILE_CANON} FROM files f WHERE f.from_gen > :p AND f.to_gen IS NULL"
+
+
+def save_rows(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
+    """Write the rows of a generation that was checked; a disk that cannot take them is no error."""
+    file = loaded.file
+    stamp = {
+        "digest": made_for.digest, "epoch": file.epoch, "rows": file.count,
+        "dimension": file.dimension, "vectors": loaded.vectors_crc, "state": loaded.state,
+    }  # fmt: skip
+    arrays = {
+        "ids": loaded.chunk_ids.packed,
+        "ends": loaded.chunk_ids.ends.astype("<i8").tobytes(),
+        "files": Names.of(loaded.paths.distinct).packed,
+        "codes": loaded.paths.codes.astype("<i4").tobytes(),
+        "places": loaded.places.astype("<i8").tobytes(),
+        "crcs": loaded.crcs.astype("<u4").tobytes(),
+    }
+    parts = array_file.stream(stamp, ((name, [bytes(raw)]) for name, raw in arrays.items()))
+    with contextlib.suppress(OSError):
+        replace_bytes(index_dir / ROWS_FILE, b"".join(parts), durable=False)
+
+
+def drop_saved(index_dir: Path) -> None:
+    """Remove the file; no error where it cannot be."""
+    with contextlib.suppress(OSError):
+        (index_dir / ROWS_FILE).unlink()
+
+
+def load_saved(
+    db: sqlite3.Connection, index_dir: Path, wanted: Generation
+) -> GenerationRows | None:
+    """Return the rows of a generation, checked; None if they cannot be had from the file.
+
+    The caller holds a read transaction.
+    """
+    before = _saved_for(db, array_file.read_description(index_dir / ROWS_FILE), wanted)
+    if before is None:
+        return None
+    try:
+        data = (index_dir / ROWS_FILE).read_bytes()
+        stamp, arrays = array_file.decode(data, _ARRAYS, {"digest": before.digest})
+        shape = stamp["epoch"], stamp["rows"], stamp["dimension"]
+        file = VectorFile.named(index_dir, before.embed_fp, *shape)
+        held = _held(arrays, file, stamp["vectors"])
+        if before is wanted:
+            return _with_vectors(db, index_dir, held, stamp["state"])
+        return _brought_up(db, index_dir, held, (before, wanted))
+    except (OSError, ValueError, IntegrityError):
+        return None  # also a vector file that is gone or cut off: the catalog says so
+
+
+def _saved_for(
+    db: sqlite3.Connection, told: Mapping[str, Any], wanted: Generation
+) -> Generation | None:
+    """Return the generation that a file is of, if the wanted one can be made from it."""
+    if told.get("digest") == wanted.digest:
+        return wanted
+    found, newest = kept_generation(db, told.get("digest")), latest_generation(db)
+    if found is None or newest is None or newest.n != wanted.n:
+        return None
+    same = found.embed_fp == wanted.embed_fp
+    return found if same and digest_matches(found, found.row_sum) else None
+
+
+def _held(
+    arrays: Mapping[str, npt.NDArray[Any]], file: VectorFile, vectors_crc: int
+) -> GenerationRows:
+    """Return the rows that a file holds; their vectors are not looked at."""
+    import numpy as np
+
+    ends = np.flatnonzero(arrays["files"] == 0)
+    distinct = tuple(Names(arrays["files"].tobytes(), ends))
+    return GenerationRows(
+        Names(arrays["ids"].data, arrays["ends"]),
+        CodedNames(distinct, arrays["codes"]),
+        arrays["places"],
+        arrays["crcs"],
+        file,
+        vectors_crc,
+    )
+
+
+def _with_vectors(
+    db: sqlite3.Connection, index_dir: Path, held: GenerationRows, checked: Sequence[int]
+) -> GenerationRows | None:
+    """Return the rows with their vector file; None if it is not in the state that was checked."""
+    if not len(held.chunk_ids):
+        return replace(held, sealed=True)
+    file = held.file
+    now = VectorFile.of(db, index_dir, file.embed_fp)
+    if (now.epoch, now.dimension) != (file.epoch, file.dimension):
+        return None
+    state = file_state(file.path)
+    file.rows  # noqa: B018 - mapped now: a compaction takes the file's name away
+    same = bool(state) and list(state) == checked
+    if not same and file.crc() != (held.vectors_crc, 0):
+        return None
+    return replace(held, state=state, sealed=same or not state)
+
+
+def _brought_up(
     db: sqlite3.Connection,
     index_dir: Path,
-    *,
-    project: str,
-    pinned: Generation,
-    crcs: Mapping[str, int],
-) -> dict[str, Chunk]:
-    """Load chunks with texts; ids that are gone are left out."""
-    found = {}
-    for row in db.execute(_CHUNKS, {"ids": json.dumps(list(crcs)), "n": pinned.n}):
-        identifier, path, sha256, idx, start, end, page, place, text_hash, text = row[:10]
-        if canon_crc(row[18]) != crcs.get(identifier):
-            raise damaged(index_dir, f"the row of {identifier} is not what was committed")
-        entry = checked_entry(row[10:18])
-        if not isinstance(text, str) or sha256_hex(text) != text_hash:
-            raise damaged(index_dir, f"the text of {identifier} does not have its hash")
-        try:
-            heading, context, snippet = parted(place, text)
-        except ValueError as error:
-            raise damaged(index_dir, f"{identifier}: {error}") from error
-        meta = {
-            "path": path,
-            "source": path.rpartition("/")[2],
-            "sha256": sha256,
-            "mtime": entry.mtime_ns / 1e9,
-            "file_type": entry.type,
-            "chunk_index": idx,
-            "page_number": page,
-            "heading": heading,
-            "generation": pinned.n,
-            "project": project,
-        }
-        if missing := pages_without_text(entry.reason):
-            meta["without_text"] = missing
-        if read_by_ocr(entry.reason, page):
-            meta["read_by"] = "OCR"
-        if context:
-            meta["context"] = context
-        found[identifier] = Chunk(identifier, path, snippet, (start, end), meta)
-    return found
+    held: GenerationRows,
+    generations: tuple[Generation, Generation],
+) -> GenerationRows | None:
+    """Return the rows of a later generation: what changed is read, and checked by its digest."""
+    before, wanted = generations
+    known, file = held.file, VectorFile.of(db, index_dir, wanted.embed_fp)
+    if (file.epoch, file.dimension) != (known.epoch, known.dimension):
+        return None
+    delta = Delta.of(db, before, max(_FEW, int(len(held.chunk_ids) * MOST_CHANGED)))
+    if delta is None:
+        return None
+    at = {"fp": wanted.embed_fp, "p": before.n}
+    read = ReadRows(file)
+    read.add(db.execute(_CAME, at).fetchall())
+    ended = _canons(db, f"SELECT {CHUNK_CANON} {ENDED}", at) + _canons(db, _FILES_ENDED, at)
+    total = before.row_sum + read.total
+    total = multiset_sum(total, _canons(db, _FILES_CAME, at), removed=ended)
+    gone = [bisect_left(held.chunk_ids, name) for name in delta.ended]
+    there = [i for row in gone for i in held.chunk_ids[row : row + 1]] == delta.ended
+    if not (there and read.named and digest_matches(wanted, total)):
+        return None
+    ids, paths, (crcs, places, heads, vector_crcs) = read.made()
+    fresh, state = (places, heads, vector_crcs), file_state(file.path)
+    crc, bad = file.crc(fresh, end=known.count)
+    if bad or crc != held.vectors_crc:
+        return None
+    crc, bad = file.crc(fresh, first=known.count, crc=crc)
+    if bad:
+        return None
+    return _changed(held, gone, GenerationRows(ids, paths, places, crcs, file, crc, state))
+
+
+def _canons(db: sqlite3.Connection, query: str, at: Mapping[str, object]) -> list[str]:
+    return [str(canon) for (canon,) in db.execute(query, at)]
+
+
+def _changed(held: GenerationRows, gone: Sequence[int], came: GenerationRows) -> GenerationRows:
+    """Return rows less some, and plus others, with the vector file of the others."""
+    import numpy as np
+
+    at = [bisect_left(held.chunk_ids, i) for i in came.chunk_ids]
+    rows = np.array(at, dtype=np.int64) - np.searchsorted(gone, at)
+
+    def changed(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.insert(np.delete(old, gone), rows, new)
+
+    code_of = {path: code for code, path in enumerate(held.paths.distinct)}
+    codes = [code_of.setdefault(path, len(code_of)) for path in came.paths]
+    return GenerationRows(
+        held.chunk_ids.changed(gone, list(zip(at, came.chunk_ids, strict=True))),
+        CodedNames(tuple(code_of), changed(held.paths.codes, np.array(codes, dtype="<i4"))),
+        changed(held.places, came.places),
+        changed(held.crcs, came.crcs),
+        came.file,
+        came.vectors_crc,
+        came.state,
+    )

@@ -1,4 +1,4 @@
-"""The table ``turns`` of the history catalog, and the mark that says how far it has come.
+"""The table ``turns`` of the history's catalog, and the mark that says how far it has come.
 
 A row holds what is known of a turn, with its tags as of the mark. It is no part of the generation's
 digest, since tags change without a chunk changing; its crc covers every column. The mark lies in
@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 from ragstream_core.conversations.journal.records import Position, Turn, record_from, record_json
 from ragstream_core.conversations.units import turn_path
 from ragstream_core.errors import IntegrityError, RagstreamError
-from ragstream_core.index import catalog_read
-from ragstream_core.index.generations import read as read_catalog
-from ragstream_core.index.rows import Generation
+from ragstream_core.index.look import read as read_catalog
+from ragstream_core.index.rows import (
+    Generation,
+    latest_generation,
+)
 from ragstream_core.index.schema import transaction
 from ragstream_core.records.identity import Json, canonical_json, generation_digest
 
@@ -139,7 +141,7 @@ def _decoded(columns: Sequence[Any]) -> TurnRow:
     return TurnRow(seq, turn, tags=tuple(json.loads(tags)), **row)
 
 
-def read(db: sqlite3.Connection, seqs: Iterable[int] | None = None) -> Iterator[TurnRow]:
+def read_turns(db: sqlite3.Connection, seqs: Iterable[int] | None = None) -> Iterator[TurnRow]:
     """Yield turns, all or some, ascending by ``seq``."""
     if seqs is None:
         yield from map(_decoded, db.execute(f"{_COLUMNS} ORDER BY seq"))
@@ -178,11 +180,11 @@ def is_there(db: sqlite3.Connection, row: TurnRow) -> bool:
     return was == row._replace(segment=was.segment, offset=was.offset)
 
 
-def write(
+def write_turns(
     db: sqlite3.Connection, rows: Iterable[TurnRow], retagged: Mapping[int, tuple[str, ...]]
 ) -> None:
     """Put turns and changed tags, inside the caller's transaction."""
-    edited = (row._replace(tags=retagged[row.seq]) for row in list(read(db, retagged)))
+    edited = (row._replace(tags=retagged[row.seq]) for row in list(read_turns(db, retagged)))
     put = "INSERT OR REPLACE INTO turns VALUES(?,?,?,?,?,?)"
     db.executemany(put, map(encoded, edited))
     db.executemany(put, map(encoded, rows))
@@ -194,9 +196,9 @@ def high_water(position: Position) -> dict[str, Json]:
     return {**row, "crc": zlib.crc32(canonical_json(row).encode())}
 
 
-def mark(db: sqlite3.Connection) -> Mark:
+def current_mark(db: sqlite3.Connection) -> Mark:
     """Return how far the catalog has come."""
-    newest = catalog_read.latest(db)
+    newest = latest_generation(db)
     return mark_of(newest) if newest is not None else Mark()
 
 
@@ -216,8 +218,8 @@ def damage(db: sqlite3.Connection) -> list[str]:
     if not has_table(db):
         return []
     try:
-        mark(db)
-        paths = {row.path for row in read(db)}
+        current_mark(db)
+        paths = {row.path for row in read_turns(db)}
     except (sqlite3.DatabaseError, RagstreamError, TypeError, ValueError, IntegrityError) as error:
         return [str(error)]
     live = {path for (path,) in db.execute("SELECT path FROM files WHERE to_gen IS NULL")}

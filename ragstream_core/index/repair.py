@@ -17,14 +17,20 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ragstream_core.errors import ProjectLocked, RagstreamError
-from ragstream_core.index import catalog_read, derived, retention, text_writer, verify
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index import check, derived, remove
+from ragstream_core.index.rows import (
+    all_generations,
+    last_scan,
+    latest_generation,
+    recorded_signatures,
+)
 from ragstream_core.index.schema import (
     CATALOG_NAME,
     INSERT_TEXT,
     JOURNAL_NAME,
     connect_writer,
     guard,
+    project_lock,
     transaction,
 )
 from ragstream_core.index.vectors import VectorFile, broken_vectors
@@ -71,8 +77,8 @@ def _is_sound(index_dir: Path) -> bool:
         with contextlib.closing(connect_writer(index_dir)) as db, guard(index_dir / CATALOG_NAME):
             if db.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
                 return False
-            catalog_read.signatures(db), catalog_read.last_scan(db)  # raise if a table is missing
-            return not any(verify.row_findings(db)) and not history_turns.damage(db)
+            recorded_signatures(db), last_scan(db)  # raise if a table is missing
+            return not any(check.row_findings(db)) and not history_turns.damage(db)
     except (RagstreamError, TypeError, ValueError, AttributeError):  # the latter: other types
         return False
 
@@ -109,7 +115,7 @@ def _take_over(db: sqlite3.Connection, old: sqlite3.Connection, file: VectorFile
         taken += len(sound)
     if taken:
         with transaction(db, catalog):
-            text_writer.note(db)  # texts of files that are gone have no chunk to come
+            remove.mark_recording(db)  # texts of files that are gone have no chunk to come
             shape = file.embed_fp, file.epoch, file.count, file.dimension
             db.execute("INSERT INTO vector_files VALUES(?,?,?,?)", shape)
     return taken
@@ -159,7 +165,7 @@ class DamagedTexts(NamedTuple):
 
 def damaged_texts(db: sqlite3.Connection) -> DamagedTexts:
     """Hash every stored text; what is damaged is to be read from its file again."""
-    bad = {str(text_hash) for text_hash in verify.bad_texts(db)} | set(verify.missing_texts(db))
+    bad = {str(text_hash) for text_hash in check.bad_texts(db)} | set(check.missing_texts(db))
     query = "SELECT DISTINCT path FROM chunks WHERE text_hash = ? AND to_gen IS NULL"
     paths = (path for text_hash in bad for (path,) in db.execute(query, (text_hash,)))
     return DamagedTexts(frozenset(bad), frozenset(paths))
@@ -176,7 +182,7 @@ def repair_rest(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[
     for (other,) in db.execute(others, (embed_fp,)).fetchall():
         said += _drop_broken(db, index_dir, other)
     try:
-        left = [finding.message for finding in verify.data_findings(db, index_dir)]
+        left = [finding.message for finding in check.data_findings(db, index_dir)]
     except (RagstreamError, OSError, sqlite3.DatabaseError) as error:
         left = [getattr(error, "message", str(error))]
     return said + [f"still damaged: {found}" for found in left]
@@ -184,7 +190,7 @@ def repair_rest(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[
 
 def _drop_unnamed(db: sqlite3.Connection, index_dir: Path) -> list[str]:
     """Drop damaged rows that stand for no text of a chunk, e.g. one whose hash was damaged."""
-    bad = [(text_hash,) for text_hash in verify.bad_texts(db)]
+    bad = [(text_hash,) for text_hash in check.bad_texts(db)]
     unnamed = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = texts.text_hash)"
     with transaction(db, index_dir / CATALOG_NAME):
         delete = f"DELETE FROM texts WHERE text_hash = ? AND {unnamed}"
@@ -199,14 +205,14 @@ def _drop_broken(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list
     db.execute("CREATE TEMP TABLE IF NOT EXISTS broken(text_hash TEXT PRIMARY KEY)")
     db.execute("DELETE FROM broken")
     db.executemany("INSERT OR IGNORE INTO broken VALUES(?)", ((h,) for h in broken))
-    made = [g.n for g in catalog_read.generations(db) if g.embed_fp == embed_fp]
+    made = [g.n for g in all_generations(db) if g.embed_fp == embed_fp]
     gone = [n for n in made if db.execute(_NEEDS_BROKEN, {"n": n}).fetchone()]
     with transaction(db, index_dir / CATALOG_NAME):
         db.execute(
             "DELETE FROM vectors WHERE embed_fp = ? AND text_hash IN (SELECT * FROM broken)",
             (embed_fp,),
         )
-        retention.drop(db, gone, unnamed=False)
+        remove.drop(db, gone, unnamed=False)
     which = f", and with them generation {', '.join(map(str, gone))}" if gone else ""
     return [
         f"{len(broken)} damaged vectors of the earlier model {embed_fp[:12]}, which only that "
@@ -229,7 +235,7 @@ def repair_derived(index_dir: Path) -> list[str]:
             guard(path),
         ):
             derived.refresh_terms(db, path)
-            newest = catalog_read.latest(db)
+            newest = latest_generation(db)
             return derived.publish_again(db, index_dir, newest) if newest is not None else []
     except ProjectLocked:
         return []

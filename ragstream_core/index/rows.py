@@ -1,16 +1,27 @@
-"""The rows of a catalog, and what an ingest hands over for a commit.
+"""The rows of a catalog, what an ingest hands over for a commit, and how they are read back.
 
 Both sources of an index, a folder of documents and the journal of the conversations, come as these:
-a turn is a file named ``<session>/<seq>``. Stdlib only: the no-op path needs no more.
+a turn is a file named ``<session>/<seq>``. Stdlib only: the no-op path needs no more. Functions
+take an open connection; callers that need several answers of one moment hold a read transaction.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import re
-from collections.abc import Mapping
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, LIVE
+from ragstream_core.records.identity import generation_digest, multiset_sum
+
+if TYPE_CHECKING:
+    pass
+
 
 TRUNCATED = "truncated_inputs"
 """Key of a generation's provenance: how many texts the encoder cut while it was made."""
@@ -190,3 +201,140 @@ class ScanStamp:
 
     started_ns: int
     scan_fp: str
+
+
+_GENERATION = (
+    "SELECT n, digest, row_sum, parent, created, index_fp, embed_fp, counts, provenance "
+    "FROM generations "
+)
+_FILE = "SELECT path, sha256, size, mtime_ns, type, decision, reason, crc FROM files "
+
+
+def _generation(row: tuple[str, ...] | None) -> Generation | None:
+    if row is None:
+        return None
+    try:
+        n, digest, row_sum, parent, created, index_fp, embed_fp, counts, provenance = row
+        total = int(row_sum, 16)
+        tail = (json.loads(counts), json.loads(provenance))
+        return Generation(int(n), digest, total, int(parent), created, index_fp, embed_fp, *tail)
+    except (ValueError, TypeError) as error:  # not what was written
+        raise sqlite3.DatabaseError(f"unreadable generation row: {error}") from error
+
+
+def latest_generation(db: sqlite3.Connection) -> Generation | None:
+    """Return the newest committed generation, or None before the first commit."""
+    return _generation(db.execute(_GENERATION + "ORDER BY n DESC LIMIT 1").fetchone())
+
+
+def numbered_generation(db: sqlite3.Connection, n: int) -> Generation | None:
+    """Return generation ``n``, or None if it was never made or is no longer kept."""
+    return _generation(db.execute(_GENERATION + "WHERE n = ?", (n,)).fetchone())
+
+
+def all_generations(db: sqlite3.Connection) -> list[Generation]:
+    """Return all kept generations, oldest first."""
+    rows = db.execute(_GENERATION + "ORDER BY n").fetchall()
+    return [found for row in rows if (found := _generation(row)) is not None]
+
+
+def live_files(db: sqlite3.Connection, n: int) -> dict[str, FileEntry]:
+    """Return the manifest of generation ``n`` by path, sorted."""
+    rows = db.execute(f"{_FILE}WHERE {LIVE} ORDER BY path", {"n": n})
+    return {row[0]: checked_entry(row) for row in rows}
+
+
+def file_crc(entry: FileEntry) -> int:
+    """Return the crc32 of a manifest row: it covers what the digest leaves out, e.g. the mtime."""
+    columns = (entry.path, entry.sha256, entry.size, entry.mtime_ns, entry.type, entry.decision)
+    return zlib.crc32(repr((*columns, entry.reason)).encode("utf-8", "surrogatepass"))
+
+
+def checked_entry(row: Sequence[Any]) -> FileEntry:
+    """Return the manifest row of a table row whose last column is its crc."""
+    entry = FileEntry(*row[:-1])
+    if file_crc(entry) != row[-1]:
+        raise sqlite3.DatabaseError(f"the manifest row of {entry.path!r} fails its crc")
+    return entry
+
+
+def recorded_signatures(db: sqlite3.Connection) -> dict[str, Signature]:
+    """Return the recorded stat signatures by path."""
+    rows = db.execute("SELECT path, size, mtime_ns, ctime_ns, inode FROM signatures").fetchall()
+    return {path: (size, mtime, ctime, inode) for path, size, mtime, ctime, inode in rows}
+
+
+def meta_value(db: sqlite3.Connection, key: str) -> str:
+    """Return a value of the meta table, "" if it was never set."""
+    row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def last_scan(db: sqlite3.Connection) -> ScanStamp:
+    """Return the stamp of the last finished scan; zero and "" before the first."""
+    return ScanStamp(int(meta_value(db, "scan_started_ns") or 0), meta_value(db, "scan_fp"))
+
+
+def row_sum(db: sqlite3.Connection, n: int) -> int:
+    """Recompute the order-independent sum over all rows live in generation ``n``."""
+    chunk_rows = db.execute(f"SELECT {CHUNK_CANON} FROM chunks c WHERE {LIVE}", {"n": n})
+    total = multiset_sum(0, (str(canon) for (canon,) in chunk_rows))
+    file_rows = db.execute(f"SELECT {FILE_CANON} FROM files f WHERE {LIVE}", {"n": n})
+    return multiset_sum(total, (str(canon) for (canon,) in file_rows))
+
+
+def digest_matches(found: Generation, live_row_sum: int) -> bool:
+    """Return whether a generation's recorded digest is that of its live rows."""
+    return found.row_sum == live_row_sum and found.digest == generation_digest(
+        live_row_sum, found.index_fp, found.embed_fp
+    )
+
+
+def vector_epoch(db: sqlite3.Connection, embed_fp: str) -> int:
+    """Return the epoch of a model's vector file, 0 if there is none; each has other places."""
+    row = db.execute("SELECT epoch FROM vector_files WHERE embed_fp = ?", (embed_fp,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+ENDED = "FROM chunks c WHERE c.to_gen > :p AND c.from_gen <= :p ORDER BY c.chunk_id"
+"""SQL source of the chunks that ended since generation ``:p``."""
+# CROSS JOIN is SQLite's way to fix the order of a join: the few files that came, then their chunks
+# by path; the other way round all chunks are read
+CAME = (
+    "FROM files f CROSS JOIN chunks c ON c.path = f.path AND c.to_gen IS NULL "
+    "AND c.from_gen = f.from_gen {joined} WHERE f.from_gen > :p AND f.to_gen IS NULL "
+    "ORDER BY c.chunk_id"
+)
+"""SQL source of the chunks that came since generation ``:p``, up to the newest."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The chunks that end or come with a later generation, which is the newest.
+
+    Attributes:
+        since: The earlier generation.
+        ended: Their ids, ascending.
+        came: Their ids, ascending; one may have ended with another text.
+    """
+
+    since: Generation
+    ended: Sequence[str]
+    came: Sequence[str]
+
+    @classmethod
+    def of(cls, db: sqlite3.Connection, since: Generation, most: float) -> Delta | None:
+        """Return what changed; None if more than so many chunks ended or came."""
+        sources = (ENDED, CAME.format(joined=""))
+        at = {"p": since.n, "most": int(most) + 1}
+        ended, came = (
+            [str(name) for (name,) in db.execute(f"SELECT c.chunk_id {source} LIMIT :most", at)]
+            for source in sources
+        )
+        return cls(since, ended, came) if len(ended) + len(came) <= most else None
+
+
+def kept_generation(db: sqlite3.Connection, digest: object) -> Generation | None:
+    """Return the last generation of a digest that is still kept."""
+    generations = reversed(all_generations(db))
+    return next((g for g in generations if g.digest == digest), None)

@@ -7,8 +7,10 @@ holder of the project lock opens a writer; all others read with ``mode=ro``.
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,12 +20,117 @@ from ragstream_core.errors import (
     IntegrityError,
     OperationFailed,
     ProjectLocked,
+    Refused,
+    RunCommand,
 )
-from ragstream_core.index.lock import label, project_lock, rebuild_hint, update_hint
-from ragstream_core.index.pulled import is_pulled
-from ragstream_core.platform.disk import on_disk
-from ragstream_core.platform.files import make_private_dir, on_failure
+from ragstream_core.platform.disk import disk_failure, on_disk
+from ragstream_core.platform.files import make_private_dir, on_failure, replace_text
+from ragstream_core.platform.locks import LOCK_NAME, FolderLock
 from ragstream_core.text.terms import packed_terms, unpacked_terms
+
+PULLED_NAME = "pulled.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PulledMark:
+    """Where an index comes from.
+
+    Attributes:
+        url: The folder or bucket where it is published.
+        pulled: When it was pulled, ISO 8601.
+        manifest: What was pulled, the bytes of its manifest as text.
+    """
+
+    url: str
+    pulled: str
+    manifest: str
+
+
+def publishing_copy(index_dir: Path) -> Path:
+    """Return where a copy of an index lies while it is published, and after a kill."""
+    return index_dir.with_name(f".{index_dir.name}.publishing")
+
+
+def is_pulled(index_dir: Path) -> bool:
+    """Return whether an index is made elsewhere."""
+    return (index_dir / PULLED_NAME).is_file()
+
+
+def read_mark(index_dir: Path) -> PulledMark:
+    """Return the mark of an index that is pulled."""
+    path = index_dir / PULLED_NAME
+    try:
+        said = json.loads(path.read_bytes())
+        mark = PulledMark(said["url"], said["pulled"], said["manifest"])
+        if all(isinstance(word, str) for word in (mark.url, mark.pulled, mark.manifest)):
+            return mark
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise IntegrityError(
+        f"{path} is damaged", hint=RunCommand("index pull", f"PLACE --name {index_dir.name}")
+    )
+
+
+def write_mark(index_dir: Path, mark: PulledMark) -> None:
+    """Mark an index as made elsewhere."""
+    said = {"url": mark.url, "pulled": mark.pulled, "manifest": mark.manifest}
+    replace_text(index_dir / PULLED_NAME, json.dumps(said))
+
+
+def require_own(index_dir: Path) -> None:
+    """Refuse to write an index that is made elsewhere."""
+    if is_pulled(index_dir):
+        raise Refused(
+            f"the index of {index_dir.name} is made elsewhere and only read here",
+            hint=(RunCommand("index pull", index_dir.name), " brings it up to date"),
+        )
+
+
+def is_history(index_dir: Path) -> bool:
+    """Return whether a store is that of the conversations, ``<data>/history/index``."""
+    return index_dir.parts[-2:] == ("history", "index")
+
+
+def label(index_dir: Path) -> str:
+    """Return what a store is called."""
+    return "the history" if is_history(index_dir) else f"project {index_dir.name}"
+
+
+def update_hint(index_dir: Path) -> RunCommand:
+    """Return the command that brings a store up to date."""
+    if is_history(index_dir):
+        return RunCommand("history embed")
+    if is_pulled(index_dir):
+        return RunCommand("index pull", index_dir.name)
+    return RunCommand("ingest", index_dir.name)
+
+
+def rebuild_hint(index_dir: Path) -> RunCommand:
+    """Return the command that makes a store anew."""
+    if is_history(index_dir):
+        return RunCommand("history backfill", "--rebuild")
+    if is_pulled(index_dir):
+        return RunCommand("index pull", f"{index_dir.name} --verify")
+    return RunCommand("ingest", f"{index_dir.name} --rebuild")
+
+
+def check_hint(index_dir: Path) -> RunCommand:
+    """Return the command that checks a store and makes again what is derived from it."""
+    return RunCommand("index check", "" if is_history(index_dir) else index_dir.name)
+
+
+@contextlib.contextmanager
+def project_lock(index_dir: Path) -> Iterator[None]:
+    """Hold the writer lock of one project; never waits."""
+    lock = FolderLock(index_dir, label(index_dir))
+    with contextlib.ExitStack() as stack:
+        stack.callback(lock.close)
+        try:
+            stack.enter_context(lock.held())
+        except OSError as error:
+            raise disk_failure(index_dir / LOCK_NAME, error) from error
+        yield
+
 
 CATALOG_NAME = "catalog.sqlite"
 JOURNAL_NAME = f"{CATALOG_NAME}-journal"

@@ -1,8 +1,8 @@
 """`CatalogView`: one committed generation, loaded in one short read transaction and then pinned.
 
 What is loaded is checked: the generation's digest over every live row, and the crc of every
-vector (`generation_rows`); or, for the newest generation, the seal of the file that holds the
-outcome, and what changed since (`sealed_rows`). Views are shared within a process, so either
+vector; or, for the newest generation, the seal of the file that holds the
+outcome, and what changed since. Views are shared within a process, so either
 happens once a generation. While the catalog's file is at the revision that was read, opening a
 generation again asks it nothing.
 """
@@ -10,19 +10,51 @@ generation again asks it nothing.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import sqlite3
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError, RunCommand
-from ragstream_core.index import catalog_read, lexical, sealed_rows
-from ragstream_core.index.generation_rows import GenerationRows, load_chunks, load_rows
-from ragstream_core.index.schema import CATALOG_NAME, reading, recover
+from ragstream_core.errors import (
+    GenerationGone,
+    OperationFailed,
+    RagstreamError,
+    RunCommand,
+)
+from ragstream_core.index import derived
+from ragstream_core.index.generation_rows import (
+    GenerationRows,
+    canon_crc,
+    damaged,
+    drop_saved,
+    load_rows,
+    load_saved,
+    save_rows,
+)
+from ragstream_core.index.rows import (
+    Generation,
+    checked_entry,
+    latest_generation,
+    numbered_generation,
+    pages_without_text,
+    parted,
+    read_by_ocr,
+    vector_epoch,
+)
+from ragstream_core.index.schema import (
+    CATALOG_NAME,
+    CHUNK_CANON,
+    reading,
+    recover,
+)
 from ragstream_core.platform.locks import one_thread_at_a_time
+from ragstream_core.records import Chunk
+from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,6 +63,7 @@ if TYPE_CHECKING:
     from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.records import Chunk
     from ragstream_core.text.bm25 import PostingLists
+
 
 CACHED_VIEWS = 8
 CACHED_CHUNKS = 2_048
@@ -81,7 +114,7 @@ class CatalogView:
         with self._loading:
             if self._lexical is None:
                 with reading(self.index_dir) as db:
-                    arrays = lexical.load(db, self.index_dir, self.pinned)
+                    arrays = derived.load_terms(db, self.index_dir, self.pinned)
                 if len(arrays.lengths) != len(self.chunk_ids):
                     raise _gone(self.project, self.generation)
                 self._lexical = arrays
@@ -205,14 +238,14 @@ def _reopened(index_dir: Path, project: str, generation: int, keep: bool) -> Cat
 
 def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
     with reading(index_dir) as db:
-        found = catalog_read.generation(db, n) if n else catalog_read.latest(db)
+        found = numbered_generation(db, n) if n else latest_generation(db)
         if found is None:
             raise _gone(project, n)
         key = (str(index_dir.resolve()), found.n, found.digest)
         with _cache_lock:
             view = _cache.get(key)
         if view is None or _is_moved(db, view):
-            loaded = sealed_rows.load(db, index_dir, found) or load_rows(db, index_dir, found)
+            loaded = load_saved(db, index_dir, found) or load_rows(db, index_dir, found)
             view = CatalogView(index_dir, project, found, loaded=loaded)
     if keep and not view.sealed:
         _keep(view)
@@ -223,7 +256,7 @@ def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
 
 def _is_moved(db: sqlite3.Connection, view: CatalogView) -> bool:
     """Return whether the vectors were compacted since: what is made from them has other places."""
-    epoch = catalog_read.vector_epoch(db, view.embed_fp)
+    epoch = vector_epoch(db, view.embed_fp)
     return bool(view.chunk_ids) and epoch != view.loaded.file.epoch
 
 
@@ -231,15 +264,15 @@ def _keep(view: CatalogView) -> None:
     """Save the rows of the newest generation; not where a commit or an erasing came in between."""
     view.sealed = True
     if _is_newest(view.index_dir, view.pinned):
-        sealed_rows.save(view.index_dir, view.pinned, view.loaded)
+        save_rows(view.index_dir, view.pinned, view.loaded)
         if not _is_newest(view.index_dir, view.pinned):
-            sealed_rows.drop(view.index_dir)
+            drop_saved(view.index_dir)
 
 
 def _is_newest(index_dir: Path, found: Generation) -> bool:
     try:
         with reading(index_dir) as db:
-            return catalog_read.latest(db) == found
+            return latest_generation(db) == found
     except RagstreamError:
         return False
 
@@ -249,3 +282,58 @@ def forget_views() -> None:
     with _cache_lock:
         _cache.clear()
         _opened.clear()
+
+
+_CHUNKS = (
+    "SELECT c.chunk_id, c.path, c.sha256, c.chunk_idx, c.start, c.end, c.page, c.heading, "
+    "c.text_hash, t.text, f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason, "
+    f"f.crc, {CHUNK_CANON} FROM chunks c "
+    "LEFT JOIN texts t ON t.text_hash = c.text_hash "
+    "LEFT JOIN files f ON f.path = c.path AND f.from_gen <= :n "
+    "AND (f.to_gen IS NULL OR f.to_gen > :n) "
+    "WHERE c.chunk_id IN (SELECT value FROM json_each(:ids)) "
+    "AND c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n)"
+)
+
+
+def load_chunks(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    *,
+    project: str,
+    pinned: Generation,
+    crcs: Mapping[str, int],
+) -> dict[str, Chunk]:
+    """Load chunks with texts; ids that are gone are left out."""
+    found = {}
+    for row in db.execute(_CHUNKS, {"ids": json.dumps(list(crcs)), "n": pinned.n}):
+        identifier, path, sha256, idx, start, end, page, place, text_hash, text = row[:10]
+        if canon_crc(row[18]) != crcs.get(identifier):
+            raise damaged(index_dir, f"the row of {identifier} is not what was committed")
+        entry = checked_entry(row[10:18])
+        if not isinstance(text, str) or sha256_hex(text) != text_hash:
+            raise damaged(index_dir, f"the text of {identifier} does not have its hash")
+        try:
+            heading, context, snippet = parted(place, text)
+        except ValueError as error:
+            raise damaged(index_dir, f"{identifier}: {error}") from error
+        meta = {
+            "path": path,
+            "source": path.rpartition("/")[2],
+            "sha256": sha256,
+            "mtime": entry.mtime_ns / 1e9,
+            "file_type": entry.type,
+            "chunk_index": idx,
+            "page_number": page,
+            "heading": heading,
+            "generation": pinned.n,
+            "project": project,
+        }
+        if missing := pages_without_text(entry.reason):
+            meta["without_text"] = missing
+        if read_by_ocr(entry.reason, page):
+            meta["read_by"] = "OCR"
+        if context:
+            meta["context"] = context
+        found[identifier] = Chunk(identifier, path, snippet, (start, end), meta)
+    return found

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.index.catalog import Catalog, open_catalog
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.schema import CATALOG_NAME, reading, recover
+from ragstream_core.index.schema import CATALOG_NAME, project_lock, reading, recover
 from ragstream_core.ingestion.staging import Stager
 
 if TYPE_CHECKING:

@@ -21,17 +21,20 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index import catalog_read
 from ragstream_core.index.derived import is_published
+from ragstream_core.index.remove import is_unfinished
 from ragstream_core.index.rows import (
     EMBED_SECONDS,
     EMBEDDED,
     Generation,
+    all_generations,
+    last_scan,
+    latest_generation,
     pages_without_text,
     reading_remark,
+    recorded_signatures,
 )
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading
-from ragstream_core.index.text_writer import is_left
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.ingestion.parsers.engines import is_current, missing, untagged
@@ -137,10 +140,10 @@ def inspect(
         return Inspection(found, None, Pending("never ingested", None))
     try:
         with reading(index_dir) as db:
-            newest = catalog_read.latest(db)
-            stamp = catalog_read.last_scan(db)
-            recorded = catalog_read.signatures(db)
-            unfinished = is_left(db)
+            newest = latest_generation(db)
+            stamp = last_scan(db)
+            recorded = recorded_signatures(db)
+            unfinished = is_unfinished(db)
     except (RagstreamError, ValueError) as error:
         return Inspection(found, None, Pending(f"{UNREADABLE}: {error}", None))
     found = documents.guarded(found, (), recorded)
@@ -250,7 +253,7 @@ def _known(db: sqlite3.Connection, newest: Generation) -> Known:
 
 
 def _speed(db: sqlite3.Connection) -> float:
-    for made in reversed(catalog_read.generations(db)):
+    for made in reversed(all_generations(db)):
         try:
             texts = int(made.provenance.get(EMBEDDED, 0))
             seconds = float(made.provenance.get(EMBED_SECONDS, 0))

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
-from ragstream_core.index import catalog_read, commit, repair
+from ragstream_core.index import commit, repair
 from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.rows import (
     TRUNCATED,
     Generation,
     ScanStamp,
+    last_scan,
+    live_files,
     pages_without_text,
     reading_remark,
+    recorded_signatures,
 )
 from ragstream_core.ingestion.coming_texts import ComingTexts, GiveTexts, read_store
 from ragstream_core.ingestion.document_tree import DocumentTree
@@ -117,9 +120,9 @@ class Ingest:
         """
         self._refuse_other_model(newest)
         db = self.store.db
-        last = catalog_read.last_scan(db)
-        files = catalog_read.live_files(db, newest.n) if newest else {}
-        recorded = Recorded(files, catalog_read.signatures(db), last.started_ns)
+        last = last_scan(db)
+        files = live_files(db, newest.n) if newest else {}
+        recorded = Recorded(files, recorded_signatures(db), last.started_ns)
         found = self._found(recorded)
         depth = self._depth(newest, last, again)
         surveyor = Surveyor(self.loader, recorded, depth, take=self._take, progress=self.progress)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, RagstreamError
-from ragstream_core.index import catalog_read, generations
+from ragstream_core.index import look
+from ragstream_core.index.rows import latest_generation
 from ragstream_core.platform import extras
 from ragstream_core.proposers.chroma import seal
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN
@@ -267,6 +268,6 @@ def compare(workspace: Workspace, project: str) -> list[str]:
         faults = collection_of(workspace, project).faults()
     except GenerationGone:
         return []
-    newest = generations.read(index_dir_of(workspace, project), catalog_read.latest)
+    newest = look.read(index_dir_of(workspace, project), latest_generation)
     failed = failed_attempt(COLLECTION, workspace, project, newest) if newest else None
     return [f"{fault}: {failed.message}" if failed else fault for fault in faults]

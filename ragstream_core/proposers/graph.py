@@ -22,7 +22,7 @@ from ragstream_core.errors import (
     UnknownSetting,
     worded,
 )
-from ragstream_core.index.lock import check_hint, label
+from ragstream_core.index.schema import check_hint, label
 from ragstream_core.platform import extras
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir

@@ -20,8 +20,9 @@ from ragstream_core.errors import (
     TryAgain,
     worded,
 )
-from ragstream_core.index import catalog_read, generations
-from ragstream_core.index.lock import check_hint, label
+from ragstream_core.index import look
+from ragstream_core.index.rows import vector_epoch
+from ragstream_core.index.schema import check_hint, label
 from ragstream_core.platform import array_file, extras
 from ragstream_core.proposers.derived_store import (
     FailedAttempt,
@@ -141,7 +142,7 @@ class InvertedLists:
             done = IvfIndex(index_dir).sync(
                 view, rebuild=how.rebuild, verify=how.verify or how.again
             )
-            if not generations.is_as_it_was(index_dir, view.pinned):
+            if not look.is_as_it_was(index_dir, view.pinned):
                 done.file.path.unlink(missing_ok=True)
                 raise GenerationGone(
                     f"{label(index_dir)}: generation {view.generation} was changed meanwhile",
@@ -249,7 +250,7 @@ def _description(index_dir: Path, newest: Generation) -> dict[str, Any]:
     said = array_file.read_description(lists_path(index_dir, newest.digest))
     if said.get("digest") != newest.digest:
         return {}
-    epoch = generations.read(index_dir, lambda db: catalog_read.vector_epoch(db, newest.embed_fp))
+    epoch = look.read(index_dir, lambda db: vector_epoch(db, newest.embed_fp))
     return said if said.get("epoch") == epoch else {}
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ragstream_core.errors import IntegrityError, OperationFailed
-from ragstream_core.index.lock import label
+from ragstream_core.index.schema import label
 from ragstream_core.index.view import CatalogView
 from ragstream_core.platform import array_file
 from ragstream_core.platform.disk import disk_failure, on_disk

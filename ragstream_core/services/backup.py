@@ -25,8 +25,8 @@ from ragstream_core.errors import (
     UnknownProject,
 )
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.catalog_read import latest
-from ragstream_core.index.generations import read
+from ragstream_core.index.look import read
+from ragstream_core.index.rows import latest_generation
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import (
     aside_of,
@@ -110,7 +110,7 @@ def copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
         OSError: Disk full, permission denied.
     """
     from ragstream_core.index import history_turns
-    from ragstream_core.index.history_catalog import open_history_catalog
+    from ragstream_core.index.history import open_history_catalog
 
     home, log = history_dir(workspace), journal(workspace)
     copy_memory(workspace, target)
@@ -120,7 +120,7 @@ def copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
     if (home / "index" / CATALOG_NAME).exists():
         with open_history_catalog(home / "index") as catalog:
             catalog.copy_to(target / HOME / "index")
-            mark = history_turns.mark(catalog.db)
+            mark = history_turns.current_mark(catalog.db)
             state = IndexState(mark.generation, mark.digest)
     with log.locked():
         for path in journal_files(log.folder):
@@ -212,10 +212,8 @@ def _another_state(destination: Path) -> Refused:
 
 def _is_of_now(workspace: Workspace, backup: Path, wanted: Sequence[str]) -> bool:
     """Return whether a backup names these projects with their newest generations of now."""
-    now = {
-        name: newest.digest if (newest := read(workspace.index_dir(name), latest)) else ""
-        for name in wanted
-    }
+    newest = {name: read(workspace.index_dir(name), latest_generation) for name in wanted}
+    now = {name: found.digest if found else "" for name, found in newest.items()}
     try:
         listed = json.loads((backup / LIST_NAME).read_bytes())["projects"]
         return {name: state["digest"] for name, state in listed.items()} == now

@@ -28,7 +28,7 @@ from ragstream_core.wiring import prompt_inputs, saved_prompts
 from ragstream_core.wiring.file_sources import RecordedAnswers
 
 if TYPE_CHECKING:
-    from ragstream_core.index.generations import GenerationDiff
+    from ragstream_core.index.look import GenerationDiff
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records.identity import Json
     from ragstream_core.records.stage_results import Edit
@@ -238,7 +238,7 @@ def _documents(
 def _generations(
     workspace: Workspace, project: str, before: int, after: int
 ) -> GenerationDiff | None:
-    from ragstream_core.index.generations import compare
+    from ragstream_core.index.look import compare
 
     if before == after:
         return None

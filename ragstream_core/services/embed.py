@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ragstream_core.errors import ModelMismatch, RunCommand
-from ragstream_core.index.pulled import is_pulled
+from ragstream_core.index.schema import is_pulled
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, Progress

@@ -244,7 +244,7 @@ def _remarks(
     workspace: Workspace, record: PromptRecord, chunk_ids: Sequence[str]
 ) -> dict[str, str]:
     """Return what was assumed or left out of files, by their paths; of others nothing."""
-    from ragstream_core.index.generations import origin
+    from ragstream_core.index.look import origin
 
     pins = saved_prompts.pins_of(record)
     first = {

@@ -11,7 +11,7 @@ from ragstream_core.platform.disk import disk_failure, require_space
 from ragstream_core.platform.files import create_bytes, replace_bytes
 
 if TYPE_CHECKING:
-    from ragstream_core.index.export import ExportMeta
+    from ragstream_core.index.portable import ExportMeta
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
@@ -46,7 +46,7 @@ def export(
         IntegrityError: The index is damaged.
         OperationFailed: Disk full, permission denied; a file that was there stays.
     """
-    from ragstream_core.index.export import decode, encode
+    from ragstream_core.index.portable import decode, encode
 
     require_new(out, force=force)
     view = open_view(workspace.index_dir(project), generation=generation)

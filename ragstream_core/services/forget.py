@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, Refused, RunCommand, UsageError, quoted
-from ragstream_core.index import derived, erase
+from ragstream_core.index import derived, remove
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.pulled import publishing_copy
-from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.schema import CATALOG_NAME, publishing_copy
 from ragstream_core.platform.files import sync_dir
 from ragstream_core.proposers import kept
 from ragstream_core.text.fingerprints import TextFingerprints
@@ -27,7 +26,7 @@ from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
-    from ragstream_core.index.erase import Tombstone
+    from ragstream_core.index.remove import Tombstone
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
@@ -89,9 +88,9 @@ def forget(
             f"project {project} has no index", hint=(RunCommand("index generations"), " lists them")
         )
     with open_catalog(index_dir) as catalog:
-        path = erase.named(catalog.db, path)
-        if not erase.is_known(catalog.db, path):
-            if erase.was_erased(catalog.db, path):
+        path = remove.named(catalog.db, path)
+        if not remove.is_known(catalog.db, path):
+            if remove.was_erased(catalog.db, path):
                 return ForgetReport(project, path)
             raise UsageError(
                 f"no generation of {project} holds {path!r}",
@@ -198,7 +197,7 @@ class FileSubject:
 
     def hide(self) -> Tombstone:
         """Take the file's rows out of every generation."""
-        return erase.tombstone(self.db, self.catalog.path, self.path)
+        return remove.tombstone(self.db, self.catalog.path, self.path)
 
     def publish(self) -> None:
         """Make lexical arrays and manifest again; the digests of their stamps have changed."""
@@ -207,13 +206,13 @@ class FileSubject:
 
     def sought(self, hidden: Tombstone) -> TextFingerprints:
         """Return the texts that only this file has, and the citations of its chunks."""
-        texts = erase.buried_texts(self.db, hidden)
+        texts = remove.buried_texts(self.db, hidden)
         return TextFingerprints(texts, chunk_ids=hidden.chunk_ids)
 
     def erase_known(self, hidden: Tombstone, sought: TextFingerprints) -> None:
         """Remove what does not show the text it was made from: vectors, stores, cut texts."""
         kept.drop(self.workspace, self.project)
-        forget_shared(self.workspace.config, erase.buried_texts(self.db, self._unnamed(hidden)))
+        forget_shared(self.workspace.config, remove.buried_texts(self.db, self._unnamed(hidden)))
         for path in (
             *token_vectors([self.index_dir], hidden.hashes),
             *(path for path in self.index_dir.glob("stores/**/*") if path.is_file()),
@@ -225,7 +224,7 @@ class FileSubject:
 
     def staying(self) -> Iterator[str]:
         """Yield the texts of the project's other files."""
-        return erase.named_texts(self.db)
+        return remove.named_texts(self.db)
 
     def erase_source(self) -> list[str]:
         """Return nothing: no journal names a file."""
@@ -238,7 +237,7 @@ class FileSubject:
         """
         every = self._unnamed(hidden)
         left = len(every.hashes) - len(hidden.hashes)
-        return erase.purge_texts(self.db, self.index_dir, every) - left
+        return remove.purge_texts(self.db, self.index_dir, every) - left
 
     def _unnamed(self, hidden: Tombstone) -> Tombstone:
-        return hidden._replace(hashes={*hidden.hashes, *erase.unnamed_texts(self.db)})
+        return hidden._replace(hashes={*hidden.hashes, *remove.unnamed_texts(self.db)})

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand
-from ragstream_core.index import compaction, retention
-from ragstream_core.index.generations import compare, kept_generations
+from ragstream_core.index import remove, vectors
+from ragstream_core.index.look import compare, kept_generations
 from ragstream_core.index.schema import CATALOG_NAME, transaction
 from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts.store import pinned
@@ -16,7 +16,7 @@ from ragstream_core.records.identity import Json
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
-    from ragstream_core.index.generations import GenerationDiff
+    from ragstream_core.index.look import GenerationDiff
     from ragstream_core.index.rows import Generation
     from ragstream_core.wiring.workspace import Workspace
 
@@ -169,7 +169,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedG
         )
     with open_catalog(index_dir) as catalog:
         needed = pinned(workspace.store.root, project)
-        gone = retention.superfluous(catalog.db, kept_count(workspace), needed)
+        gone = remove.superfluous(catalog.db, kept_count(workspace), needed)
         went = _estimate(catalog, gone) if dry_run else _collect(catalog, gone)
     if not dry_run:  # compaction moves the vectors; what goes wrong the next ingest tells
         kept.bring_up_to_date(workspace, project, stores=kept.asked_stores(workspace))
@@ -179,12 +179,12 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedG
 
 def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:
     db = catalog.db
-    waste = sum(size_of(path) for path in retention.leftovers(db, catalog.index_dir))
+    waste = sum(size_of(path) for path in remove.leftovers(db, catalog.index_dir))
     db.execute("BEGIN IMMEDIATE")
     try:
         before = _payload(db)
-        went = retention.drop(db, gone, unnamed=True)
-        waste += before - _payload(db) + compaction.unnamed_bytes(db, catalog.index_dir)
+        went = remove.drop(db, gone, unnamed=True)
+        waste += before - _payload(db) + vectors.unnamed_bytes(db, catalog.index_dir)
     finally:
         db.execute("ROLLBACK")
     pages = db.execute("PRAGMA freelist_count").fetchone()[0]
@@ -193,13 +193,13 @@ def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:
 
 
 def _collect(catalog: Catalog, gone: list[int]) -> dict[str, int]:
-    from ragstream_core.index.erase import vacuum
+    from ragstream_core.index.remove import vacuum
 
     before = size_of(catalog.index_dir)
     with transaction(catalog.db, catalog.path):
-        went = retention.drop(catalog.db, gone, unnamed=True)
-    compaction.compact(catalog.db, catalog.index_dir, thorough=True)
-    retention.sweep(catalog.db, catalog.index_dir)
+        went = remove.drop(catalog.db, gone, unnamed=True)
+    vectors.compact(catalog.db, catalog.index_dir, thorough=True)
+    remove.sweep(catalog.db, catalog.index_dir)
     vacuum(catalog.db, catalog.path)
     return {**went, "bytes": max(before - size_of(catalog.index_dir), 0)}
 

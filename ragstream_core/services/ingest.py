@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.index.pulled import require_own
+from ragstream_core.index.schema import require_own
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION
 from ragstream_core.wiring import ingestion, models

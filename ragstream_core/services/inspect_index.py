@@ -131,7 +131,7 @@ def report(workspace: Workspace, project: str) -> IndexReport:
         GenerationGone: Nothing is ingested.
         IntegrityError: The catalog cannot be read at all.
     """
-    from ragstream_core.index.generations import read
+    from ragstream_core.index.look import read
     from ragstream_core.wiring.file_states import file_locations
 
     workspace.require_project(project)
@@ -176,7 +176,7 @@ def language_of_texts(workspace: Workspace, name: str) -> str:
         workspace: The data root.
         name: The project; 60 texts of its index are looked at.
     """
-    from ragstream_core.index.generations import read
+    from ragstream_core.index.look import read
 
     texts = "SELECT text FROM texts WHERE length(text) > 80 LIMIT 60"
     try:
@@ -195,9 +195,9 @@ def _rows(db: sqlite3.Connection, index_dir: Path) -> _Rows:
         GenerationGone: Nothing is committed.
     """
     from ragstream_core.errors import GenerationGone
-    from ragstream_core.index import catalog_read
+    from ragstream_core.index.rows import latest_generation
 
-    newest = catalog_read.latest(db)
+    newest = latest_generation(db)
     if newest is None:
         raise GenerationGone("the index has no generation yet", hint=RunCommand("ingest"))
     at: dict[str, int | str] = {"n": newest.n, "fp": newest.embed_fp}
@@ -247,7 +247,7 @@ def _vectors(rows: _Rows) -> F32:
 
 
 def _findings(index_dir: Path, project: str) -> list[IndexFinding]:
-    from ragstream_core.index.verify import verify_structure
+    from ragstream_core.index.check import verify_structure
 
     found = dict.fromkeys(verify_structure(index_dir, read_texts=True))
     run = f"ragstream index check {project}"

@@ -21,9 +21,8 @@ from ragstream_core.errors import (
     RunProgram,
     UsageError,
 )
-from ragstream_core.index.generations import kept_generations
-from ragstream_core.index.pulled import is_pulled, read_mark
-from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.look import kept_generations
+from ragstream_core.index.schema import CATALOG_NAME, is_pulled, read_mark
 from ragstream_core.ingestion.document_tree import EMPTY, MISSING, NOT_FETCHED, DocumentTree
 from ragstream_core.ingestion.forecast import UNREADABLE, without_reader
 from ragstream_core.platform.files import make_private_dir

@@ -21,7 +21,7 @@ from ragstream_core.wiring.journal import journal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragstream_core.index.export import Portable
+    from ragstream_core.index.portable import Portable
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -71,7 +71,7 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
         UsageError: The target is a folder.
         OSError: Disk full, permission denied.
     """
-    from ragstream_core.index.export import take_out
+    from ragstream_core.index.portable import take_out
 
     if target.is_dir():
         raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))

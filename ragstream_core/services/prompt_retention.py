@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, RunCommand
-from ragstream_core.index.generations import kept_generations
+from ragstream_core.index.look import kept_generations
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import move_aside, remove_path, replace_text
 from ragstream_core.prompts.recorded import POINTERS, pointed

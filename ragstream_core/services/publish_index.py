@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, IntegrityError, OperationFailed, Refused, RunCommand
-from ragstream_core.index import catalog_read
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.generations import kept_generations
-from ragstream_core.index.pulled import publishing_copy, require_own
+from ragstream_core.index.look import kept_generations
+from ragstream_core.index.rows import all_generations
+from ragstream_core.index.schema import publishing_copy, require_own
 from ragstream_core.platform.files import make_private_dir, remove_path
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
@@ -214,7 +214,7 @@ def _copied(index_dir: Path) -> Iterator[tuple[Path, Sequence[Generation]]]:
     make_private_dir(copy)
     try:
         with open_catalog(index_dir) as catalog:
-            kept = catalog_read.generations(catalog.db)
+            kept = all_generations(catalog.db)
             catalog.copy_to(copy)
         try:
             yield copy, kept

@@ -20,10 +20,18 @@ from ragstream_core.errors import (
     UsageError,
     quoted,
 )
-from ragstream_core.index import catalog_read, derived, lexical
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.pulled import PULLED_NAME, PulledMark, is_pulled, read_mark, write_mark
-from ragstream_core.index.schema import CATALOG_NAME, reading
+from ragstream_core.index import derived
+from ragstream_core.index.rows import latest_generation
+from ragstream_core.index.schema import (
+    CATALOG_NAME,
+    PULLED_NAME,
+    PulledMark,
+    is_pulled,
+    project_lock,
+    read_mark,
+    reading,
+    write_mark,
+)
 from ragstream_core.platform import confirmed_files
 from ragstream_core.platform.files import make_private_dir, put_in_place, remove_path
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
@@ -308,9 +316,9 @@ class _Fetch:
 def _derive(staging: Path, before: Path | None) -> None:
     """Write the term arrays and the manifest of documents, as an ingest does after its commit."""
     with reading(staging) as db:
-        if (newest := catalog_read.latest(db)) is not None:
+        if (newest := latest_generation(db)) is not None:
             if before is not None:
-                lexical.lend(db, before, staging)
+                derived.hardlink_into(db, before, staging)
             derived.publish(db, staging, newest, refused=(), rewrite_manifest=True)
 
 

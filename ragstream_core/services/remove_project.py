@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, RagstreamError, Refused, RunCommand, UnknownProject
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.pulled import is_pulled, publishing_copy
+from ragstream_core.index.schema import is_pulled, project_lock, publishing_copy
 from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import (

@@ -54,7 +54,7 @@ from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.journal import snapshot_path
 
 if TYPE_CHECKING:
-    from ragstream_core.index.export import Portable
+    from ragstream_core.index.portable import Portable
     from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
@@ -222,7 +222,7 @@ def _require_parts(bundle: Bundle, inputs: PromptInputs) -> None:
 
 
 def _put_generation(space: Workspace, bundle: Bundle, pin: Pin) -> None:
-    from ragstream_core.index.export import put_in
+    from ragstream_core.index.portable import put_in
 
     if type(pin.generation) is not int or not 1 <= pin.generation < MAX_NUMBER:
         broken("its record names no generation")
@@ -241,7 +241,7 @@ def decode(parts: Sequence[bytes | memoryview]) -> Portable:
     """
     import numpy as np
 
-    from ragstream_core.index.export import Portable
+    from ragstream_core.index.portable import Portable
 
     head = strict_json(parts[0], "the head of a generation")
     if not isinstance(head, dict) or {k: type(v) for k, v in head.items()} != _HEAD:

@@ -21,10 +21,9 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
-from ragstream_core.index.catalog_read import latest
-from ragstream_core.index.generations import read
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.look import read
+from ragstream_core.index.rows import latest_generation
+from ragstream_core.index.schema import CATALOG_NAME, project_lock
 from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
@@ -127,7 +126,7 @@ def _is_there(workspace: Workspace, name: str, state: IndexState) -> bool:
     index_dir = workspace.index_dir(name)
     if not (index_dir / CATALOG_NAME).exists():
         return False
-    newest = read(index_dir, latest)
+    newest = read(index_dir, latest_generation)
     return newest is not None and (newest.n, newest.digest) == state
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Advice, RagstreamError, RunCommand, Stopped, UsageError, worded
-from ragstream_core.index.pulled import require_own
+from ragstream_core.index.schema import require_own
 from ragstream_core.records.identity import Json
 
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ def _chunk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedCh
 
 def _with_origin(workspace: Workspace, pin: Pin, chunk: TracedChunk) -> TracedChunk:
     """Add the chunk's row in the pinned generation, and the ingest that brought it in."""
-    from ragstream_core.index.generations import kept_generations, origin
+    from ragstream_core.index.look import kept_generations, origin
 
     index_dir = workspace.index_dir(pin.project)
     generation = TracedGeneration(pin.generation, pin.digest)
@@ -168,7 +168,7 @@ def _with_origin(workspace: Workspace, pin: Pin, chunk: TracedChunk) -> TracedCh
 
 def _indexed(workspace: Workspace, project: str, path: str, sha256: str) -> str:
     """Return what the newest generation holds of a file: the same bytes, others or none."""
-    from ragstream_core.index.generations import manifest_of
+    from ragstream_core.index.look import manifest_of
 
     try:
         entry = manifest_of(workspace.index_dir(project)).get(path)
@@ -187,7 +187,7 @@ def _now(workspace: Workspace, project: str, path: str, sha256: str) -> tuple[st
 
 def _moved_to(workspace: Workspace, project: str, sha256: str) -> str:
     """Return where the newest generation has a file with the same bytes that is still there."""
-    from ragstream_core.index.generations import manifest_of
+    from ragstream_core.index.look import manifest_of
 
     try:
         entries = manifest_of(workspace.index_dir(project)).values()

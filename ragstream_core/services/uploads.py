@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError, quoted
-from ragstream_core.index.pulled import require_own
+from ragstream_core.index.schema import require_own
 from ragstream_core.ingestion.file_types import (
     NOT_SUPPORTED,
     PARSED,

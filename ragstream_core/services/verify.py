@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError, quoted
-from ragstream_core.index import generations
-from ragstream_core.index.pulled import is_pulled
-from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.index.verify import Finding
+from ragstream_core.index import look
+from ragstream_core.index.check import Finding
+from ragstream_core.index.schema import CATALOG_NAME, is_pulled
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.injection_scan import Tally, tally
 from ragstream_core.proposers import kept
@@ -22,8 +21,8 @@ from ragstream_core.proposers.collections import compare
 from ragstream_core.wiring.journal import holds_journal, journal
 
 if TYPE_CHECKING:
+    from ragstream_core.index.check import Part
     from ragstream_core.index.rows import Generation
-    from ragstream_core.index.verify import Part
     from ragstream_core.proposers.derived_store import Outcome, StoreState
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.history_embedding import HistoryStatus
@@ -104,7 +103,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         project: Its name.
         part: Also read all data of this part of the texts.
     """
-    from ragstream_core.index.verify import verify_data, verify_structure
+    from ragstream_core.index.check import verify_data, verify_structure
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
@@ -159,7 +158,7 @@ def _row(index_dir: Path, finding: Finding) -> FindingRow:
 
 def _newest(index_dir: Path) -> Generation | None:
     try:
-        found = generations.kept_generations(index_dir)
+        found = look.kept_generations(index_dir)
     except RagstreamError:
         return None
     return found[-1] if found else None
@@ -322,7 +321,7 @@ def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
 
 
 def _history_generation(workspace: Workspace) -> int:
-    from ragstream_core.index.history_rows import newest
+    from ragstream_core.index.history import newest
     from ragstream_core.wiring.journal import history_index_dir
 
     try:

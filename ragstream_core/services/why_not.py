@@ -181,7 +181,7 @@ def _elsewhere(workspace: Workspace, pin: Pin, path: str) -> tuple[str, str] | N
 
 
 def _manifest(workspace: Workspace, project: str, n: int) -> dict[str, FileEntry]:
-    from ragstream_core.index.generations import manifest_of
+    from ragstream_core.index.look import manifest_of
 
     try:
         return manifest_of(workspace.index_dir(project), n)

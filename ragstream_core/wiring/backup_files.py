@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ragstream_core.conversations.journal.segments import CURRENT, closed_segments, torn_files
 from ragstream_core.errors import IntegrityError, RunCommand
+from ragstream_core.index.check import verify_structure
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.index.verify import verify_structure
 
 LIST_NAME = "backup.json"
 BACKUP_VERSION = 1

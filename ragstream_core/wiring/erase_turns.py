@@ -29,7 +29,7 @@ from ragstream_core.conversations.journal.segments import closed_segments
 from ragstream_core.conversations.sessions import write_session_logs
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index import erase, generations, history_rows, history_turns
+from ragstream_core.index import history, history_turns, look, remove
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.locks import retry_while_locked
 from ragstream_core.proposers import kept
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from ragstream_core.conversations.clearing import Choice
     from ragstream_core.index.catalog import Catalog
-    from ragstream_core.index.erase import Tombstone
+    from ragstream_core.index.remove import Tombstone
     from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.erasure import ErasureReport
     from ragstream_core.wiring.workspace import Workspace
@@ -104,7 +104,7 @@ def resume(workspace: Workspace) -> None:
     """
     finish_aside(workspace)
     folder = history_index_dir(workspace)
-    found = history_rows.newest(folder)
+    found = history.newest(folder)
     mark = found[0].position if found else Position()
     behind = journal(workspace).entries(mark.seq + 1, hint=mark)
     if _is_marked(folder) or any(isinstance(entry.record, Cleared) for entry in behind):
@@ -132,14 +132,14 @@ def cleared_turns(workspace: Workspace) -> ClearedTurns:
     gone, ranges, folded = clearing.still_there(log)
     turns = ClearedTurns(workspace, folded, gone, ranges, is_due=bool(ranges))
     if folded.hidden and not ranges and (folder / CATALOG_NAME).exists():
-        turns.is_due = _is_marked(folder) or bool(generations.read(folder, turns.paths))
+        turns.is_due = _is_marked(folder) or bool(look.read(folder, turns.paths))
     return turns
 
 
 def _is_marked(folder: Path, name: str = TOMBSTONE) -> bool:
     """Return whether the catalog has a tombstone of that name."""
     there = (folder / CATALOG_NAME).exists()
-    return there and name in generations.read(folder, erase.tombstones)
+    return there and name in look.read(folder, remove.tombstones)
 
 
 def finish_aside(workspace: Workspace) -> bool:
@@ -219,7 +219,7 @@ class ClearedTurns:
             if catalog is None:
                 return erasure.NOTHING
             paths = self.paths(catalog.db)
-            hidden = erase.tombstone(catalog.db, catalog.path, self.tombstone, paths)
+            hidden = remove.tombstone(catalog.db, catalog.path, self.tombstone, paths)
             self._advance(catalog)
             return hidden
 
@@ -279,7 +279,7 @@ class ClearedTurns:
             yield path.read_text(encoding="utf-8", errors="replace")
         for project in projects.indexed(self.workspace.config.index_dir):
             with contextlib.suppress(RagstreamError):  # damaged: its words are taken for copies
-                yield from generations.read(self.workspace.index_dir(project), _texts)
+                yield from look.read(self.workspace.index_dir(project), _texts)
 
     def erase_source(self) -> list[str]:
         """Rewrite the segments one by one: appends go on between two of them."""
@@ -296,16 +296,16 @@ class ClearedTurns:
         went = 0
         with self._catalog() as catalog:
             if catalog is not None:
-                every = {*hidden.hashes, *erase.unnamed_texts(catalog.db)}
+                every = {*hidden.hashes, *remove.unnamed_texts(catalog.db)}
                 hidden = hidden._replace(name=self.tombstone, hashes=every)
-                went = erase.purge_texts(catalog.db, catalog.index_dir, hidden)
+                went = remove.purge_texts(catalog.db, catalog.index_dir, hidden)
         self.publish()  # another process may have published meanwhile
         return went
 
     @contextlib.contextmanager
     def _catalog(self) -> Iterator[Catalog | None]:
         """Open the history catalog as soon as no other writer has it; None if there is none."""
-        from ragstream_core.index.history_catalog import open_history_catalog
+        from ragstream_core.index.history import open_history_catalog
 
         if not (self.folder / CATALOG_NAME).exists():
             yield None
@@ -317,9 +317,9 @@ class ClearedTurns:
 
     def _advance(self, catalog: Catalog) -> None:
         """Put the mark behind the notices if nothing else is to be embedded."""
-        from ragstream_core.index.history_catalog import commit_turns
+        from ragstream_core.index.history import commit_turns
 
-        mark = history_turns.mark(catalog.db)
+        mark = history_turns.current_mark(catalog.db)
         behind = self.log.entries(mark.position.seq + 1, hint=mark.position)
         kept = [entry for entry in behind if not self.folded.is_hidden(entry.seq)]
         if mark.generation and kept and all(isinstance(e.record, Cleared) for e in kept):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ragstream_core.errors import OperationFailed, RunCommand, TryAgain
-from ragstream_core.index.erase import Tombstone
+from ragstream_core.index.remove import Tombstone
 
 if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress

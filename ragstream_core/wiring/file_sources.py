@@ -27,10 +27,9 @@ from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.config import environment_with, overlay
 from ragstream_core.errors import InjectFile, OperationFailed, RunProgram, UnknownPrompt, UsageError
-from ragstream_core.index.catalog_read import live_files
-from ragstream_core.index.generations import manifest_of
-from ragstream_core.index.pulled import is_pulled
-from ragstream_core.index.schema import reading
+from ragstream_core.index.look import manifest_of
+from ragstream_core.index.rows import live_files
+from ragstream_core.index.schema import is_pulled, reading
 from ragstream_core.ingestion.file_types import NOT_SUPPORTED
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.prompts.inputs import persists

@@ -10,7 +10,7 @@ from hashlib import file_digest
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.index.pulled import is_pulled
+from ragstream_core.index.schema import is_pulled
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.records.identity import parse_chunk_id, sha256_hex
 from ragstream_core.wiring.file_sources import diff_of
@@ -140,7 +140,7 @@ def homes_of(workspace: Workspace, pins: Sequence[Pin], path: str, sha256: str) 
 
     Where none can say so any more all of them may.
     """
-    from ragstream_core.index.generations import manifest_of
+    from ragstream_core.index.look import manifest_of
 
     projects = [pin.project for pin in pins]
     if len(projects) == 1:

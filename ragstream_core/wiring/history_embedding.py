@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
 from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.errors import IntegrityError, RagstreamError, RunCommand, UsageError
-from ragstream_core.index import history_rows
+from ragstream_core.index import history
 from ragstream_core.index.history_turns import CUT, Mark
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.text.chunk_profiles import ChunkProfile, chunk_profile
@@ -136,7 +136,7 @@ def _profile(workspace: Workspace) -> ChunkProfile:
 def _unchanged(workspace: Workspace) -> HistoryStats | None:
     """Return the numbers of a run that would do nothing, None where there may be work."""
     began = time.perf_counter()
-    found = history_rows.newest(history_index_dir(workspace))
+    found = history.newest(history_index_dir(workspace))
     mark = found[0] if found is not None else Mark()
     tail = journal(workspace).entries(mark.position.seq + 1, hint=mark.position)
     if any(_matters(entry.record) for entry in tail):
@@ -272,7 +272,7 @@ def history_status(workspace: Workspace) -> HistoryStatus:
     damaged: list[str] = []
     log = journal(workspace)
     try:
-        found = history_rows.newest(history_index_dir(workspace))
+        found = history.newest(history_index_dir(workspace))
     except RagstreamError as error:
         found = None
         damaged.append(str(error))

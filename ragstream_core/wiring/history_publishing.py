@@ -11,7 +11,7 @@ from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamErr
 from ragstream_core.wiring.journal import completed, history_dir, journal, snapshot_path
 
 if TYPE_CHECKING:
-    from ragstream_core.index.history_rows import LiveRows
+    from ragstream_core.index.history import LiveRows
     from ragstream_core.index.history_view import HistoryView
     from ragstream_core.index.snapshot import SnapshotReport
     from ragstream_core.records import Chunk
@@ -32,8 +32,8 @@ def publish(workspace: Workspace) -> SnapshotReport | None:
         OperationFailed: Disk full; the last snapshot stays.
     """
     from ragstream_core.index import snapshot
-    from ragstream_core.index.history_rows import newest, selection_rows
-    from ragstream_core.index.lock import project_lock
+    from ragstream_core.index.history import newest, selection_rows
+    from ragstream_core.index.schema import project_lock
 
     index_dir, path = history_dir(workspace) / "index", snapshot_path(workspace)
     settings = workspace.config.settings.history
@@ -82,7 +82,7 @@ def snapshot_at(workspace: Workspace, *, upto: int, digest: str, cap: int) -> Hi
         RagstreamError: The catalog or the journal cannot be read.
     """
     from ragstream_core.index import snapshot
-    from ragstream_core.index.history_rows import selection_rows
+    from ragstream_core.index.history import selection_rows
 
     kept = snapshot.held(digest)
     if kept is not None and _is_sound(kept):

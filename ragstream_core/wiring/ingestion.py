@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.index.generations import kept_generations
-from ragstream_core.index.pulled import is_pulled, require_own
+from ragstream_core.index.look import kept_generations
 from ragstream_core.index.rows import TRUNCATED
+from ragstream_core.index.schema import is_pulled, require_own
 from ragstream_core.ingestion.forecast import (
     Forecast,
     Inspection,

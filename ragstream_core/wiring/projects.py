@@ -21,7 +21,7 @@ from ragstream_core.errors import (
     UnknownProject,
     UsageError,
 )
-from ragstream_core.index.pulled import is_pulled
+from ragstream_core.index.schema import is_pulled
 from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
-from ragstream_core.index.pulled import is_pulled
+from ragstream_core.index.schema import is_pulled
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens

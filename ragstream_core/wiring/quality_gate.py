@@ -264,7 +264,7 @@ def kept_quality(workspace: Workspace, project: str) -> KeptQuality:
     Raises:
         RagstreamError: The catalog cannot be read.
     """
-    from ragstream_core.index.generations import kept_generations
+    from ragstream_core.index.look import kept_generations
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():

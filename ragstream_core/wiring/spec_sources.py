@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.index.generations import kept_generations, manifest_of
+from ragstream_core.index.look import kept_generations, manifest_of
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.file_types import PARSED, file_type, kind_of
 from ragstream_core.prompts.blocks import HISTORY_PREFIX

@@ -10,16 +10,16 @@ from ragstream_core.conversations.journal.records import NO_VECTORS, Turn
 from ragstream_core.conversations.non_answers import is_evidence, is_non_answer
 from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index import history_rows
-from ragstream_core.index.verify import Finding, verify_structure
+from ragstream_core.index import history
+from ragstream_core.index.check import Finding, verify_structure
 from ragstream_core.wiring.journal import history_dir, journal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.index.check import Part
     from ragstream_core.index.history_turns import Mark
-    from ragstream_core.index.verify import Part
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -39,8 +39,8 @@ def history_findings(workspace: Workspace, part: Part | None = None) -> list[Fin
         The findings; empty if all is sound. Their ``check`` is that of an index, or
         ``journal``, ``mark``, ``turns`` or ``snapshot``.
     """
+    from ragstream_core.index.check import verify_data
     from ragstream_core.index.schema import CATALOG_NAME
-    from ragstream_core.index.verify import verify_data
 
     folder, log = history_dir(workspace), journal(workspace)
     findings = list(_journal(log))
@@ -76,7 +76,7 @@ def _journal(log: Journal) -> Iterator[Finding]:
 
 
 def _catalog(index_dir: Path, log: Journal, *, whole: bool) -> Iterator[Finding]:
-    found = history_rows.newest(index_dir)
+    found = history.newest(index_dir)
     if found is None:
         return
     mark = found[0]
@@ -93,7 +93,7 @@ def _catalog(index_dir: Path, log: Journal, *, whole: bool) -> Iterator[Finding]
 
 def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
     """Compare the turns of the catalog with those of the journal up to the mark."""
-    live = {row.seq: row.sha256 for row in history_rows.live_turns(index_dir)}
+    live = {row.seq: row.sha256 for row in history.live_turns(index_dir)}
     wanted: dict[int, str] = {}
     no_answers: set[int] = set()  # once embedded like any other, and left out of every search now
     edits = apply_edits(log.entries())
@@ -124,7 +124,7 @@ def _snapshot(folder: Path, index_dir: Path) -> Iterator[Finding]:
 
     try:
         view = open_snapshot(folder / "vectors" / SNAPSHOT_NAME)
-        found = history_rows.newest(index_dir)
+        found = history.newest(index_dir)
         if view is not None:
             view.verify()
     except RagstreamError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Advice, RunCommand
-from ragstream_core.index.pulled import is_pulled
+from ragstream_core.index.schema import is_pulled
 from ragstream_core.wiring import projects as wiring_projects
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from ragstream_assets.definitions import defs
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import HISTORY, Turn
 from ragstream_core.errors import InputUnavailable
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.proposers.collections import compare

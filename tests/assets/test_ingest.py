@@ -163,7 +163,7 @@ def test_an_unknown_project_is_said_as_such(space):
 
 def test_a_refused_ingest_is_raised_as_itself_and_its_run_failed(space, home):
     from ragstream_core.errors import ProjectLocked
-    from ragstream_core.index.lock import project_lock
+    from ragstream_core.index.schema import project_lock
 
     with project_lock(space.index_dir("demo")), pytest.raises(ProjectLocked) as caught:
         record_ingest(space, "demo")

@@ -7,7 +7,7 @@ import dagster as dg
 from ragstream_assets import schedules
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import quality_gate

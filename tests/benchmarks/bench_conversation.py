@@ -26,7 +26,7 @@ TURNS = 400
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 with project_lock(Path(sys.argv[1])):
     print("held", flush=True)
     while True:

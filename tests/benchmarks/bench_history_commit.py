@@ -27,7 +27,7 @@ from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.index.catalog import Catalog
-from ragstream_core.index.history_catalog import commit_turns
+from ragstream_core.index.history import commit_turns
 from ragstream_core.ingestion import history_worker
 from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.models.embedders.hashed import HashedEmbedder

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ragstream_core.index import lexical_changes, lexical_file
-from ragstream_core.index.lexical_changes import Changes
+from ragstream_core.index import term_files
+from ragstream_core.index.term_files import Changes
 from ragstream_core.text.bm25 import Bm25, LexicalArrays, PostingLists, build_lexical
 from ragstream_core.text.bm25_merge import MergedLists
 from ragstream_core.text.terms import term_id
@@ -46,17 +46,17 @@ def measured(count: int, folder: Path) -> list[list[object]]:
     """Measure; return the rows of the table."""
     path, beside = folder / "arrays.bin", folder / "changes.bin"
     stored = list(rows(1, count))
-    whole = cpu(partial(lexical_file.write, path, STAMP, stored))
+    whole = cpu(partial(term_files.write, path, STAMP, stored))
 
     def opened() -> LexicalArrays:
-        return lexical_file.mapped(path, STAMP)
+        return term_files.mapped(path, STAMP)
 
     def changed() -> None:
         opened()  # as an ingest checks the file that it does not write
-        lexical_changes.write(beside, STAMP, changes(count))
+        term_files.write_changes(beside, STAMP, changes(count))
 
     def both() -> MergedLists:
-        return lexical_changes.read(beside, STAMP).merged(opened())
+        return term_files.read_changes(beside, STAMP).merged(opened())
 
     def ask(arrays: PostingLists) -> None:
         Bm25([arrays]).scores_of(pieces)
@@ -64,7 +64,7 @@ def measured(count: int, folder: Path) -> list[list[object]]:
     changed()
     pieces = [[NAMES[i] for i in row] for row in drawn(np.random.default_rng(5), (10, 12))]
     one, two = opened(), both()
-    merged = cpu(partial(lexical_file.write_merged, folder / "merged.bin", STAMP, two))
+    merged = cpu(partial(term_files.write_merged, folder / "merged.bin", STAMP, two))
     found = median(9, changed, opened, both, partial(ask, one), partial(ask, two))
     written, plain, overlaid, question, again = found
     name = f"{count:,}"

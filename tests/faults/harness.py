@@ -24,11 +24,11 @@ import pytest
 import ragstream_core.index.repair
 import ragstream_core.index.vectors  # noqa: F401  # imported before the fork
 from ragstream_core.errors import ProjectLocked, RagstreamError
-from ragstream_core.index import lexical
+from ragstream_core.index import derived
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.retention import leftovers
+from ragstream_core.index.check import Part, verify_data
+from ragstream_core.index.remove import leftovers
 from ragstream_core.index.schema import reading
-from ragstream_core.index.verify import Part, verify_data
 from ragstream_core.index.view import forget_views
 from ragstream_core.text.bm25 import build_lexical
 from tests.conftest import IngestBench
@@ -298,7 +298,7 @@ def require_own_vectors(bench, view):
 def require_own_terms(bench, view):
     """The term arrays are those of the live rows, built at once."""
     with reading(bench.index) as db:
-        built = build_lexical(lexical.terms_of(db, bench.index, view.generation))
+        built = build_lexical(derived.terms_of(db, bench.index, view.generation))
     assert view.lexical.packed() == built.packed()
 
 

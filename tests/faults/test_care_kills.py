@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import generations, verify

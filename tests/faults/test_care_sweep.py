@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.platform import files
 from ragstream_core.services import verify

@@ -18,7 +18,7 @@ from ragstream_core.errors import (
     ProjectLocked,
     StoreFailed,
 )
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 from ragstream_core.ingestion import scan
 from ragstream_core.proposers.chroma import child, seal
 from ragstream_core.proposers.chroma import collection as publisher

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index import lexical
+from ragstream_core.index import derived
+from ragstream_core.index.check import Part, verify_data
+from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.repair import repair_derived
-from ragstream_core.index.sealed_rows import ROWS_FILE
-from ragstream_core.index.verify import Part, verify_data
 from ragstream_core.index.view import forget_views, open_view
 from tests.lengths import by_length
 
@@ -28,8 +28,8 @@ DERIVED = (
 @pytest.fixture
 def filled(bench, monkeypatch):
     """Two generations of 25 files, one of them long; the rows of the newest are kept."""
-    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 1.0)
+    monkeypatch.setattr(derived, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 1.0)
     for n in range(25):
         bench.write(f"{n}.md", f"# Heading {n}\n\nbody words number {n}")
     bench.write("long.md", "\n\n".join(f"paragraph {n} of the long one " * 9 for n in range(40)))

@@ -11,7 +11,7 @@ import pytest
 from ragstream_app.ingesting import ingest
 from ragstream_assets import instance, sensors
 from ragstream_core.errors import OperationFailed, Refused
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest

@@ -9,7 +9,7 @@ import pytest
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed

@@ -15,9 +15,9 @@ from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import GenerationGone
-from ragstream_core.index import compaction, history_catalog
-from ragstream_core.index.retention import leftovers
-from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
+from ragstream_core.index import history, vectors
+from ragstream_core.index.check import WHOLE, verify_data, verify_structure
+from ragstream_core.index.remove import leftovers
 from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import staging
 from ragstream_core.text.chunk_profiles import ChunkProfile
@@ -53,9 +53,9 @@ def findings(bench):
 def small_parts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
-        patch.setattr(history_catalog, "KEPT_GENERATIONS", 2)
-        patch.setattr(history_catalog, "_RETAIN_EVERY", 1)
-        patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(history, "KEPT_GENERATIONS", 2)
+        patch.setattr(history, "_RETAIN_EVERY", 1)
+        patch.setattr(vectors, "COMPACT_MIN_ROWS", 4)
         yield
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import OperationFailed, ProjectLocked
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import staging
 from ragstream_core.platform import files

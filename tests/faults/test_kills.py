@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import GenerationGone
-from ragstream_core.index import compaction, lexical
+from ragstream_core.index import derived, vectors
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import staging
@@ -38,9 +38,9 @@ WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 @pytest.fixture
 def small_batches(monkeypatch):
     monkeypatch.setattr(staging, "BATCH_TEXTS", 4)
-    monkeypatch.setattr(compaction, "COMPACT_MIN_ROWS", 8)
-    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.5)
+    monkeypatch.setattr(vectors, "COMPACT_MIN_ROWS", 8)
+    monkeypatch.setattr(derived, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 0.5)
 
 
 def text(rng):

@@ -10,9 +10,9 @@ import sqlite3
 import pytest
 
 from ragstream_core.errors import OperationFailed
-from ragstream_core.index import catalog, retention
+from ragstream_core.index import catalog, remove
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.verify import Part, verify_data
+from ragstream_core.index.check import Part, verify_data
 from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import scan, staging
 from tests.conftest import CountingEmbedder, IngestBench
@@ -253,7 +253,7 @@ def test_retention_drops_the_mark_of_an_unfinished_ingest_with_its_texts(failed)
     failed.write("2.md", "another text instead")
     with open_catalog(failed.index) as catalog:
         catalog.db.execute("BEGIN")
-        went = retention.drop(catalog.db, [], unnamed=True)
+        went = remove.drop(catalog.db, [], unnamed=True)
         catalog.db.execute("COMMIT")
     assert (went["texts"], went["vectors"]) == (1, 1)
     failed.run()

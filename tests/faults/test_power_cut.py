@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.index import compaction, lexical
+from ragstream_core.index import derived, vectors
 from ragstream_core.ingestion import staging
 from tests.conftest import IngestBench
 from tests.faults.harness import (
@@ -38,9 +38,9 @@ def recorded(tmp_path_factory):
     need_strace()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
-        patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
-        patch.setattr(lexical, "WHOLE_BELOW", 1)
-        patch.setattr(lexical, "MOST_CHANGED", 1.0)
+        patch.setattr(vectors, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(derived, "WHOLE_BELOW", 1)
+        patch.setattr(derived, "MOST_CHANGED", 1.0)
         ground = Ground(
             tmp_path_factory.mktemp("power"), three_generations, everything_changes,
             delete_replaced=True,

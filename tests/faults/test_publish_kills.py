@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.index.verify import verify_structure
+from ragstream_core.index.check import verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import publish_index
 from ragstream_core.services.ingest import ingest_project

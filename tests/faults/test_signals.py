@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_assets.run_here import interrupts, stopping
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import verify
 from ragstream_core.wiring.workspace import open_workspace

@@ -11,7 +11,7 @@ import sqlite3
 import pytest
 
 from ragstream_core.errors import OperationFailed
-from ragstream_core.index import compaction
+from ragstream_core.index import vectors
 from ragstream_core.ingestion import staging
 from ragstream_core.platform import files
 from ragstream_core.platform.files import is_suspect
@@ -36,7 +36,7 @@ def ground(tmp_path_factory):
     need_strace()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 1)
-        patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(vectors, "COMPACT_MIN_ROWS", 4)
         yield Ground(tmp_path_factory.mktemp("suspect"), three_generations, everything_changes)
 
 

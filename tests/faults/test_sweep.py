@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.index import compaction, lexical
+from ragstream_core.index import derived, vectors
 from ragstream_core.ingestion import staging
 from tests.faults.harness import (
     CALLS,
@@ -87,9 +87,9 @@ def ground(request, tmp_path_factory):
     before, change, settings = GROUNDS[request.param]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
-        patch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
-        patch.setattr(lexical, "WHOLE_BELOW", 1)
-        patch.setattr(lexical, "MOST_CHANGED", 1.0)
+        patch.setattr(vectors, "COMPACT_MIN_ROWS", 4)
+        patch.setattr(derived, "WHOLE_BELOW", 1)
+        patch.setattr(derived, "MOST_CHANGED", 1.0)
         made = Ground(tmp_path_factory.mktemp("sweep"), before, change, **settings)
         made.turn = sorted(GROUNDS).index(request.param)
         yield made

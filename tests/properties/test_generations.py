@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.index import lexical
+from ragstream_core.index import derived
 from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.schema import reading
 from ragstream_core.index.view import forget_views, open_view
@@ -43,12 +43,12 @@ def apply(bench, step, now):
 @given(
     rounds=st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=1, max_size=4),
     most_changed=st.sampled_from([0.0, 1.0, 9.0]),
-    below=st.sampled_from([1, lexical.WHOLE_BELOW]),
+    below=st.sampled_from([1, derived.WHOLE_BELOW]),
 )
 def test_any_history_ends_in_the_index_of_a_rebuild(make_bench, rounds, most_changed, below):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lexical, "MOST_CHANGED", most_changed)
-        patch.setattr(lexical, "WHOLE_BELOW", below)
+        patch.setattr(derived, "MOST_CHANGED", most_changed)
+        patch.setattr(derived, "WHOLE_BELOW", below)
         end_in_the_index_of_a_rebuild(make_bench(), rounds)
 
 
@@ -67,7 +67,7 @@ def end_in_the_index_of_a_rebuild(bench, rounds):
         assert stats.chunks["live"] == len(view.chunk_ids)
         assert stats.committed == (view.digest != previous)
         with reading(bench.index) as db:
-            built = build_lexical(lexical.terms_of(db, bench.index, view.generation))
+            built = build_lexical(derived.terms_of(db, bench.index, view.generation))
         assert view.lexical.packed() == built.packed()
         require_rows_of_the_catalog(bench, view)
         known |= texts

@@ -80,7 +80,7 @@ def check(
         UsageError: N/T is no part.
         Exit: With 3, where something is wrong.
     """
-    from ragstream_core.index.verify import parse_part
+    from ragstream_core.index.check import parse_part
     from ragstream_core.services.verify import repair_history
     from ragstream_core.text.plurals import counted
     from ragstream_core.wiring.history_embedding import history_status

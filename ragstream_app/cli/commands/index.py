@@ -133,7 +133,7 @@ def check(
         UsageError: N/T is no part.
         Exit: With 3, where something is wrong.
     """
-    from ragstream_core.index.verify import parse_part
+    from ragstream_core.index.check import parse_part
     from ragstream_core.services import verify
 
     part = parse_part(read_data) if read_data else None

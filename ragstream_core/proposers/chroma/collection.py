@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, StoreFailed
-from ragstream_core.index import catalog_read
 from ragstream_core.index.derived import MANIFEST_NAME
-from ragstream_core.index.generations import is_as_it_was, read
-from ragstream_core.index.lock import check_hint, label, project_lock, update_hint
+from ragstream_core.index.look import is_as_it_was, read
+from ragstream_core.index.rows import latest_generation
+from ragstream_core.index.schema import check_hint, label, project_lock, update_hint
 from ragstream_core.platform import extras
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir, publish_dir, remove_path, replace_bytes
@@ -296,7 +296,7 @@ class Collection:
         return []
 
     def _newest(self) -> Generation:
-        newest = read(self.index_dir, catalog_read.latest)
+        newest = read(self.index_dir, latest_generation)
         if newest is None:
             raise GenerationGone(
                 f"{label(self.index_dir)} has no generation yet", hint=update_hint(self.index_dir)

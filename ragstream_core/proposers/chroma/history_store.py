@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, UsageError
-from ragstream_core.index import catalog_read, history_turns
-from ragstream_core.index.generations import read
-from ragstream_core.index.lock import label, update_hint
+from ragstream_core.index import history_turns
+from ragstream_core.index.look import read
+from ragstream_core.index.rows import latest_generation
+from ragstream_core.index.schema import label, update_hint
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN, Metadata, kept
 from ragstream_core.proposers.chroma.vector_store_chroma import STANDARD, VectorStoreChroma
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
@@ -91,8 +92,8 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], Metadata]:
     """Return what makes the metadata of one generation's rows."""
 
     def look(db: sqlite3.Connection) -> tuple[int, dict[str, TurnRow]]:
-        newest = catalog_read.latest(db)
-        rows = {row.path: row for row in history_turns.read(db)}
+        newest = latest_generation(db)
+        rows = {row.path: row for row in history_turns.read_turns(db)}
         return newest.n if newest else 0, rows
 
     newest, rows = read(index_dir, look)

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index.pulled import PulledMark, write_mark
-from ragstream_core.index.verify import WHOLE, verify_data
+from ragstream_core.index.check import WHOLE, verify_data
+from ragstream_core.index.schema import PulledMark, write_mark
 from ragstream_core.index.view import forget_views, open_view
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ragstream_core.index import compaction
+from ragstream_core.index import vectors
 
 
 def test_compaction_switches_to_the_next_epoch_and_scores_stay(bench, monkeypatch):
-    monkeypatch.setattr(compaction, "COMPACT_MIN_ROWS", 4)
+    monkeypatch.setattr(vectors, "COMPACT_MIN_ROWS", 4)
     for n in range(8):
         bench.write(f"{n}.md", f"text number {n}")
     bench.run()

@@ -6,8 +6,7 @@ import pytest
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index import derived
-from ragstream_core.index.derived import MANIFEST_NAME, is_published, manifest
-from ragstream_core.index.lexical import LEXICAL_FILE
+from ragstream_core.index.derived import LEXICAL_FILE, MANIFEST_NAME, is_published, manifest
 from ragstream_core.index.rows import FileEntry
 from ragstream_core.index.schema import CATALOG_NAME, LEXICAL_KEY, connect_writer
 from ragstream_core.text.terms import LEXICAL_VERSION, term_blob

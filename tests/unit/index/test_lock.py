@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 from ragstream_core.platform.locks import HOLDER_NAME, process_start
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys, time
 from pathlib import Path
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 with project_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

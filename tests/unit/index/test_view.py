@@ -59,8 +59,8 @@ def test_threads_that_open_a_generation_at_once_load_it_once(space, monkeypatch)
         return counted
 
     monkeypatch.setattr(view, "load_rows", slow(view.load_rows))
-    monkeypatch.setattr(view.sealed_rows, "load", lambda *_: None)
-    monkeypatch.setattr(view.lexical, "load", slow(view.lexical.load))
+    monkeypatch.setattr(view, "load_saved", lambda *_: None)
+    monkeypatch.setattr(view.derived, "load_terms", slow(view.derived.load_terms))
 
     def opened(_):
         found = open_view(space.index_dir("demo"))

@@ -8,7 +8,7 @@ from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit
 from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import EmbeddingFailed, ModelMismatch, ProjectLocked
 from ragstream_core.index import history_turns
-from ragstream_core.index.history_rows import newest
+from ragstream_core.index.history import newest
 from ragstream_core.ingestion import staging
 from ragstream_core.text.chunk_profiles import ChunkProfile
 from tests.conftest import CountingEmbedder

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.answers.citations import Citation, issued_by
-from ragstream_core.index.generations import origin
+from ragstream_core.index.look import origin
 from ragstream_core.index.rows import pages_without_text, read_by_ocr, reading_remark
 from ragstream_core.ingestion import loader
 from ragstream_core.ingestion.parsers import engines, scans

@@ -7,7 +7,7 @@ import pytest
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ProjectLocked, StoreFailed
-from ragstream_core.index.generations import kept_generations
+from ragstream_core.index.look import kept_generations
 from ragstream_core.ingestion import scan
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.derived_store import (

@@ -9,8 +9,8 @@ import pytest
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import IntegrityError, ProjectLocked, Refused, UnknownProject, UsageError
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
+from ragstream_core.index.schema import project_lock
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import generations, prompt_retention, verify

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from ragstream_core.errors import OperationFailed, Refused, UsageError
-from ragstream_core.index import erase, lexical
-from ragstream_core.index.sealed_rows import ROWS_FILE
-from ragstream_core.index.verify import Part
+from ragstream_core.index import derived, remove
+from ragstream_core.index.check import Part
+from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import staging
 from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -95,11 +95,11 @@ def scatter(space):
 
 
 def test_no_term_of_it_is_left_in_the_arrays_of_rows_that_ended_or_came(space, monkeypatch):
-    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 9.0)
+    monkeypatch.setattr(derived, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 9.0)
     word, docs = term_id("marzipan").to_bytes(8, "little", signed=True), docs_of(space)
     files = [
-        space.index_dir("demo") / name for name in (lexical.LEXICAL_FILE, lexical.CHANGES_FILE)
+        space.index_dir("demo") / name for name in (derived.LEXICAL_FILE, derived.CHANGES_FILE)
     ]
     (docs / "other.md").write_text(SECRET.replace("Vault", "Cellar"))
     (docs / "secret.md").unlink()
@@ -209,8 +209,8 @@ STEPS = {
     "publish": FileSubject,
     "erase_known": FileSubject,
     "purge": CopyEraser,
-    "purge_texts": erase,
-    "vacuum": erase,
+    "purge_texts": remove,
+    "vacuum": remove,
     "left": CopyEraser,
 }
 

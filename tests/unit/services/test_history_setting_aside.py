@@ -4,9 +4,9 @@ import pytest
 
 from ragstream_core.conversations.clearing import choice_of
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.index import erase, generations
+from ragstream_core.index import look, remove
+from ragstream_core.index.check import WHOLE
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
-from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import clear_history
@@ -124,20 +124,20 @@ def test_deleting_vectors_that_was_killed_is_finished_and_takes_no_prompt_with_i
         append_turn(space, Turn("", "third", "2026-10-03T10:00:00+00:00", "Tea?", "No tea."))
         clear(space, choice_of(session="third"))
     record = save_prompt(space, ask(space))
-    purge = erase.purge_texts
+    purge = remove.purge_texts
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(erase, "purge_texts", killed)
+    monkeypatch.setattr(remove, "purge_texts", killed)
     with pytest.raises(KeyboardInterrupt):
         put_aside(space, MINE, vectors=True)
-    monkeypatch.setattr(erase, "purge_texts", purge)
+    monkeypatch.setattr(remove, "purge_texts", purge)
     assert holders(space)
     embed(space)
     forget_views(), forget_snapshots()
     assert not holders(space)
-    assert generations.read(history_index_dir(space), erase.tombstones) == []
+    assert look.read(history_index_dir(space), remove.tombstones) == []
     assert space.store.record(record.prompt_key).output_sha256 == record.output_sha256
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragstream_core.config import AppConfig, child_environment
 from ragstream_core.errors import InvalidName, Refused, UsageError
-from ragstream_core.index.generations import manifest_of
+from ragstream_core.index.look import manifest_of
 from ragstream_core.platform import data_root
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.init_folder import init_folder

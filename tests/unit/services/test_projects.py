@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, UsageError
-from ragstream_core.index.generations import manifest_of
+from ragstream_core.index.look import manifest_of
 from ragstream_core.ingestion.document_tree import EMPTY, MISSING
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget

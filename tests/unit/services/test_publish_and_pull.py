@@ -22,9 +22,9 @@ from ragstream_core.errors import (
     UnknownProject,
     UsageError,
 )
-from ragstream_core.index import lexical
-from ragstream_core.index.lock import project_lock, rebuild_hint, update_hint
-from ragstream_core.index.verify import Part
+from ragstream_core.index import derived
+from ragstream_core.index.check import Part
+from ragstream_core.index.schema import project_lock, rebuild_hint, update_hint
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME
 from ragstream_core.remote import publication
@@ -131,27 +131,27 @@ def test_the_term_arrays_of_a_pulled_index_are_made_of_those_before(
     writer = ingested_workspace(tmp_path / "large", docs=docs)
     publish(writer, "demo", place)
     pull(reader, place)
-    whole, asked = lexical.terms_of, []
-    monkeypatch.setattr(lexical, "terms_of", lambda *args: asked.append(args) or whole(*args))
-    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
+    whole, asked = derived.terms_of, []
+    monkeypatch.setattr(derived, "terms_of", lambda *args: asked.append(args) or whole(*args))
+    monkeypatch.setattr(derived, "WHOLE_BELOW", 1)
     for n in range(3):
         changed(writer, f"# More\n\nThe lock of a project is freed {n} times.\n")
         publish(writer, "demo", place)
         pull(reader, place)
-        assert (reader.index_dir("demo") / lexical.CHANGES_FILE).exists()
+        assert (reader.index_dir("demo") / derived.CHANGES_FILE).exists()
         words = [open_view(space.index_dir("demo")).lexical.packed() for space in (reader, writer)]
         assert words[0] == words[1] and asked == []
     assert verify_project(reader, "demo").findings == []
 
 
 def test_no_term_of_what_is_forgotten_stays_where_it_was_pulled(writer, reader, place, monkeypatch):
-    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 9.0)
+    monkeypatch.setattr(derived, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 9.0)
     word = term_id("marzipan").to_bytes(8, "little", signed=True)
     changed(writer, "# More\n\nThe marzipan lies in the vault.\n")
     publish(writer, "demo", place)
     pull(reader, place)
-    arrays = reader.index_dir("demo") / lexical.LEXICAL_FILE
+    arrays = reader.index_dir("demo") / derived.LEXICAL_FILE
     (docs_of(writer) / "more.md").unlink()
     ingest_project(writer, "demo")
     publish(writer, "demo", place)

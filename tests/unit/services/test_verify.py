@@ -3,8 +3,8 @@
 import pytest
 
 from ragstream_core.errors import GenerationGone, IntegrityError, ProjectLocked, UnknownPrompt
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.verify import Part
+from ragstream_core.index.check import Part
+from ragstream_core.index.schema import project_lock
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.disk_usage import disk_usage

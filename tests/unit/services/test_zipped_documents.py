@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from ragstream_core.errors import Refused, UsageError
-from ragstream_core.index.generations import manifest_of
+from ragstream_core.index.look import manifest_of
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt

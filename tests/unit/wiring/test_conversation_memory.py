@@ -478,7 +478,7 @@ def test_a_pasted_reply_carries_the_versions_of_the_files_it_answered_about(root
 
 
 def test_a_prompt_waits_neither_for_the_worker_nor_for_a_writer(root):
-    from ragstream_core.index.lock import project_lock
+    from ragstream_core.index.schema import project_lock
 
     space = open_root(root)
     fill(space)

@@ -10,8 +10,8 @@ from ragstream_core.errors import (
     UnknownSetting,
     UsageError,
 )
+from ragstream_core.index.check import WHOLE
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
-from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.wiring import erase_turns, models
 from ragstream_core.wiring.history_embedding import embed, history_status

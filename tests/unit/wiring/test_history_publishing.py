@@ -4,7 +4,7 @@ import pytest
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable, ProjectLocked
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import publish, snapshot_at

@@ -6,8 +6,8 @@ from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.extract import EXTRACT
 from ragstream_core.conversations import non_answers
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.index import history_rows, snapshot
-from ragstream_core.index.verify import WHOLE
+from ragstream_core.index import history, snapshot
+from ragstream_core.index.check import WHOLE
 from ragstream_core.ingestion import history_worker
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.blocks import history_texts
@@ -70,7 +70,7 @@ def test_an_index_and_a_selection_that_hold_it_already_leave_it_out(space, kind,
     with monkeypatch.context() as before:
         before.setattr(history_worker, "is_evidence", lambda turn: turn.status == "complete")
         for name in ("is_non_answer", "is_non_answer_text"):
-            before.setattr(history_rows, name, lambda _: False)
+            before.setattr(history, name, lambda _: False)
         made = snapshot.build
         before.setattr(snapshot, "RULES", 1)
 

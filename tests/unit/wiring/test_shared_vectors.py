@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.index import lock
+from ragstream_core.index import schema
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.embedders.shared_vectors import VectorTable
 from ragstream_core.models.embedders.text_batches import BatchTable
@@ -117,7 +117,7 @@ def test_nothing_is_forgotten_while_texts_are_handed_to_workers(space, left, mon
     assert "project demo is being written by process" in refused[0].message
     forget(space, "demo", "secret.md", delete=True)
     assert left() == (0, 0)
-    with lock.project_lock(space.index_dir("demo")), pytest.raises(ProjectLocked):
+    with schema.project_lock(space.index_dir("demo")), pytest.raises(ProjectLocked):
         fan_out.plan_batches(space, "demo", "run", rebuild=True)
     assert left() == (0, 0)
 

@@ -13,7 +13,7 @@ from ragstream_core.errors import (
     UnknownProject,
     UsageError,
 )
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.embedders.registry import EMBEDDERS

@@ -7,7 +7,7 @@ import pytest
 
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import files, projects, retrieval
-from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import project_lock
 from ragstream_core.prompts.inputs import inputs_of, pinned_settings
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.publish_index import publish

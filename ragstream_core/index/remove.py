@@ -1,8 +1,11 @@
-"""Erase files, or turns of the history, from all generations of a catalog; resumable.
+"""What goes: rows that no kept generation holds, texts that nothing names, files that are erased.
 
-`tombstone` is one transaction: a durable tombstone, and the rows gone from every generation. The
-texts stay, named by the tombstone alone, until everything else was searched for them;
-`purge_texts` then takes texts and vectors, and removes the tombstone last.
+A row is dropped when no kept generation lies in [from_gen, to_gen). Recording texts leaves a mark,
+the commit that names them takes it away; a mark that is found when the catalog is opened is of an
+ingest that was killed, and the commit that ends this one also drops what no chunk names. Erasing is
+resumable: `tombstone` takes the rows out of every generation in one transaction; the texts stay,
+named by the tombstone alone, until everything else was searched for them; `purge_texts` then takes
+texts and vectors, and the tombstone last.
 """
 
 from __future__ import annotations
@@ -15,14 +18,134 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
-from ragstream_core.index import catalog_read, compaction, retention
-from ragstream_core.index.retention import UNNAMED
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
-from ragstream_core.index.vectors import VectorFile
+from ragstream_core.index import vectors
+from ragstream_core.index.rows import all_generations, meta_value, row_sum
+from ragstream_core.index.schema import (
+    CATALOG_NAME,
+    LIVE,
+    guard,
+    transaction,
+)
+from ragstream_core.index.vectors import (
+    VectorFile,
+)
 from ragstream_core.records.identity import generation_digest, sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
+
+
+_RECORDING, _UNFINISHED = "recording", "unfinished"
+
+
+def mark_recording(db: sqlite3.Connection) -> None:
+    """Leave the mark of an ingest that records texts, inside the caller's transaction."""
+    db.execute("INSERT OR IGNORE INTO meta VALUES(?, '')", (_RECORDING,))
+
+
+def mark_unfinished(db: sqlite3.Connection, path: Path) -> None:
+    """Make a mark that is there when the catalog is opened that of an earlier ingest."""
+    if db.execute("SELECT 1 FROM meta WHERE key = ?", (_RECORDING,)).fetchone():
+        with transaction(db, path):
+            rename = "UPDATE OR REPLACE meta SET key = ? WHERE key = ?"
+            db.execute(rename, (_UNFINISHED, _RECORDING))
+
+
+def finish_recording(db: sqlite3.Connection) -> bool:
+    """Take this ingest's mark away inside its commit; say whether an earlier one's is there."""
+    db.execute("DELETE FROM meta WHERE key = ?", (_RECORDING,))
+    return is_unfinished(db)
+
+
+def is_unfinished(db: sqlite3.Connection) -> bool:
+    """Say whether an ingest recorded texts and did not come to its commit."""
+    query = "SELECT 1 FROM meta WHERE key IN (?, ?)"
+    return db.execute(query, (_RECORDING, _UNFINISHED)).fetchone() is not None
+
+
+def clear_marks(db: sqlite3.Connection) -> None:
+    """Take all marks away: what no chunk names was dropped in the same transaction."""
+    db.execute("DELETE FROM meta WHERE key IN (?, ?)", (_RECORDING, _UNFINISHED))
+
+
+_DEAD = (
+    "to_gen IS NOT NULL AND NOT EXISTS "
+    "(SELECT 1 FROM kept k WHERE k.n >= from_gen AND k.n < to_gen)"
+)
+_TOMBSTONE = "SELECT 1 FROM meta WHERE key >= 'erasing:' AND key < 'erasing;'"
+UNNAMED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = {}.text_hash)"
+"""Of a table: that no chunk of any generation has the text."""
+
+
+def superfluous(
+    db: sqlite3.Connection, keep: int, pinned: Collection[int] = frozenset()
+) -> list[int]:
+    """Return the generations that are neither among the last ``keep`` nor pinned, oldest first."""
+    found = [n for (n,) in db.execute("SELECT n FROM generations ORDER BY n DESC")]
+    return sorted(n for n in found[max(keep, 1) :] if n not in pinned)
+
+
+def drop_old(
+    db: sqlite3.Connection, path: Path, keep: int, pinned: Collection[int] = frozenset()
+) -> bool:
+    """Drop what only generations before the last ``keep`` hold; say whether anything was."""
+    gone = superfluous(db, keep, pinned)
+    if not gone:
+        return False
+    with transaction(db, path):
+        drop(db, gone, unnamed=False)
+    return True
+
+
+def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dict[str, int]:
+    """Delete generations and what only they hold in the caller's transaction; count it by table.
+
+    ``unnamed`` also drops texts and vectors that no chunk names for other reasons, e.g. those of an
+    ingest that was killed before its commit.
+    """
+    for table in ("dropped(text_hash TEXT PRIMARY KEY)", "kept(n INTEGER PRIMARY KEY)"):
+        db.execute(f"CREATE TEMP TABLE IF NOT EXISTS {table}")
+        db.execute(f"DELETE FROM {table.partition('(')[0]}")
+    went = {"generations": 0, "texts": 0, "vectors": 0}
+    for n in gone:
+        went["generations"] += db.execute("DELETE FROM generations WHERE n = ?", (n,)).rowcount
+    db.execute("INSERT INTO kept SELECT n FROM generations")
+    db.execute(f"INSERT OR IGNORE INTO dropped SELECT text_hash FROM chunks WHERE {_DEAD}")
+    for table in ("chunks", "files"):
+        went[table] = db.execute(f"DELETE FROM {table} WHERE {_DEAD}").rowcount
+    # the texts of a file that is being erased are named by its tombstone alone, and have yet to be
+    # searched for elsewhere
+    unnamed = unnamed and not db.execute(_TOMBSTONE).fetchone()
+    if unnamed:
+        clear_marks(db)
+    among = "1" if unnamed else "text_hash IN (SELECT text_hash FROM dropped)"
+    some = unnamed or db.execute("SELECT 1 FROM dropped").fetchone()
+    for table in ("texts", "vectors") if some else ():
+        where = f"{among} AND {UNNAMED.format(table)}"
+        went[table] = db.execute(f"DELETE FROM {table} WHERE {where}").rowcount
+    if gone or unnamed:
+        old = "SELECT embed_fp FROM vector_files EXCEPT SELECT embed_fp FROM generations"
+        for table in ("vectors", "vector_files"):  # found by index: cheap whatever the size
+            db.execute(f"DELETE FROM {table} WHERE embed_fp IN ({old})")
+    return went
+
+
+def leftovers(db: sqlite3.Connection, index_dir: Path) -> list[Path]:
+    """Return vector files that the catalog does not name, and what killed writers left half-done.
+
+    The lock is held: nobody is writing those.
+    """
+    named = {file.path.name for file in VectorFile.every(db, index_dir)}
+    found = [path for path in index_dir.glob("vectors-*.f32") if path.name not in named]
+    return [*found, *index_dir.glob(".*.tmp"), *index_dir.glob("lexical-latest/.*.tmp")]
+
+
+def sweep(db: sqlite3.Connection, index_dir: Path) -> None:
+    """Unlink what is left over; readers that map an old vector file keep it."""
+    for path in leftovers(db, index_dir):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
 
 _PREFIX = "erasing:"
 _LAST = "last_erased"
@@ -61,7 +184,7 @@ def is_known(db: sqlite3.Connection, path: str) -> bool:
 
 def was_erased(db: sqlite3.Connection, name: str) -> bool:
     """Return whether a name is the one that was erased last: asked again, it is done already."""
-    return catalog_read.meta(db, _LAST) == sha256_hex(name)
+    return meta_value(db, _LAST) == sha256_hex(name)
 
 
 def named(db: sqlite3.Connection, path: str) -> str:
@@ -117,19 +240,19 @@ def _tables(db: sqlite3.Connection) -> list[str]:
 
 def _earlier(db: sqlite3.Connection, name: str) -> Tombstone:
     """Return what a tombstone left by a killed erasing holds; an empty one if there is none."""
-    text = catalog_read.meta(db, _PREFIX + name)
+    text = meta_value(db, _PREFIX + name)
     return Tombstone(**json.loads(text)) if text else Tombstone(name)
 
 
 def _generations_touched(db: sqlite3.Connection) -> list[Generation]:
     query = f"SELECT 1 FROM files WHERE {_BURIED} AND {LIVE}"
-    found = catalog_read.generations(db)
+    found = all_generations(db)
     return [g for g in found if db.execute(query, {"n": g.n}).fetchone()]
 
 
 def _restate(db: sqlite3.Connection, found: Generation) -> None:
     """Write digest and counts of a generation for the rows it has now."""
-    at, total = {"n": found.n}, catalog_read.row_sum(db, found.n)
+    at, total = {"n": found.n}, row_sum(db, found.n)
     files = f"SELECT count(*) FROM files WHERE decision = 'ingested' AND {LIVE}"
     chunks = f"SELECT count(*) FROM chunks WHERE {LIVE}"
     counts = {
@@ -175,8 +298,8 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> i
             query = f"DELETE FROM {table} WHERE text_hash = ? AND {UNNAMED.format(table)}"
             went[table] = db.executemany(query, ((h,) for h in buried.hashes)).rowcount
     for file in VectorFile.every(db, index_dir):
-        compaction.rewrite(db, index_dir, file)
-    retention.sweep(db, index_dir)
+        vectors.rewrite(db, index_dir, file)
+    sweep(db, index_dir)
     for aside in index_dir.glob(f"{CATALOG_NAME}.damaged-*"):
         with contextlib.suppress(FileNotFoundError):
             aside.unlink()

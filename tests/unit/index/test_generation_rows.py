@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index import generation_rows, sealed_rows, view
-from ragstream_core.index.sealed_rows import ROWS_FILE
+from ragstream_core.index import generation_rows, view
+from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.vectors import VectorFile
 from ragstream_core.index.view import forget_views, open_view
 
@@ -136,7 +136,7 @@ def test_a_vector_that_was_flipped_is_found_when_a_later_generation_is_opened(fi
 
 
 def test_a_generation_of_other_rows_altogether_is_read_from_the_catalog(filled, asked, monkeypatch):
-    monkeypatch.setattr(sealed_rows, "_FEW", 3)
+    monkeypatch.setattr(generation_rows, "_FEW", 3)
     kept_view(filled)
     for n in range(5):
         filled.write(f"{n}.md", f"# Other {n}\n\nwords")

@@ -17,9 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RunCommand
-from ragstream_core.index import catalog_read, commit, generations
+from ragstream_core.index import commit, look
 from ragstream_core.index.generation_rows import load_rows
-from ragstream_core.index.rows import Change, ChunkRow, FileEntry, ScanStamp, TextRow
+from ragstream_core.index.rows import (
+    Change,
+    ChunkRow,
+    FileEntry,
+    ScanStamp,
+    TextRow,
+    live_files,
+    numbered_generation,
+)
 from ragstream_core.index.schema import LIVE
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.terms import LEXICAL_VERSION
@@ -67,7 +75,7 @@ def take_out(index_dir: Path, n: int, digest: str) -> Portable:
     """Return a generation, checked as a prompt checks it."""
 
     def query(db: sqlite3.Connection) -> Portable:
-        found = catalog_read.generation(db, n)
+        found = numbered_generation(db, n)
         if found is None or found.digest != digest:
             raise GenerationGone(
                 f"generation {n} of {index_dir.name}, which the prompt was made from, is gone",
@@ -75,7 +83,7 @@ def take_out(index_dir: Path, n: int, digest: str) -> Portable:
             )
         return _read(db, index_dir, found)
 
-    return generations.read(index_dir, query)
+    return look.read(index_dir, query)
 
 
 def _read(db: sqlite3.Connection, index_dir: Path, found: Generation) -> Portable:
@@ -91,7 +99,7 @@ def _read(db: sqlite3.Connection, index_dir: Path, found: Generation) -> Portabl
     return Portable(
         found.index_fp,
         found.embed_fp,
-        tuple(catalog_read.live_files(db, found.n).values()),
+        tuple(live_files(db, found.n).values()),
         chunks,
         texts,
         loaded.vectors[[row_of[text_hash] for text_hash, _, _ in texts]],

@@ -14,11 +14,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.index import catalog_read, vectors
-from ragstream_core.index.erase import tombstones
+from ragstream_core.index import vectors
 from ragstream_core.index.generation_rows import load_rows
-from ragstream_core.index.generations import read
-from ragstream_core.index.rows import Generation
+from ragstream_core.index.look import read
+from ragstream_core.index.remove import tombstones
+from ragstream_core.index.rows import (
+    Generation,
+    all_generations,
+    digest_matches,
+    latest_generation,
+    live_files,
+    row_sum,
+)
 from ragstream_core.index.schema import CATALOG_NAME, LIVE
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
@@ -89,7 +96,7 @@ def verify_structure(
         answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if answer != "ok":
             return [Finding("catalog", f"{index_dir / CATALOG_NAME}: {answer}")]
-        newest = catalog_read.latest(db)
+        newest = latest_generation(db)
         if newest is None:
             return [Finding("catalog", f"{index_dir} has no generation yet")]
         erasing = (f"the erasing of {path} was interrupted" for path in tombstones(db))
@@ -109,9 +116,7 @@ def verify_structure(
 
 def _ids(db: sqlite3.Connection, newest: Generation, name_chunk: NameChunk) -> list[Finding]:
     files = {
-        e.path: e.sha256
-        for e in catalog_read.live_files(db, newest.n).values()
-        if e.decision == "ingested"
+        e.path: e.sha256 for e in live_files(db, newest.n).values() if e.decision == "ingested"
     }
     findings = []
     indices: dict[str, int] = {}
@@ -133,7 +138,7 @@ def _ids(db: sqlite3.Connection, newest: Generation, name_chunk: NameChunk) -> l
 
 
 def _digest(db: sqlite3.Connection, found: Generation) -> Iterator[Finding]:
-    if not catalog_read.digest_matches(found, catalog_read.row_sum(db, found.n)):
+    if not digest_matches(found, row_sum(db, found.n)):
         yield Finding("digest", f"generation {found.n} does not have its digest")
 
 
@@ -179,8 +184,8 @@ def data_findings(db: sqlite3.Connection, index_dir: Path, part: Part = WHOLE) -
 
 def row_findings(db: sqlite3.Connection, part: Part = WHOLE) -> Iterator[Finding]:
     """Yield what is wrong in the catalog's own rows: those that no ingest makes again in place."""
-    for found in catalog_read.generations(db):
-        catalog_read.live_files(db, found.n)  # raises if a row fails its crc
+    for found in all_generations(db):
+        live_files(db, found.n)  # raises if a row fails its crc
         yield from _digest(db, found)
     yield from _summed("texts", "texts do not have their hash or crc", bad_texts(db, part))
     headings = db.execute("SELECT chunk_id, unpack_terms(heading_terms), heading_crc FROM chunks")
@@ -216,7 +221,7 @@ def missing_texts(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def _without_vectors(db: sqlite3.Connection) -> list[Finding]:
-    newest = catalog_read.latest(db)
+    newest = latest_generation(db)
     at = {"n": newest.n, "fp": newest.embed_fp} if newest else {"n": 0, "fp": ""}
     rows = db.execute(_NO_VECTOR, at)
     return _summed("vectors", "chunks have no vector", (chunk for (chunk,) in rows))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.index import lexical_file
+from ragstream_core.index import term_files
 from ragstream_core.platform import array_file
 from ragstream_core.text import bm25
 from ragstream_core.text.bm25 import build_lexical
@@ -25,9 +25,9 @@ def blob(terms):
 
 def small_blocks(monkeypatch, rows, lists, postings):
     """Let a few rows be many blocks."""
-    monkeypatch.setattr(lexical_file, "BLOCK_ROWS", rows)
-    monkeypatch.setattr(lexical_file, "BLOCK_LISTS", lists)
-    monkeypatch.setattr(lexical_file, "_POSTINGS", postings)
+    monkeypatch.setattr(term_files, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(term_files, "BLOCK_LISTS", lists)
+    monkeypatch.setattr(term_files, "_POSTINGS", postings)
 
 
 @settings(max_examples=60)
@@ -45,36 +45,36 @@ def test_the_bytes_are_those_of_arrays_built_in_memory(
     built = build_lexical(blobs)
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, block, lists, postings)
-        lexical_file.write(path, STAMP, iter(blobs))
-    named = {name: getattr(built, name) for name in lexical_file.ARRAYS}
+        term_files.write(path, STAMP, iter(blobs))
+    named = {name: getattr(built, name) for name in term_files.ARRAYS}
     assert path.read_bytes() == array_file.encode(STAMP, named)
-    found = lexical_file.mapped(path, STAMP)
+    found = term_files.mapped(path, STAMP)
     assert found.packed() == built.packed()
     assert [p.name for p in path.parent.iterdir()] == ["arrays.bin"]
 
 
 def test_a_damaged_byte_and_another_stamp_are_refused(tmp_path):
     path = tmp_path / "arrays.bin"
-    lexical_file.write(path, STAMP, [(blob({1: 1}), blob({2: 2}))])
+    term_files.write(path, STAMP, [(blob({1: 1}), blob({2: 2}))])
     with pytest.raises(ValueError, match="digest"):
-        lexical_file.mapped(path, {**STAMP, "digest": "other"})
+        term_files.mapped(path, {**STAMP, "digest": "other"})
     sound, refused = path.read_bytes(), 0
-    whole = lexical_file.mapped(path, STAMP).packed()
+    whole = term_files.mapped(path, STAMP).packed()
     for at in range(len(sound)):
         path.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
         try:  # a flip in the length of the description may still find it: nothing is lost then
-            assert lexical_file.mapped(path, STAMP).packed() == whole
+            assert term_files.mapped(path, STAMP).packed() == whole
         except ValueError:
             refused += 1
     assert refused > len(sound) - 10
     path.write_bytes(b"")
     with pytest.raises(ValueError, match="empty"):
-        lexical_file.mapped(path, STAMP)
+        term_files.mapped(path, STAMP)
 
 
 def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "arrays.bin"
-    lexical_file.write(path, STAMP, [(blob({1: 1}),)])
+    term_files.write(path, STAMP, [(blob({1: 1}),)])
     sound = path.read_bytes()
 
     def broken():
@@ -82,7 +82,7 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path):
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="full"):
-        lexical_file.write(path, STAMP, broken())
+        term_files.write(path, STAMP, broken())
     assert path.read_bytes() == sound
     assert [p.name for p in tmp_path.iterdir()] == ["arrays.bin"]
 
@@ -92,8 +92,8 @@ def test_scores_from_the_mapped_file_are_the_same(tmp_path):
     blobs = [(blob({int(t): 1 for t in rng.integers(0, 50, 9)}),) for _ in range(300)]
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, 7, 5, 11)
-        lexical_file.write(tmp_path / "a", STAMP, blobs)
-    one, other = build_lexical(blobs), lexical_file.mapped(tmp_path / "a", STAMP)
+        term_files.write(tmp_path / "a", STAMP, blobs)
+    one, other = build_lexical(blobs), term_files.mapped(tmp_path / "a", STAMP)
     for query in (["a"], ["b", "c", "b"]):
         same = [bm25.Bm25([each]).scores(query).tobytes() for each in (one, other)]
         assert same[0] == same[1]

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragstream_core.errors import GenerationGone, RunCommand
-from ragstream_core.index import catalog_read
-from ragstream_core.index.lock import label, update_hint
 from ragstream_core.index.rows import (
     FileEntry,
     Generation,
+    all_generations,
     heading_of,
+    latest_generation,
+    live_files,
+    numbered_generation,
     read_by_ocr,
     reading_remark,
 )
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading, recover
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, label, reading, recover, update_hint
 from ragstream_core.records.identity import Json
 
 Found = TypeVar("Found")
@@ -64,7 +66,7 @@ def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found
 
 def kept_generations(index_dir: Path) -> list[Generation]:
     """Return the kept generations of a project, oldest first."""
-    return read(index_dir, catalog_read.generations)
+    return read(index_dir, all_generations)
 
 
 def is_as_it_was(index_dir: Path, generation: Generation) -> bool:
@@ -84,7 +86,7 @@ def compare(index_dir: Path, before: int, after: int) -> GenerationDiff:
 
 
 def _compare(db: sqlite3.Connection, index_dir: Path, before: int, after: int) -> GenerationDiff:
-    known = [found.n for found in catalog_read.generations(db)]
+    known = [found.n for found in all_generations(db)]
     for n in (before, after):
         if n not in known:
             raise GenerationGone(
@@ -108,7 +110,7 @@ def _compare(db: sqlite3.Connection, index_dir: Path, before: int, after: int) -
 
 
 def _ingested(db: sqlite3.Connection, n: int) -> dict[str, str]:
-    entries = catalog_read.live_files(db, n).values()
+    entries = live_files(db, n).values()
     return {e.path: e.sha256 for e in entries if e.decision == "ingested"}
 
 
@@ -165,7 +167,7 @@ def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
         if row is None:
             return None
         path, sha256, idx, start, end, page, place, since = row
-        made = catalog_read.generation(db, since)
+        made = numbered_generation(db, since)
         told = (made.created, dict(made.provenance)) if made else ("", {})
         reason = (db.execute(_REASON, {"path": path, "n": n}).fetchone() or ("",))[0]
         read_by, remark = "OCR" if read_by_ocr(reason, page) else "", reading_remark(reason)
@@ -179,11 +181,11 @@ def manifest_of(index_dir: Path, n: int = 0) -> dict[str, FileEntry]:
     """Return the manifest of a generation by path; 0: the newest."""
 
     def query(db: sqlite3.Connection) -> dict[str, FileEntry]:
-        found = catalog_read.generation(db, n) if n else catalog_read.latest(db)
+        found = numbered_generation(db, n) if n else latest_generation(db)
         if found is None:
             raise GenerationGone(
                 f"{label(index_dir)} does not keep generation {n}", hint=update_hint(index_dir)
             )
-        return catalog_read.live_files(db, found.n)
+        return live_files(db, found.n)
 
     return read(index_dir, query)

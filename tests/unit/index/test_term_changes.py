@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragstream_core.index import lexical, lexical_changes
+from ragstream_core.index import derived, term_files
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.lexical import CHANGES_FILE, LEXICAL_FILE
+from ragstream_core.index.derived import CHANGES_FILE, LEXICAL_FILE
 from ragstream_core.index.repair import repair_derived
 from ragstream_core.index.schema import reading
 from ragstream_core.index.view import forget_views
@@ -19,8 +19,8 @@ QUESTIONS = ["body words number", "replaced heading", "new", "Heading 3"]
 @pytest.fixture
 def filled(bench, monkeypatch):
     """Thirty files, of which a change is always worth a file of its own."""
-    monkeypatch.setattr(lexical, "WHOLE_BELOW", 1)
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.5)
+    monkeypatch.setattr(derived, "WHOLE_BELOW", 1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 0.5)
     for n in range(30):
         bench.write(f"{n}.md", f"# Heading {n}\n\nbody words number {n}")
     bench.run()
@@ -40,7 +40,7 @@ def require_equal_to_one_build(bench, kind=MergedLists):
     """The arrays, and the scores that they give, are those of all rows at once."""
     view = bench.fresh_view()
     with reading(bench.index) as db:
-        whole = build_lexical(lexical.terms_of(db, bench.index, view.generation))
+        whole = build_lexical(derived.terms_of(db, bench.index, view.generation))
     assert isinstance(view.lexical, kind)
     assert view.lexical.packed() == whole.packed()
     for question in map(terms, QUESTIONS):
@@ -64,7 +64,7 @@ def test_a_change_leaves_the_file_of_all_rows_as_it_is(filled):
     assert (
         array_file.read_description(filled.index / CHANGES_FILE)["arrays"]["lengths"][1] // 4 == 3
     )
-    assert lexical.is_published(filled.index, filled.view().pinned)
+    assert derived.terms_are_published(filled.index, filled.view().pinned)
     require_equal_to_one_build(filled)
 
 
@@ -77,23 +77,23 @@ def test_changes_add_up_until_they_are_merged(filled, monkeypatch):
     filled.run()
     require_equal_to_one_build(filled)
     assert published(filled)["arrays.bin"] == before
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 0.1)
     filled.write("8.md", "one more")
     filled.run()
     assert list(published(filled)) == ["arrays.bin"]
     require_equal_to_one_build(filled, LexicalArrays)
     with open_catalog(filled.index) as catalog:  # as one that is written from the catalog
         merged = published(filled)
-        lexical.publish_again(catalog.db, filled.index, catalog.latest())
+        derived.publish_terms_again(catalog.db, filled.index, catalog.latest())
     assert published(filled) == merged
 
 
 def test_what_is_merged_never_reads_the_terms_of_other_rows(filled, monkeypatch):
     asked = []
-    whole = lexical.terms_of
-    monkeypatch.setattr(lexical, "terms_of", lambda *args: asked.append(args) or whole(*args))
+    whole = derived.terms_of
+    monkeypatch.setattr(derived, "terms_of", lambda *args: asked.append(args) or whole(*args))
     change(filled)
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 0.1)
     filled.write("8.md", "one more")
     filled.run()
     assert asked == []
@@ -105,7 +105,7 @@ def test_what_ended_goes_when_no_generation_that_had_it_is_kept(filled):
     filled.write("s.md", "marzipan")
     filled.run()
     with open_catalog(filled.index) as catalog:
-        lexical.publish_again(catalog.db, filled.index, catalog.latest())
+        derived.publish_terms_again(catalog.db, filled.index, catalog.latest())
     (filled.docs / "s.md").unlink()
     filled.run(retain_generations=2)
     assert word in published(filled)["arrays.bin"]
@@ -118,7 +118,7 @@ def test_what_ended_goes_when_no_generation_that_had_it_is_kept(filled):
 
 
 def test_all_files_may_go_and_come_back(filled, monkeypatch):
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 9.0)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 9.0)
     texts = {path: path.read_bytes() for path in filled.docs.iterdir()}
     for path in texts:
         path.unlink()
@@ -143,7 +143,7 @@ def test_changes_of_a_file_that_is_gone_or_another_are_built_from_the_catalog(fi
 def test_changes_are_not_taken_with_a_file_that_came_while_they_were_read(filled, monkeypatch):
     change(filled)
     older, newest = published(filled), filled.view().pinned
-    read = lexical_changes.read
+    read = term_files.read_changes
 
     def read_and_wait(path, stamp):
         found = read(path, stamp)
@@ -151,19 +151,19 @@ def test_changes_are_not_taken_with_a_file_that_came_while_they_were_read(filled
             (filled.index / LEXICAL_FILE).with_name(name).write_bytes(raw)
         return found
 
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.1)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 0.1)
     filled.write("8.md", "one more")
     filled.run()  # merged
-    monkeypatch.setattr(lexical, "MOST_CHANGED", 0.5)
+    monkeypatch.setattr(derived, "MOST_CHANGED", 0.5)
     filled.write("9.md", "and another")
     filled.run()
     later = published(filled)
     with reading(filled.index) as db:
-        expected = build_lexical(lexical.terms_of(db, filled.index, newest.n)).packed()
+        expected = build_lexical(derived.terms_of(db, filled.index, newest.n)).packed()
         for name, raw in older.items():
             (filled.index / LEXICAL_FILE).with_name(name).write_bytes(raw)
-        monkeypatch.setattr(lexical_changes, "read", read_and_wait)
-        assert lexical.load(db, filled.index, newest).packed() == expected
+        monkeypatch.setattr(term_files, "read_changes", read_and_wait)
+        assert derived.load_terms(db, filled.index, newest).packed() == expected
 
 
 @pytest.mark.parametrize("name", [LEXICAL_FILE, CHANGES_FILE])

@@ -3,9 +3,9 @@
 import pytest
 
 from ragstream_core.errors import GenerationGone
-from ragstream_core.index import retention
+from ragstream_core.index import remove
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.generations import compare, kept_generations
+from ragstream_core.index.look import compare, kept_generations
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_rows_between_two_pinned_generations_go(bench):
 
 def test_superfluous_never_names_the_newest(grown):
     with open_catalog(grown.index) as catalog:
-        assert retention.superfluous(catalog.db, 0) == [1, 2]
-        assert retention.superfluous(catalog.db, 1, {2}) == [1]
-        assert retention.superfluous(catalog.db, 9) == []
+        assert remove.superfluous(catalog.db, 0) == [1, 2]
+        assert remove.superfluous(catalog.db, 1, {2}) == [1]
+        assert remove.superfluous(catalog.db, 9) == []
 
 
 def test_half_written_files_of_a_killed_writer_are_swept(grown):
