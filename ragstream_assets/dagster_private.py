@@ -16,10 +16,7 @@ if TYPE_CHECKING:
         JobDefinition,
         JobExecutionResult,
     )
-    from dagster._core.execution.context.system import PlanOrchestrationContext
     from dagster._core.execution.plan.plan import ExecutionPlan
-    from dagster._core.execution.plan.state import KnownExecutionState
-    from dagster._core.execution.retries import RetryMode
     from dagster._core.remote_origin import RemoteJobOrigin
 
 LOCATION = "ragstream"
@@ -83,57 +80,6 @@ def execute_run(
     from dagster._core.execution.api import execute_run
 
     return execute_run(InMemoryJob(job), run, instance)
-
-
-def execute_for_workers(
-    instance: "DagsterInstance", job_name: str, run: "DagsterRun"
-) -> "JobExecutionResult":
-    """Execute a created run here, as one whose steps other processes can take.
-
-    Raises:
-        DagsterExecutionInterruptedError: A signal to end came.
-    """
-    from dagster._core.definitions.reconstruct import (
-        ReconstructableJob,
-        ReconstructableRepository,
-    )
-    from dagster._core.execution.api import execute_run
-
-    found = ReconstructableRepository.for_module(MODULE, "defs")
-    return execute_run(ReconstructableJob(found, job_name), run, instance)
-
-
-def retries_enabled() -> "RetryMode":
-    """Return that steps are run again as their policies say."""
-    from dagster._core.execution.retries import RetryMode
-
-    return RetryMode.ENABLED
-
-
-def task_arguments(
-    context: "PlanOrchestrationContext", step: str, state: "KnownExecutionState"
-) -> dict[str, object]:
-    """Return what a worker is told to execute a step: which run, which job, which instance.
-
-    Args:
-        context: Of the run.
-        step: Key of the step.
-        state: What is known of the steps before it.
-    """
-    from dagster._grpc.types import ExecuteStepArgs
-    from dagster._serdes import pack_value
-
-    job = context.reconstructable_job
-    arguments = ExecuteStepArgs(
-        job_origin=job.get_python_origin(),
-        run_id=context.dagster_run.run_id,
-        step_keys_to_execute=[step],
-        instance_ref=context.instance.get_ref(),
-        retry_mode=context.executor.retries.for_inner_plan(),
-        known_state=state,
-        print_serialized_events=False,
-    )
-    return {"execute_step_args_packed": pack_value(arguments), "executable_dict": job.to_dict()}
 
 
 def replace_config(

@@ -18,7 +18,6 @@ from ragstream_assets.document_assets import (
     ingest_documents,
     sync_documents,
 )
-from ragstream_assets.embed_texts_job import embed_texts
 from ragstream_assets.evaluation_assets import (
     ask_gold_questions,
     draw_heat_map,
@@ -41,7 +40,7 @@ from ragstream_assets.history_assets import (
 from ragstream_assets.io_managers import STAGE_JSON, stage_json
 from ragstream_assets.map_asset import draw_map, draw_project_map
 from ragstream_assets.query_job import build_prompt
-from ragstream_assets.resources import WorkerResource, WorkspaceResource
+from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor, journal_sensor
 from ragstream_assets.test_spec_assets import test_spec, test_spec_check, write_test_spec
@@ -77,7 +76,6 @@ defs = dg.Definitions(
     jobs=[
         draw_map,
         ingest_documents,
-        embed_texts,
         sync_documents,
         build_prompt,
         answer_question,
@@ -93,7 +91,6 @@ defs = dg.Definitions(
     sensors=[made_elsewhere, folder_sensor, journal_sensor, agent_logs_sensor],
     resources={
         "workspace": WorkspaceResource(),
-        "worker": WorkerResource(),
         STAGE_JSON: stage_json,
         IN_MEMORY: dg.mem_io_manager,
     },

@@ -8,7 +8,6 @@ the ingest succeeds, every prompt can be asked, and the collection of the last g
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -39,7 +38,6 @@ from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
-from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.injection_scan import Tally
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION, compare
@@ -129,7 +127,6 @@ def ingest(
             fetch = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
             synced = sync_if_remote(space, project, fetch, progress=told)
             yield mirrored(synced, mirror_of(space, project).id)
-        not_shared = "" if left.asked_workers else ask_workers(space, project, config, told)
         stats = ingest_project(
             space,
             project,
@@ -140,7 +137,6 @@ def ingest(
             provenance={"run_id": context.run_id},
             collection=False,  # an asset of its own, downstream
         )
-        stats = replace(stats, warnings=(*stats.warnings, *filter(None, [not_shared])))
         left.ingested(stats)
         left.tell("suspicion")
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
@@ -148,30 +144,6 @@ def ingest(
     context.add_asset_metadata(lists, asset_key=INDEX.key)
     context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
     yield from reported
-
-
-def ask_workers(
-    workspace: Workspace, project: str, config: IngestConfig, progress: PhaseProgress
-) -> str:
-    """Have workers embed the new texts first if there are many and a broker is set.
-
-    Returns:
-        Why they did not embed all of them; empty if they did, or were not asked.
-
-    Raises:
-        RagstreamError: The settings of the workers cannot be used.
-    """
-    if not workspace.config.settings.embeddings.broker.get_secret_value():
-        return ""
-    from ragstream_assets import fan_out
-
-    return fan_out.ahead(
-        workspace,
-        project,
-        rebuild=config.rebuild,
-        accept_missing=config.accept_missing,
-        progress=progress,
-    )
 
 
 def results(

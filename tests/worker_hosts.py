@@ -1,4 +1,4 @@
-"""A database, a broker and workers on hosts of their own: network namespaces behind one bridge."""
+"""A database and workers on hosts of their own: network namespaces behind one bridge."""
 
 import contextlib
 import itertools
@@ -15,7 +15,7 @@ import pytest
 
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.records.identity import sha256_hex
-from tests.databases import PostgresServer, RedisServer
+from tests.databases import PostgresServer
 from tests.processes import until
 
 REPOSITORY = Path(__file__).parent.parent
@@ -40,9 +40,9 @@ def require_hosts():
 
 
 class Team:
-    """One machine that ingests, with database and broker, and two that embed."""
+    """One machine that ingests, with a database, and two that embed."""
 
-    def __init__(self, folder: Path, *, text_s: float = 0.004, batch_timeout_s: float = 15):
+    def __init__(self, folder: Path, *, text_s: float = 0.004, batch_timeout_s: float = 120):
         self.folder = folder
         self.data = folder / "data"
         self.docs = self.data / "doc_raw" / "demo"
@@ -50,7 +50,6 @@ class Team:
         self._number = self._bridge()
         self.address = f"10.213.{self._number}.1"
         self.postgres = PostgresServer(host=self.address)
-        self.redis = RedisServer(folder, host=self.address, kept=True)
         self.workers: dict[int, subprocess.Popen] = {}
         self.launcher: subprocess.Popen | None = None
         dagster = self.postgres.create("dagster")
@@ -61,7 +60,6 @@ class Team:
             "TEST_TEXT_S": str(text_s),
             "RAGSTREAM_EMBEDDINGS__BACKEND": "tests.slow_words:make",
             "RAGSTREAM_EMBEDDINGS__SHARED": self.postgres.url(),
-            "RAGSTREAM_EMBEDDINGS__BROKER": self.redis.url(),
             "RAGSTREAM_EMBEDDINGS__BATCH_TIMEOUT_S": str(batch_timeout_s),
             "RAGSTREAM_VECTOR_STORE__COLLECTION": "false",
         }
@@ -174,16 +172,6 @@ class Team:
         assert {key: found.get(key) for key in wanted} == wanted, "missing, or other bits"
         assert waiting == 0
 
-    def runs(self) -> list[str]:
-        """Return the statuses of the runs of `embed_texts`, oldest first."""
-        with self.postgres.connect("dagster") as db:
-            return [
-                row[0]
-                for row in db.execute(
-                    "SELECT status FROM runs WHERE pipeline_name = 'embed_texts' ORDER BY id"
-                )
-            ]
-
     def close(self):
         """End everything."""
         if self.launcher is not None and self.launcher.poll() is None:
@@ -191,7 +179,6 @@ class Team:
             self.launcher.wait()
         for host in list(self.workers):
             self.kill_worker(host)
-        self.redis.stop()
         self.postgres.close()
         for host in (1, 2):
             ip("netns", "delete", self._host(host))

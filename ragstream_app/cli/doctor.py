@@ -1,7 +1,7 @@
 """What `ragstream doctor` looks at; each check says ok, warn or fail and the next step.
 
-The provider is shown and not contacted, ports are tried on loopback only; databases and a broker
-that the settings name are asked (`doctor_servers`).
+The provider is shown and not contacted, ports are tried on loopback only; databases that
+the settings name are asked (`doctor_servers`).
 """
 
 from __future__ import annotations

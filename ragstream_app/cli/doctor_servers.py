@@ -1,4 +1,4 @@
-"""What `ragstream doctor` asks the servers that the settings name: databases and the broker.
+"""What `ragstream doctor` asks the databases that the settings name.
 
 Without such a setting nothing is imported and nobody asked.
 """
@@ -31,9 +31,10 @@ class Check:
 
 
 def shared(config: AppConfig) -> Iterator[Check]:
-    """Say whether the database of shared vectors answers, if one is set."""
+    """Say whether the database of shared vectors answers, if one is set, and which workers do."""
     if not config.settings.embeddings.shared.get_secret_value():
         return
+    from ragstream_app.output.words import workers_text
     from ragstream_core.services.shared_embeddings import shared_table
     from ragstream_core.wiring.workspace import Workspace
 
@@ -41,23 +42,10 @@ def shared(config: AppConfig) -> Iterator[Check]:
     detail = f"{table.database} reached: {table.vectors:,} vectors of the model configured here"
     waiting = f", {table.waiting:,} texts wait for workers" if table.waiting else ""
     yield Check("shared", "ok", detail + waiting)
-
-
-def workers(config: AppConfig) -> Iterator[Check]:
-    """Say which workers answer, if a broker is set."""
-    from ragstream_app.output.workers import others_text, workers_of
-
-    found = workers_of(config)
-    if found is None:
-        return
-    from ragstream_core.services.fan_out import require_shared
-    from ragstream_core.wiring.workspace import Workspace
-
-    require_shared(Workspace(config))
-    queue = config.settings.embeddings.queue
-    said = f"workers of queue {queue}: {', '.join(found.there) or 'none'}{others_text(found)}"
-    step = "start one: ragstream worker; until then ingests embed by themselves"
-    yield Check("workers", "ok" if found.there else "warn", said, "" if found.there else step)
+    if table.workers is not None:
+        step = "start one: ragstream worker; until then ingests embed by themselves"
+        level, step = ("ok", "") if table.workers else ("warn", step)
+        yield Check("workers", level, workers_text(config.settings.embeddings.queue, table), step)
 
 
 def records(config: AppConfig) -> Iterator[Check]:
@@ -86,4 +74,4 @@ def graphs(config: AppConfig) -> Iterator[Check]:
     yield Check("graphs", "ok" if found else "fail", detail, step)
 
 
-SERVERS = (shared, workers, records, graphs)
+SERVERS = (shared, records, graphs)

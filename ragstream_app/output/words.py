@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragstream_core.services.shared_embeddings import SharedTable
+
 KEY_DIGITS = 12
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -40,3 +45,12 @@ def size(count: int) -> str:
     if power == 0:
         return f"{count:,} bytes"
     return f"{count / 1024**power:,.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"
+
+
+def workers_text(queue: str, table: SharedTable) -> str:
+    """Return a line with the workers of a queue, and those that are of no use here."""
+    names = ", ".join(table.workers or ()) or "none; start one with `ragstream worker`"
+    others = table.workers_of_other_models
+    return f"workers of queue {queue}: {names}" + (
+        f"; of another model: {', '.join(others)}" if others else ""
+    )

@@ -38,7 +38,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "gcs": ("gcsfs",),
     "azure": ("adlfs",),
     "sftp": ("paramiko",),
-    "distributed": ("psycopg", "celery", "redis", "dagster_celery", "dagster_postgres"),
+    "distributed": ("psycopg", "dagster_postgres"),
+    "workers": ("procrastinate", "psycopg", "psycopg_pool"),
 }
 """Extra → modules that it brings; of the languages of ``code`` one stands for all."""
 USES = {
@@ -60,7 +61,8 @@ USES = {
     "gcs": "documents in Google Cloud Storage",
     "azure": "documents in Azure Blob Storage",
     "sftp": "documents on an SFTP server",
-    "distributed": "several machines: PostgreSQL and Celery workers",
+    "distributed": "several machines: PostgreSQL for vectors and records",
+    "workers": "workers that embed for an ingest",
 }
 """Extra → what people install it for."""
 STORES = {

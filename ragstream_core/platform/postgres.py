@@ -13,7 +13,7 @@ import queue
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from ragstream_core.errors import (
@@ -78,20 +78,24 @@ class Database:
                 hint=extras.install("distributed"),
             ) from None
         try:
-            given = str(psycopg.conninfo.conninfo_to_dict(self.url).get("options", ""))
-            connection = limited.connect(
-                self.url,
-                autocommit=True,
-                connect_timeout=self.connect_s,
-                options=f"{given} -c statement_timeout={self.statement_s * 1000}".strip(),
-                tcp_user_timeout=_CUT_S * 1000,
-                keepalives_idle=_CUT_S,
-                application_name="ragstream",
-            )
+            connection = limited.connect(self.url, autocommit=True, **self.limits())
             connection.limit_s = self.statement_s + LATE_S if self.statement_s else None
             return connection
         except psycopg.Error as error:
             raise self.failure(error) from None
+
+    def limits(self) -> dict[str, Any]:
+        """Return the parameters of a connection that does not wait for ever; imports psycopg."""
+        from psycopg.conninfo import conninfo_to_dict
+
+        given = str(conninfo_to_dict(self.url).get("options", ""))
+        return {
+            "connect_timeout": self.connect_s,
+            "options": f"{given} -c statement_timeout={self.statement_s * 1000}".strip(),
+            "tcp_user_timeout": _CUT_S * 1000,
+            "keepalives_idle": _CUT_S,
+            "application_name": "ragstream",
+        }
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:

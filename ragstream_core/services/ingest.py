@@ -11,6 +11,7 @@ from ragstream_core.index.schema import require_own
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION
 from ragstream_core.wiring import ingestion, models
+from ragstream_core.wiring.fan_out import ahead
 from ragstream_core.wiring.shared_vectors import sharing
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def ingest_project(
     progress: PhaseProgress | None = None,
     provenance: dict[str, str] | None = None,
     collection: bool = True,
+    fan_out: bool = False,
 ) -> IngestionStats:
     """Bring a project's index up to date.
 
@@ -45,8 +47,11 @@ def ingest_project(
         provenance: Kept in the generation row, e.g. the Dagster run.
         collection: Bring its Chroma collection up to date as well, if one is kept; what goes
             wrong there is a warning.
+        fan_out: Have workers embed the new texts first, however few; what they do not embed is
+            embedded here.
 
     Raises:
+        UnknownSetting: `fan_out`, and no database is set through which workers get texts.
         UnknownProject: There is no such folder.
         InvalidName: The name could lead outside the data root.
         InputUnavailable: The folders of a project in place are missing or empty.
@@ -63,13 +68,21 @@ def ingest_project(
         accept_missing=accept_missing,
         provenance=provenance or {},
     )
+    not_fanned = ahead(
+        workspace,
+        project,
+        rebuild=rebuild,
+        accept_missing=accept_missing,
+        wanted=fan_out,
+        progress=progress,
+    )
     stats = _run(workspace, project, config, progress)
     ended = time.perf_counter()
     stores = [store for store in kept.STORES if collection or store is not COLLECTION]
     outcomes = kept.bring_up_to_date(
         workspace, project, stores=stores, rebuild=rebuild, verify=verify, progress=progress
     )
-    warnings = (done.warning for done in outcomes if done.warning)
+    warnings = filter(None, (not_fanned, *(done.warning for done in outcomes)))
     return replace(
         stats,
         warnings=(*stats.warnings, *warnings),

@@ -1,12 +1,25 @@
-"""`ragstream embeddings`: what the table of shared vectors holds, and how to make it smaller."""
+"""`ragstream embeddings` and `worker`: the table of shared vectors, and who embeds for others."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import platform
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import AddOption, Refused, RunCommand, UnknownSetting, UsageError
+from ragstream_core.errors import (
+    AddOption,
+    OperationFailed,
+    Refused,
+    RunCommand,
+    UnknownSetting,
+    UsageError,
+    quoted,
+)
+from ragstream_core.ingestion.workers import Workers, queue_name, workers_there
+from ragstream_core.wiring.fan_out import require_workers
 from ragstream_core.wiring.shared_vectors import SETTING, shared_database
 
 if TYPE_CHECKING:
@@ -49,7 +62,9 @@ class SharedTable:
         models: What it holds of each embedder.
         bytes: Of the table with its index, on the database's disk.
         mine: Fingerprint of the embedder that is configured here.
-        waiting: Texts that ingests have handed to workers and that are not settled.
+        waiting: Texts that ingests have handed to workers and that have no vector yet.
+        workers: Names of the workers that take them; None if none was ever started there.
+        workers_of_other_models: Those that embed by another model.
     """
 
     database: str
@@ -57,6 +72,8 @@ class SharedTable:
     bytes: int
     mine: str
     waiting: int = 0
+    workers: Sequence[str] | None = None
+    workers_of_other_models: Sequence[str] = ()
 
     @property
     def vectors(self) -> int:
@@ -96,6 +113,7 @@ def shared_table(workspace: Workspace) -> SharedTable:
     from ragstream_core.wiring.models import fingerprint
 
     database = _database(workspace)
+    queue = _queue(workspace, workspace.config.settings.embeddings.queue)
     with _connected(database) as db, database.errors():
         rows = db.execute(
             "SELECT model, embed_fp, dimension, count(v.*), coalesce(sum("
@@ -104,14 +122,102 @@ def shared_table(workspace: Workspace) -> SharedTable:
             " GROUP BY e.id ORDER BY e.id"
         ).fetchall()
         size = db.execute("SELECT pg_total_relation_size('ragstream_vectors')").fetchone()
-        waiting = _waiting(db)
+        waiting, found = _waiting(db), workers_there(db, queue)
     models = tuple(
         SharedModel(str(name), str(fp), int(str(dim)), int(str(count)), int(str(size_of)),
                     made.isoformat(timespec="seconds") if isinstance(made, dt.datetime) else "")
         for name, fp, dim, count, size_of, made in rows
     )  # fmt: skip
     total = int(str(size[0])) if size else 0
-    return SharedTable(database.shown, models, total, fingerprint(workspace.config), waiting)
+    there, others = found if found else (None, ())
+    mine = fingerprint(workspace.config)
+    return SharedTable(database.shown, models, total, mine, waiting, there, others)
+
+
+def workers_database(workspace: Workspace) -> Database:
+    """Return the database of workers; see `require_workers`."""
+    return require_workers(workspace)
+
+
+def run_worker(
+    workspace: Workspace,
+    *,
+    queues: Sequence[str] = (),
+    at_once: int = 1,
+    name: str = "",
+    say: Callable[[str], None],
+) -> None:
+    """Embed texts for the ingests of other machines until SIGTERM or Ctrl-C.
+
+    Args:
+        workspace: Its settings are those of the machines that ingest.
+        queues: Names as in `embeddings.queue`; default: that one.
+        at_once: Batches at the same time.
+        name: Of this worker; default: that of the machine.
+        say: Told lines for people.
+
+    Raises:
+        UnknownSetting: No database is set, or the setting is no address.
+        ExtraMissing: What a queue needs is not installed.
+        StoreFailed: The database is away or lets nobody in.
+        WeightsMissing: The model is not on this machine.
+    """
+    from ragstream_core.ingestion.workers import Worker
+    from ragstream_core.wiring import models
+
+    database, chosen = require_workers(workspace), _chosen_queues(workspace, queues)
+    _connected(database).close()
+    embedder = models.embedder(workspace.config)  # the first batch does not wait for the model
+    say(f"vectors go to {database.shown}, of model {embedder.fingerprint[:12]}")
+    name = worker_name(name)
+    Worker(
+        database,
+        embedder,
+        [_queue(workspace, each) for each in chosen],
+        at_once,
+        name,
+        say,
+        f"worker {name} takes batches from {', '.join(chosen)} of {database.shown}",
+    ).run()
+
+
+def require_worker(workspace: Workspace, *, queues: Sequence[str] = (), name: str = "") -> str:
+    """Require that a worker takes batches from some queues; return that it does, for people.
+
+    Raises:
+        OperationFailed: It does not.
+        UnknownSetting: No database is set, or the setting is no address.
+        StoreFailed: The database is away or lets nobody in.
+    """
+    database, chosen = require_workers(workspace), _chosen_queues(workspace, queues)
+    name = worker_name(name)
+    with contextlib.closing(database.connect()) as db, database.errors():
+        for queue in chosen:
+            found = workers_there(db, _queue(workspace, queue)) or Workers([], [])
+            if name not in found.there:
+                others = f"; of another model: {', '.join(found.others)}" if found.others else ""
+                raise OperationFailed(
+                    f"worker {name} does not take batches from queue {queue} of {database.shown}; "
+                    f"those that do: {', '.join(found.there) or 'none'}{others}",
+                    hint=RunCommand("worker", quoted("--queue", queue, "--name", name)),
+                )
+    return f"worker {name} takes batches from {', '.join(chosen)} of {database.shown}"
+
+
+def worker_name(name: str) -> str:
+    """Return a worker's whole name, with that of this machine."""
+    name = name or "ragstream"
+    return name if "@" in name else f"{name}@{platform.node()}"
+
+
+def _chosen_queues(workspace: Workspace, queues: Sequence[str]) -> Sequence[str]:
+    return queues or [workspace.config.settings.embeddings.queue]
+
+
+def _queue(workspace: Workspace, queue: str) -> str:
+    from ragstream_core.wiring.models import fingerprint
+
+    return queue_name(queue, fingerprint(workspace.config))
 
 
 def clear_shared(

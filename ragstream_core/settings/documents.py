@@ -127,16 +127,11 @@ class EmbeddingsConfig(Section):
         "`postgresql://USER@HOST:5432/NAME`; a password in it comes from the environment or `.env` "
         "only. Empty: none.",
     )
-    broker: Annotated[SecretStr, asks.ADDRESS] = Field(
-        SecretStr(""),
-        description="A Redis through which Celery workers get texts to embed, "
-        "`redis://HOST:6379/0`; needs `embeddings.shared`. Empty: none.",
-    )
     fan_out_at: int = Field(
         2_000,
         ge=0,
-        description="With a broker, an ingest of so many new texts or more has them embedded by "
-        "the workers first; 0: only with `--fan-out`.",
+        description="With a worker at the database of `embeddings.shared`, an ingest of so many "
+        "new texts or more has them embedded by the workers first; 0: only with `--fan-out`.",
     )
     queue: str = Field(
         "cpu",
@@ -154,8 +149,8 @@ class EmbeddingsConfig(Section):
         120.0,
         ge=5,
         le=86_400,
-        description="Seconds after which a batch that no worker finished is given to another one; "
-        "well above what the slowest worker needs for a batch.",
+        description="Seconds without a finished batch after which an ingest embeds the rest "
+        "itself; well above what the slowest worker needs for a batch.",
     )
 
 

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 from tests.benchmarks.measure import table
-from tests.databases import PostgresServer, RedisServer
+from tests.databases import PostgresServer
 from tests.processes import children, until
 
 TEXTS = 2_000
@@ -70,13 +70,12 @@ def _measured(workers: int, texts: int) -> Split:
         for n in range(texts):
             words = " ".join(chance.choices(WORDS, k=120))
             (docs / f"{n:05}.txt").write_text(f"{n} {words}", encoding="utf-8")
-        postgres, redis = PostgresServer(), RedisServer(folder)
+        postgres = PostgresServer()
         env = os.environ | {
             "PYTHONPATH": str(ROOT),
             "HF_HUB_OFFLINE": "1",
             "RAGSTREAM_EMBEDDINGS__WORKERS": "1",
             "RAGSTREAM_EMBEDDINGS__SHARED": postgres.url(),
-            "RAGSTREAM_EMBEDDINGS__BROKER": redis.url(),
             "RAGSTREAM_VECTOR_STORE__COLLECTION": "false",
         }
         started = [_worker(folder, env, n) for n in range(workers)]
@@ -99,7 +98,6 @@ def _measured(workers: int, texts: int) -> Split:
             for each in started:
                 each.send_signal(signal.SIGTERM)
                 each.wait()
-            redis.stop()
             postgres.close()
     return Split(wall, [b - a for a, b in zip(before, after, strict=True)])
 

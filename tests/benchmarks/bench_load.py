@@ -26,7 +26,7 @@ import httpx
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.bench_serve import BACKEND, SETTINGS
 from tests.benchmarks.measure import environment, table
-from tests.databases import PostgresServer, RedisServer
+from tests.databases import PostgresServer
 from tests.page_session import PageError, PageSession
 from tests.processes import free_port, memory_mb, until
 
@@ -138,16 +138,14 @@ def served(
 
 @contextlib.contextmanager
 def embedding(data: Path, env: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Run database, broker and a worker; yield the environment of an ingest that asks it."""
+    """Run a database and a worker; yield the environment of an ingest that asks it."""
     home = data.parent / "servers"
     home.mkdir()
     with contextlib.ExitStack() as stack:
-        postgres, redis = PostgresServer(), RedisServer(home)
+        postgres = PostgresServer()
         stack.callback(postgres.close)
-        stack.callback(redis.stop)
         made = env | {
             "RAGSTREAM_EMBEDDINGS__SHARED": postgres.url(),
-            "RAGSTREAM_EMBEDDINGS__BROKER": redis.url(),
             "RAGSTREAM_EMBEDDINGS__FAN_OUT_AT": "1",
         }
         command = _command(home / "worker", "worker")

@@ -44,7 +44,7 @@ def instructions():
 
 def test_the_compose_file_runs_the_plain_commands_with_their_environment():
     services = compose()["services"]
-    assert set(services) == {*procfile(), "postgres", "redis"}
+    assert set(services) == {*procfile(), "postgres"}
     for name, command in procfile().items():
         service = services[name]
         assert service["command"] == command
@@ -56,11 +56,11 @@ def test_the_compose_file_runs_the_plain_commands_with_their_environment():
         # built once, under the name that the others wait for
         assert service["image"] == "ragstream" and service["pull_policy"] == "never"
         assert ("build" in service) == (name == "web")
-        assert set(service["depends_on"]) == {"postgres", "redis"}
+        assert set(service["depends_on"]) == {"postgres"}
         assert service["healthcheck"]["test"]
-    assert set(compose()["volumes"]) == {"data", "postgres", "redis"}
+    assert set(compose()["volumes"]) == {"data", "postgres"}
     assert "--host=127.0.0.1" in services["postgres"]["healthcheck"]["test"]
-    for name in ("postgres", "redis"):  # nothing of it is open to the network
+    for name in ("postgres",):  # nothing of it is open to the network
         assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
         assert services[name]["healthcheck"]["test"]
 
@@ -144,13 +144,12 @@ def test_what_the_image_needs_is_installed_before_the_sources_come(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_plain_commands_run_side_by_side(database, redis_server, tmp_path):
+def test_the_plain_commands_run_side_by_side(database, tmp_path):
     ports = {name: free_port() for name in ("web", "page", "api")}
     env = {
         **os.environ,
         **{name: database for name in shared_environment() if "STORAGE" in name or "URL" in name},
         "RAGSTREAM_EMBEDDINGS__SHARED": database,
-        "RAGSTREAM_EMBEDDINGS__BROKER": redis_server.url(5),
         "RAGSTREAM_DAGSTER__MAX_RUNS": "4",
         "RAGSTREAM_EMBEDDINGS__BACKEND": "hashed",
         "RAGSTREAM_DATA_DIR": str(tmp_path / "data"),

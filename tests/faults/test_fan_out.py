@@ -6,7 +6,6 @@ import signal
 import time
 
 import pytest
-import redis
 
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import forget_views, open_view
@@ -38,21 +37,12 @@ def kill_a_worker(team):
     team.kill_worker(1)
 
 
-def restart_the_broker(team):
-    team.redis.restart(signal.SIGKILL)
-
-
-def lose_the_brokers_data(team):
-    team.redis.restart(signal.SIGKILL, without_data=True)
-
-
-def empty_the_broker(team):
-    with redis.Redis.from_url(team.redis.url()) as broker:  # all connections stay open
-        broker.flushall()
-
-
 def restart_the_database(team):
     team.postgres.restart(signal.SIGINT)
+
+
+def crash_the_database(team):
+    team.postgres.restart(signal.SIGKILL)
 
 
 def cut_the_network(team):
@@ -70,9 +60,12 @@ def kill_the_launcher(team):
 
 
 TROUBLES = (
-    kill_a_worker, restart_the_broker, lose_the_brokers_data, empty_the_broker,
-    restart_the_database, kill_the_launcher, cut_the_network,
-)  # fmt: skip
+    kill_a_worker,
+    restart_the_database,
+    crash_the_database,
+    kill_the_launcher,
+    cut_the_network,
+)
 
 
 @pytest.mark.parametrize("turn", range(TIMES))
@@ -89,7 +82,8 @@ def test_every_text_is_there_once_with_the_bits_of_one_machine(team, trouble, tu
     assert stats["committed"] and stats["chunks"]["live"] == TEXTS
     team.require_exact(TEXTS)
     assert stats["chunks"]["embedded"] + stats["chunks"]["shared"] == TEXTS
-    assert team.runs()[-1] == "SUCCESS" or "--fan-out" in str(stats["warnings"])
+    assert stats["chunks"]["shared"] or "--fan-out" in str(stats["warnings"])
+    print(f"\n{trouble.__name__}: {stats['chunks']}, {stats['warnings']}")
 
 
 def test_the_index_is_the_old_or_the_new_one_whenever_the_committer_is_killed(team, make_bench):

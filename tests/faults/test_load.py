@@ -19,7 +19,7 @@ import pytest
 from websockets.exceptions import WebSocketException
 
 from ragstream_core.index.view import open_view
-from tests.databases import PostgresServer, RedisServer
+from tests.databases import PostgresServer
 from tests.lengths import by_length
 from tests.page_session import PageError, PageSession
 from tests.processes import free_port, until
@@ -30,16 +30,16 @@ WAIT_S = 240
 PEOPLE = by_length(2, 3, 12)
 FILES = 24
 QUESTION = "Who holds the lock of part 7, and when is it free?"
-PARTS = ("page", "daemon", "web", "worker", "redis", "postgres")
+PARTS = ("page", "daemon", "web", "worker", "postgres")
 LOOKED_AT = {"web": "server_info", "page": "_stcore/health", "api": "health"}
 
 
 class Deployment:
-    """The services of `deploy/Procfile` with a private database and broker."""
+    """The services of `deploy/Procfile` with a private database."""
 
     def __init__(self, folder):
         self.folder, self.data = folder, folder / "data"
-        self.postgres, self.redis = PostgresServer(), RedisServer(folder, kept=True)
+        self.postgres = PostgresServer()
         self.ports = {name: free_port() for name in LOOKED_AT}
         lines = (ROOT / "deploy" / "Procfile").read_text().splitlines()
         self._commands = {
@@ -58,7 +58,6 @@ class Deployment:
             "RAGSTREAM_API__PORT": str(self.ports["api"]),
             "RAGSTREAM_EMBEDDINGS__BACKEND": "hashed",
             "RAGSTREAM_EMBEDDINGS__SHARED": self.postgres.url(),
-            "RAGSTREAM_EMBEDDINGS__BROKER": self.redis.url(),
             "RAGSTREAM_EMBEDDINGS__FAN_OUT_AT": "1",
             "RAGSTREAM_EMBEDDINGS__BATCH_TIMEOUT_S": "5",
             "RAGSTREAM_VECTOR_STORE__COLLECTION": "false",
@@ -74,8 +73,8 @@ class Deployment:
 
     def start(self, name):
         """Start a part, and wait until it answers."""
-        if name in ("postgres", "redis"):
-            getattr(self, name).start()
+        if name == "postgres":
+            self.postgres.start()
             return
         log = self.folder / f"{name}.log"
         log.unlink(missing_ok=True)
@@ -92,9 +91,6 @@ class Deployment:
             self.postgres.stop(signal.SIGKILL)
             pid_file = self.postgres.folder / "postgres" / "postmaster.pid"
             pid_file.unlink(missing_ok=True)
-        elif name == "redis":
-            self.redis.stop(signal.SIGKILL)
-            (self.folder / "redis.log").unlink()
         else:
             os.killpg(self.running[name].pid, signal.SIGKILL)
             self.running.pop(name).wait(WAIT_S)
@@ -102,7 +98,6 @@ class Deployment:
     def close(self):
         for name in list(self.running):
             self.kill(name)
-        self.redis.stop()
         self.postgres.close()
 
     def _is_up(self, name, log):

@@ -30,7 +30,7 @@ RECORDED = Path(__file__).with_name("json")
 WHEN = 1_761_998_400  # files of the corpus date from November 2025
 LEFT_OUT = {
     "up": "starts servers",
-    "worker": "waits for a broker",
+    "worker": "waits for batches",
     "serve": "is a server",
     "password": "has no JSON; asks at a terminal",
     "config reference": "prints Markdown; its text is pinned in the handbook",

@@ -205,7 +205,6 @@ def test_every_network_switch_is_set_for_this_process_and_its_children(clean, mo
         ("embeddings.shared", "postgresql://me:pa55@host/name"),
         ("vector_store.url", "postgresql://host/name?user=me&password=pa55"),
         ("dagster.storage", "postgresql://me@host/name?sslpassword=pa55"),
-        ("embeddings.broker", "redis://:pa55@host/0"),
     ],
 )
 def test_a_file_holds_no_password_of_a_server(tmp_path, key, address):

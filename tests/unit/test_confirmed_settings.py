@@ -84,7 +84,6 @@ DANGEROUS = {
     "embeddings.backend": "openai",
     "embeddings.base_url": "https://evil.example/v1",
     "embeddings.shared": "postgresql://me@evil.example/x",
-    "embeddings.broker": "redis://evil.example/0",
     "embeddings.model": "/etc",
     "vector_store.url": "postgresql://me@evil.example/x",
     "vector_store.backend": "evil:Store",

@@ -3,7 +3,6 @@
 import signal
 
 import psycopg
-import redis
 
 from tests.databases import PostgresServer
 
@@ -25,7 +24,3 @@ def test_a_killed_postgresql_comes_back_with_what_was_committed():
             assert db.execute("SELECT n FROM t").fetchone() == (1,)
     finally:
         server.close()
-
-
-def test_redis_answers(redis_server):
-    assert redis.Redis.from_url(redis_server.url()).ping()

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.output.words import size
-from ragstream_app.output.workers import workers_of, workers_text
+from ragstream_app.output.words import size, workers_text
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import AddOption, Refused
 from ragstream_core.text.plurals import counted
@@ -23,7 +22,7 @@ ragstream embeddings clear --yes (all of them)"""
 
 
 def status(ctx: typer.Context, as_json: options.Json = False) -> None:
-    """Show what the database of `embeddings.shared` holds, and the workers of the broker.
+    """Show what the database of `embeddings.shared` holds, and which workers are there.
 
     Raises:
         UnknownSetting: No database is set.
@@ -32,17 +31,9 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
     """
     from ragstream_core.services.shared_embeddings import shared_table
 
-    config = session_of(ctx).workspace().config
     table = shared_table(session_of(ctx).workspace())
-    there = workers_of(config)
     if as_json:
-        emit_json(
-            {
-                **table.to_json(),
-                "workers": there.there if there else None,
-                "workers_of_other_models": there.others if there else [],
-            }
-        )
+        emit_json(table.to_json())
         return
     typer.echo(f"{table.database}: reached, {size(table.bytes)} on its disk")
     for model in table.models:
@@ -55,9 +46,9 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
         )
     if all(model.fingerprint != table.mine for model in table.models):
         typer.echo(f"  none of the model that is configured here ({table.mine[:12]})")
-    if there is not None:
-        typer.echo(workers_text(config, there))
-    if there is not None or table.waiting:
+    if table.workers is not None:
+        queue = session_of(ctx).workspace().config.settings.embeddings.queue
+        typer.echo(workers_text(queue, table))
         typer.echo(f"texts that wait for workers: {table.waiting:,}")
 
 

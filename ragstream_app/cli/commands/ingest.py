@@ -108,9 +108,9 @@ def ingest(
     workspace = session_of(ctx).workspace()
     how = _How(workspace, verify, rebuild, yes, sync, fan_out, dagster)
     if fan_out:
-        from ragstream_assets.fan_out import require_workers
+        from ragstream_core.services.shared_embeddings import workers_database
 
-        require_workers(workspace)
+        workers_database(workspace)
     wanted = _wanted(workspace, projects, workspace.own_projects())
     unsynced = _sync_each(workspace, wanted, as_json=as_json) if sync and not dagster else 0
     results, worst = _ingest_each(how, wanted, as_json=as_json)

@@ -7,12 +7,12 @@ import pytest
 
 from ragstream_core.errors import ProjectLocked
 from ragstream_core.index import schema
+from ragstream_core.ingestion.workers import TextBatches, embed_batch
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.embedders.shared_vectors import VectorTable
-from ragstream_core.models.embedders.text_batches import BatchTable
-from ragstream_core.services import fan_out
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring import fan_out
 from ragstream_core.wiring.workspace import open_workspace
 from tests.processes import until
 from tests.workspaces import docs_of, hashed_workspace, write_docs
@@ -53,6 +53,10 @@ def left(database):
     return count
 
 
+def embedded(space, run):
+    return embed_batch(fan_out.require_workers(space), HashedEmbedder(), run, 0)
+
+
 def test_a_text_that_is_forgotten_while_a_worker_embeds_it_is_not_added(space, left, monkeypatch):
     assert len(fan_out.plan_batches(space, "demo", "run", rebuild=True)) == 1
     real = HashedEmbedder.embed_documents
@@ -63,14 +67,12 @@ def test_a_text_that_is_forgotten_while_a_worker_embeds_it_is_not_added(space, l
         return made
 
     monkeypatch.setattr(HashedEmbedder, "embed_documents", embed)
-    done = fan_out.embed_batch(space, "run", 0)
-    assert (done.texts, done.embedded) == (0, 0)
+    assert embedded(space, "run") == (0, 0)
     assert left() == (0, 0)
     monkeypatch.undo()
-    assert fan_out.settle(space, "run") == 0
-    fan_out.plan_batches(space, "demo", "again", rebuild=True)
-    assert fan_out.embed_batch(space, "again", 0).embedded > 0
-    assert left()[1] == fan_out.settle(space, "again"), "what stays is embedded by the next run"
+    (texts,) = fan_out.plan_batches(space, "demo", "again", rebuild=True)
+    assert embedded(space, "again") == (texts, texts)
+    assert left() == (0, texts), "what stays is embedded by the next run"
 
 
 def test_a_text_that_is_forgotten_while_a_worker_adds_its_vector_is_removed(
@@ -96,7 +98,7 @@ def test_a_text_that_is_forgotten_while_a_worker_adds_its_vector_is_removed(
         return replaced
 
     monkeypatch.setattr(VectorTable, "add", add)
-    done = fan_out.embed_batch(space, "run", 0)
+    done = embedded(space, "run")
     forgetting.join(WAIT_S)
     assert told[0].texts == 1
     assert done.embedded > 1
@@ -104,7 +106,7 @@ def test_a_text_that_is_forgotten_while_a_worker_adds_its_vector_is_removed(
 
 
 def test_nothing_is_forgotten_while_texts_are_handed_to_workers(space, left, monkeypatch):
-    real, refused = BatchTable.write, []
+    real, refused = TextBatches.write, []
 
     def write(table, *given, **more):
         with pytest.raises(ProjectLocked) as error:
@@ -112,7 +114,7 @@ def test_nothing_is_forgotten_while_texts_are_handed_to_workers(space, left, mon
         refused.append(error.value)
         real(table, *given, **more)
 
-    monkeypatch.setattr(BatchTable, "write", write)
+    monkeypatch.setattr(TextBatches, "write", write)
     fan_out.plan_batches(space, "demo", "run", rebuild=True)
     assert "project demo is being written by process" in refused[0].message
     forget(space, "demo", "secret.md", delete=True)

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 
 from ragstream_app.cli.main import main
-from ragstream_core.models.embedders.text_batches import BatchTable
+from ragstream_core.ingestion.workers import TextBatches, queue_name, tables
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.platform.postgres import database_at
 from tests.workspaces import confirm, write_docs
 
@@ -188,7 +189,7 @@ def test_forgetting_a_file_takes_its_vectors_and_waiting_texts_away(
     with psycopg.connect(database, autocommit=True) as db, place.connect() as mine:
         held = db.execute("SELECT text_hash FROM ragstream_vectors").fetchall()
         assert len(held) > before
-        batches = BatchTable(mine, place, "1")
+        batches = TextBatches(mine, place)
         for run_id, (key,) in zip(("first", "last"), (held[0], held[-1]), strict=True):
             batches.write(run_id, 0, {key.hex(): "text"}, owner="me", embed_fp="fp")
         monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__SHARED", "postgresql://me@127.0.0.1:1/none")
@@ -204,7 +205,7 @@ def test_clearing_takes_texts_away_that_still_wait_for_workers(run, shared, tmp_
     ingested(run, tmp_path, "one")
     place = database_at(database, setting="embeddings.shared")
     with place.connect() as db:
-        BatchTable(db, place, "1").write("r", 0, {"ab" * 32: "text"}, owner="me", embed_fp="fp")
+        TextBatches(db, place).write("r", 0, {"ab" * 32: "text"}, owner="me", embed_fp="fp")
         assert "texts that wait for workers: 1" in run("one", "embeddings", "status")[1]
         assert json.loads(run("one", "embeddings", "status", "--json")[1])["waiting"] == 1
         for words, left in ((("--older-than", "1"), 1), (("--dry-run",), 1), (("--yes",), 0)):
@@ -212,25 +213,26 @@ def test_clearing_takes_texts_away_that_still_wait_for_workers(run, shared, tmp_
             assert db.execute("SELECT count(*) FROM ragstream_batches").fetchone() == (left,)
 
 
-def test_the_doctor_names_workers_and_what_waits(run, shared, tmp_path, redis_server, monkeypatch):
+def test_the_doctor_names_workers_and_what_waits(run, shared, tmp_path, database):
     def looks():
         found = json.loads(run("one", "doctor", "--json")[1])
         return {row["name"]: row for row in found if row["name"] in ("shared", "workers")}
 
     write_docs(tmp_path / "one")
-    assert set(looks()) == {"shared"}
-    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis_server.url(8))
-    found = looks()
-    assert "0 vectors of the model configured here" in found["shared"]["detail"]
-    assert (
-        found["workers"]["level"] == "warn" and "ragstream worker" in found["workers"]["next_step"]
-    )
-    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", "redis://127.0.0.1:1/0")
-    assert looks()["workers"]["level"] == "fail"
-    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BROKER", redis_server.url(8))
-    monkeypatch.delenv("RAGSTREAM_EMBEDDINGS__SHARED")
-    found = looks()["workers"]
-    assert found["level"] == "fail" and "embeddings.shared is not set" in found["detail"]
+    assert set(looks()) == {"shared"}, "no worker was ever started there"
+    place = database_at(database, setting="embeddings.shared")
+    with place.connect() as db:
+        tables().ensure(db, place)
+        found = looks()
+        assert "0 vectors of the model configured here" in found["shared"]["detail"]
+        assert found["workers"]["level"] == "warn"
+        assert "ragstream worker" in found["workers"]["next_step"]
+        queue = queue_name("cpu", HashedEmbedder().fingerprint)
+        db.execute("INSERT INTO ragstream_workers VALUES ('one@here', %s, now())", (queue,))
+        found = looks()["workers"]
+        assert found["level"] == "ok" and "workers of queue cpu: one@here" in found["detail"]
+        db.execute("UPDATE ragstream_workers SET seen = now() - interval '1 minute'")
+        assert looks()["workers"]["level"] == "warn", "nothing was heard of it"
 
 
 def test_the_doctor_asks_every_database_that_is_set(run, tmp_path, database, monkeypatch):

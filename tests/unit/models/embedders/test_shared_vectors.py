@@ -254,7 +254,7 @@ def test_nothing_is_imported_unless_the_setting_names_a_database():
         "from ragstream_core.services import ingest\n"
         "from ragstream_assets import definitions\n"
         "found = [m for m in sys.modules if m.partition('.')[0] in"
-        " ('psycopg', 'celery', 'kombu', 'redis', 'dagster_celery')]\n"
+        " ('psycopg', 'psycopg_pool', 'procrastinate')]\n"
         "assert not found, found\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
