@@ -19,8 +19,6 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import Json
-from ragstream_core.remote.state import STATE, load_state
-from ragstream_core.wiring import mirrors
 from ragstream_core.wiring.journal import history_dir, journal
 
 if TYPE_CHECKING:
@@ -149,6 +147,8 @@ def mirror_changed(workspace: Workspace, project: str) -> str:
 
 def mirror_of(workspace: Workspace, project: str) -> Made:
     """Return what the mirrors of a project hold now."""
+    from ragstream_core.remote.state import load_state
+
     at = mirror_changed(workspace, project)
     states = [load_state(path, url) for path, url in _states(workspace, project)]
     rows = [row for state in states for row in state.rows.values()]
@@ -162,6 +162,10 @@ def mirror_of(workspace: Workspace, project: str) -> Made:
 
 def _states(workspace: Workspace, project: str) -> list[tuple[Path, str]]:
     """Return the file of each mirror of a project that is there, and its address."""
+    # Imported here: who has no remote documents loads nothing of them.
+    from ragstream_core.remote.state import STATE
+    from ragstream_core.wiring import mirrors
+
     try:
         roots = mirrors.roots(workspace, project)
     except RagstreamError:  # its ingest says what is wrong with it
