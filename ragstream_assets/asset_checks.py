@@ -14,7 +14,7 @@ from ragstream_assets.failures import short_errors
 from ragstream_assets.history_assets import COLLECTION, HISTORY_EMBEDDINGS, JOURNAL, SNAPSHOT
 from ragstream_assets.metadata import table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.run_outcomes import outcome
+from ragstream_assets.run_state import state_of
 from ragstream_assets.specs import partitioned_check
 from ragstream_core.index.check import Finding, verify_structure
 from ragstream_core.services import verify
@@ -47,7 +47,7 @@ def index_checks(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> Iterator[dg.AssetCheckResult]:
     """Look the promises of one project's index up again."""
-    outcome(context.run.run_id).tell("checks")
+    state_of(context.run.run_id).tell("checks")
     yield from checked(workspace.open(), context.partition_key)
 
 

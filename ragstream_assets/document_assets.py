@@ -33,7 +33,7 @@ from ragstream_assets.metadata import (
 )
 from ragstream_assets.remote_assets import MIRROR, mirrored
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.run_outcomes import outcome
+from ragstream_assets.run_state import state_of
 from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import open_view
@@ -118,10 +118,10 @@ def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, workspace: WorkspaceResource
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Bring one project's index up to date: fetch if asked, scan, chunk, embed, commit."""
-    space, left = workspace.open(), outcome(context.run_id)
+    space, state = workspace.open(), state_of(context.run_id)
     with short_errors(context.run_id, again=unattended(context)):
         (project,) = chosen(context)
-        told = reporter(context.log.info, left.progress)
+        told = reporter(context.log.info, state.progress)
         report_missed_generations(context.instance, space, project)  # before its own: in order
         if config.sync:
             fetch = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
@@ -137,8 +137,8 @@ def ingest(
             provenance={"run_id": context.run_id},
             collection=False,  # an asset of its own, downstream
         )
-        left.ingested(stats)
-        left.tell("suspicion")
+        state.ingested(stats)
+        state.tell("suspicion")
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
         unfit, lists = space.unfit_folders(), kept.figures(space, project)
     context.add_asset_metadata(lists, asset_key=INDEX.key)
@@ -231,7 +231,7 @@ def chroma_collection(
     be made, a run that also ingests goes on with a warning, and the check fails; launched alone,
     the step fails.
     """
-    outcome(context.run_id).tell("collection")
+    state_of(context.run_id).tell("collection")
     with short_errors():
         (project,) = chosen(context)
         (done,) = kept.bring_up_to_date(
@@ -276,7 +276,7 @@ def made_of(
         raise failure(done.problem, done.next)
     if done.problem:
         context.log.warning(done.warning)
-        outcome(context.run_id).warn(done.warning)
+        state_of(context.run_id).warn(done.warning)
     why = done.problem or done.reason
     yield dg.MaterializeResult(metadata={"made": why, "next": done.next or "-"})
 

@@ -6,21 +6,21 @@ runs the same job.
 """
 
 import datetime as dt
+import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
 
-from ragstream_assets import run_outcomes
 from ragstream_assets.definitions import defs
 from ragstream_assets.document_assets import INGEST_JOB, INGEST_OPS, SYNC_JOB
 from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.launcher import MACHINE_TAG, machine
 from ragstream_assets.query_job import unkept
 from ragstream_assets.resources import adopt
-from ragstream_assets.run_outcomes import RunOutcome
+from ragstream_assets.run_state import RunState, sharing
 from ragstream_assets.specs import PROJECT_TAG
 from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
@@ -65,12 +65,13 @@ def ingest(
     ops = {op: {"config": given} for op in INGEST_OPS}
     first = {**given, "accept_missing": options.accept_missing, "sync": options.sync}
     ops[INGEST_OPS[0]] = {"config": first}
-    outcome = RunOutcome(progress=progress)
+    state = RunState(progress=progress)
     job = SYNC_JOB if options.sync else INGEST_JOB
-    _execute(workspace, job, ops, outcome, project=project)
-    if outcome.stats is None:
+    result = _execute(workspace, job, ops, state, project=project)
+    if state.stats is None:
         raise OperationFailed(f"the run of {project} did nothing", hint="look at it in Dagster")
-    return outcome.stats, outcome.run_id
+    after_s = time.perf_counter() - state.ingested_at
+    return replace(state.stats, after_commit_s=after_s), result.run_id
 
 
 def prompt(
@@ -92,18 +93,18 @@ def prompt(
     given = {"prompt_ref": workspace.store.put_request(request), "fresh": fresh}
     if now is not None:
         given |= {"now": now.isoformat(), "time_zone": str(now.tzinfo)}
-    outcome = RunOutcome()
-    result = _execute(workspace, JOB, {OPS[0]: {"config": given}}, outcome)
+    state = RunState()
+    result = _execute(workspace, JOB, {OPS[0]: {"config": given}}, state)
     made: SuperPrompt = result.output_for_node(OPS[-1])
     key = key_of(made)
-    asked = times_asked(workspace.store.root / key)[:-1] if outcome.has_run else ()
+    asked = times_asked(workspace.store.root / key)[:-1] if state.record else ()
     return MadePrompt(
         made,
         request,
         inputs_of(made),
-        outcome.passed,
-        {} if outcome.has_run else run_outcomes.milliseconds(outcome.seconds),
-        outcome.record or workspace.store.record(key),
+        state.passed,
+        state.timings_ms,
+        state.record or workspace.store.record(key),
         asked=asked,
     )
 
@@ -112,7 +113,7 @@ def _execute(
     workspace: Workspace,
     job: str,
     ops: Mapping[str, Any],
-    outcome: RunOutcome,
+    state: RunState,
     *,
     project: str = "",
 ) -> dg.ExecuteInProcessResult:
@@ -123,36 +124,34 @@ def _execute(
         OperationFailed: Dagster or its storage failed.
         Exception: What a step raised.
     """
-    outcome.run_id = str(uuid.uuid4())
+    run_id = str(uuid.uuid4())
     config = {
         "resources": {"workspace": {"config": adopt(workspace)}},
         "loggers": QUIET,
         "ops": ops,
     }
-    run_outcomes.start(outcome.run_id, outcome)
     try:
         instance = instance_for(workspace.config)
         if project:
             instance.add_dynamic_partitions("project", [project])
-        return defs.resolve_job_def(job).execute_in_process(
-            config,
-            instance,
-            project or None,
-            run_id=outcome.run_id,
-            tags={MACHINE_TAG: machine(), **({PROJECT_TAG: project} if project else {})},
-        )
+        with sharing(run_id, state):
+            return defs.resolve_job_def(job).execute_in_process(
+                config,
+                instance,
+                project or None,
+                run_id=run_id,
+                tags={MACHINE_TAG: machine(), **({PROJECT_TAG: project} if project else {})},
+            )
     except dg.DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
     except RagstreamError:
         raise
     except Exception as error:  # a step's own, or of Dagster, SQLAlchemy, the disk
-        if outcome.error is not None:
-            raise outcome.error from None
+        if state.error is not None:
+            raise state.error from None
         drop_instances()
         first = str(error).partition("\n")[0][:200]
         raise OperationFailed(
             f"Dagster could not do it: {type(error).__name__}: {first}",
             hint="without --dagster the same work is done",
         ) from None
-    finally:
-        run_outcomes.forget(outcome.run_id)

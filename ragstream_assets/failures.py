@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 
-from ragstream_assets.run_outcomes import outcome
+from ragstream_assets.run_state import state_of
 from ragstream_core.errors import (
     EmbeddingFailed,
     ProjectLocked,
@@ -78,7 +78,7 @@ def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
         yield
     except Exception as error:  # the boundary of everything
         if run_id:
-            outcome(run_id).error = error
+            state_of(run_id).error = error
         if isinstance(error, RagstreamError):
             may_pass = again and isinstance(error, PASSING)
             raise failure(error.message, error.hint, again=may_pass) from None

@@ -15,7 +15,6 @@ import dagster as dg
 
 from ragstream_assets.failures import failure
 from ragstream_assets.launchpad import FROM_RUN
-from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.run_retention import PARENT_TAG
 from ragstream_core.errors import RagstreamError
 from ragstream_core.platform.files import replace_bytes
@@ -52,7 +51,7 @@ class StageJsonIOManager(dg.IOManager):
         context.add_output_metadata({"bytes": len(data), "sha256": sha256_hex(data)})
 
     def load_input(self, context: dg.InputContext) -> SuperPrompt:
-        """Load a prompt from the run that produced it, or as it is at hand where it just was.
+        """Load a prompt from the run that produced it.
 
         Raises:
             Failure: The file is gone or of another version; the message says where to start.
@@ -68,8 +67,7 @@ class StageJsonIOManager(dg.IOManager):
             )
         if upstream.run_id != run.run_id:
             self._note_parent(run.run_id, str(upstream.run_id))
-        made = outcome(run.run_id).read(upstream.step_key)
-        return read_stage(self._path(upstream)) if made is None else made
+        return read_stage(self._path(upstream))
 
     def taken_over(
         self, step: str, named: str, run: dg.DagsterRun, instance: dg.DagsterInstance

@@ -23,7 +23,7 @@ from ragstream_assets.launchpad import (
 )
 from ragstream_assets.metadata import Metadata, prompt_metadata, stage_metadata
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.run_outcomes import milliseconds, outcome
+from ragstream_assets.run_state import state_of
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.prompts.chain import AGAIN, AUDIT, CHAIN, OPS, RERUN, StageSpec, rescoped, step
@@ -72,22 +72,14 @@ def moment(config: Mapping[str, str]) -> dt.datetime | None:
     return now.replace(tzinfo=dt.timezone(offset, config.get("time_zone", "")))
 
 
-def pinned(workspace: Workspace, run_id: str, config: Mapping[str, Any]) -> PromptInputs:
-    """Return the inputs that were pinned for this run, or pin what its reference asks for.
-
-    Args:
-        workspace: The data root.
-        run_id: The run.
-        config: Of the first op.
+def pinned(workspace: Workspace, config: Mapping[str, Any]) -> PromptInputs:
+    """Pin what the config of the first op asks for.
 
     Raises:
         RagstreamError: Unknown reference, project, setting or generation, or no time.
     """
     from ragstream_core.wiring.prompt_inputs import pin_inputs
 
-    given = outcome(run_id).inputs
-    if given is not None:
-        return given
     asked = typed_request(workspace, config) or resolve(workspace, config["prompt_ref"])
     return pin_inputs(workspace, asked, moment(config))
 
@@ -105,8 +97,6 @@ def moved(context: dg.OpExecutionContext, workspace: Workspace) -> Metadata:
     Raises:
         RagstreamError: It is no request; its words leave the config all the same.
     """
-    if outcome(context.run_id).inputs is not None:
-        return {}
     reference, move = "", partial(by_reference, context.instance, context.run_id)
     try:
         asked = typed_request(workspace, context.op_config)
@@ -137,13 +127,13 @@ def answered(
     Returns:
         What to show of it; empty where the chain has to run.
     """
-    left = outcome(context.run_id)
-    if left.has_run or context.op_config.get("fresh") or not _is_whole(context):
+    if context.op_config.get("fresh") or not _is_whole(context):
         return {}
     found, said = recall(workspace, inputs)
     if found is None:
         return {"warnings": said} if said else {}
-    left.has_run, left.passed, left.record = True, dict(found.passed), found.record
+    state = state_of(context.run_id)
+    state.passed, state.record = dict(found.passed), found.record
     return {"answered_from_the_record": found.record.prompt_key, "asked_before": len(found.asked)}
 
 
@@ -175,14 +165,14 @@ def staged(
     """
     from ragstream_core.wiring.stages import stages_of
 
-    left, config = outcome(context.run_id), context.op_config
+    state, config = state_of(context.run_id), context.op_config
     with short_errors(context.run_id):
         key = str(context.op_handle)
-        made = left.made(key)
-        if made is not None:
+        if state.record is not None:
+            made = state.passed[key]
             require_uncleared(workspace, inputs_of(made))
             device = ranking_device(op, inputs_of(made))
-            return made, stage_metadata(made, left.seconds.get(key, 0.0), device=device)
+            return made, stage_metadata(made, 0.0, device=device)
         started = time.perf_counter()
         given = change_settings(
             with_edits(workspace, prompt, config.get("edits", "")), op, config.get("settings", {})
@@ -192,7 +182,7 @@ def staged(
         result = step(stages_of(workspace), op, given)
         require_uncleared(workspace, inputs_of(given))
         seconds = time.perf_counter() - started
-        left.add(key, result, seconds)
+        state.add(key, result, seconds)
         device = ranking_device(op, inputs_of(given))
         return result, stage_metadata(result, seconds, device=device)
 
@@ -205,7 +195,7 @@ def _first_op(spec: StageSpec) -> dg.OpDefinition:
         space = workspace.open()
         with short_errors(context.run_id):
             told = moved(context, space)
-            inputs = pinned(space, context.run_id, context.op_config)
+            inputs = pinned(space, context.op_config)
             told |= answered(context, space, inputs)
         result, metadata = staged(context, space, op=spec.op, prompt=begin(inputs))
         return dg.Output(result, metadata={**metadata, **told})
@@ -279,16 +269,16 @@ def _last_op(spec: StageSpec) -> dg.OpDefinition:
     ) -> dg.Output[SuperPrompt]:
         from ragstream_core.wiring.saved_prompts import save_prompt
 
-        space, left = workspace.open(), outcome(context.run_id)
+        space, state = workspace.open(), state_of(context.run_id)
         result, metadata = staged(context, space, op=spec.op, prompt=prompt)
         with short_errors(context.run_id):
-            record = left.record or save_prompt(
+            record = state.record or save_prompt(
                 space,
                 result,
                 run_id=context.run_id,
                 resumed=StageJsonIOManager(space).resumed(context.run_id),
-                timings_ms=milliseconds(left.seconds),
-                passed=left.passed,
+                timings_ms=state.timings_ms,
+                passed=state.passed,
             )
             folder = space.store.root / record.prompt_key
             metadata.update(prompt_metadata(result, record, folder))

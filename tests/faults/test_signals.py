@@ -1,7 +1,7 @@
 """R30: the whole command under SIGTERM, Ctrl-C, SIGKILL and a suspended laptop.
 
-The command records its ingest in Dagster and keeps a Chroma collection, so that threads, children
-and a lock of its own are at work when the signal comes. 20 of each in the full form.
+The command executes its ingest by Dagster's job and keeps a Chroma collection, so that threads,
+children and locks are at work when the signal comes. 20 of each in the full form.
 """
 
 import os
@@ -10,12 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from ragstream_assets.run_here import interrupts, stopping
 from ragstream_core.index.check import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import verify
@@ -53,7 +51,7 @@ class Place:
 
     def start(self):
         return subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "ingest", "demo", "--json"], cwd=self.root,
+            [sys.executable, "-c", COMMAND, "ingest", "demo", "--json", "--dagster"], cwd=self.root,
             env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
@@ -123,25 +121,6 @@ def test_a_signal_ends_the_command_and_the_next_one_completes(place, number):
     assert ended > TIMES // 4
     print(f"\n{signal.Signals(number).name}: {ended} of {n} ended by it, the slowest after "
           f"{longest:.1f} s; all completed next")  # fmt: skip
-
-
-def test_a_signal_is_noticed_where_its_exception_is_lost():
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
-    told = []
-    try:
-        with interrupts() as came:
-            report = stopping(lambda *row: told.append(row), came)
-            report("embed", 1, 2)
-            assert not came()
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert came() and came()  # it stays known
-            with pytest.raises(KeyboardInterrupt):
-                report("embed", 2, 2)
-        with ThreadPoolExecutor(1) as pool:
-            assert not pool.submit(lambda: interrupts().__enter__()()).result()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert told == [("embed", 1, 2)]
 
 
 @pytest.mark.slow
