@@ -52,15 +52,7 @@ def index_checks(
 
 
 def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]:
-    """Yield the result of every check of one project.
-
-    Args:
-        workspace: The data root.
-        project: Its name.
-
-    Raises:
-        UnknownProject: There is no such folder.
-    """
+    """Yield the result of every check of one project."""
     findings = verify_structure(workspace.index_dir(project), read_texts=False)
     vectors = [f for f in findings if f.check == "vectors"]
     state = ingestion.status(workspace, project)

@@ -254,16 +254,7 @@ def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
 def made_of(
     context: dg.AssetExecutionContext, done: Outcome, *, upstream: dg.AssetKey
 ) -> Iterator[dg.MaterializeResult[None]]:
-    """Yield what a collection is now, or why it was left; where none is to be there, nothing.
-
-    Args:
-        context: The step.
-        done: What became of the collection.
-        upstream: What it is made from.
-
-    Raises:
-        Failure: It could not be made, and this run was launched for it.
-    """
+    """Yield what a collection is now, or why it was left; where none is to be there, nothing."""
     if done.made:
         version = dg.DataVersion(str(done.details["digest"]))
         yield dg.MaterializeResult(metadata=collection_metadata(done), data_version=version)

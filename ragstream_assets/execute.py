@@ -55,11 +55,7 @@ def ingest(
     *,
     progress: PhaseProgress | None = None,
 ) -> tuple[IngestionStats, str]:
-    """Execute the ingest job for one project; return what it did, and its run.
-
-    Raises:
-        RagstreamError: As `ingest_project`.
-    """
+    """Execute the ingest job for one project; return what it did, and its run."""
     workspace.require_project(project)
     given: dict[str, Any] = {"verify": options.verify, "rebuild": options.rebuild}
     ops = {op: {"config": given} for op in INGEST_OPS}
@@ -81,12 +77,7 @@ def prompt(
     fresh: bool = False,
     now: dt.datetime | None = None,
 ) -> MadePrompt:
-    """Execute the job `build_prompt` for a request; its question lies in the inbox.
-
-    Raises:
-        Refused: Nothing may be kept of it, and a run keeps everything.
-        RagstreamError: As `make_prompt`.
-    """
+    """Execute the job `build_prompt` for a request; its question lies in the inbox."""
     config = workspace.config.with_task(request.task, explicit=request.settings)
     if not config.settings.history.persist:
         raise unkept()
@@ -117,13 +108,7 @@ def _execute(
     *,
     project: str = "",
 ) -> dg.ExecuteInProcessResult:
-    """Execute a job here; what one of its steps raised comes out as it was raised there.
-
-    Raises:
-        KeyboardInterrupt: A signal to end came.
-        OperationFailed: Dagster or its storage failed.
-        Exception: What a step raised.
-    """
+    """Execute a job here; what one of its steps raised comes out as it was raised there."""
     run_id = str(uuid.uuid4())
     config = {
         "resources": {"workspace": {"config": adopt(workspace)}},

@@ -31,27 +31,13 @@ def unattended(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> boo
 
 
 def failure(said: str, next_: str = "", *, again: bool = False) -> dg.Failure:
-    """Return what a step raises to say what is wrong and what to do next, in the first two lines.
-
-    Args:
-        said: What is wrong, and where.
-        next_: What to do; empty if that is not known.
-        again: Whether the step's retry policy may run it again.
-    """
+    """Return what a step raises: what is wrong and what to do next, in its first two lines."""
     text = f"{said}\nnext: {next_}" if next_ else said
     return dg.Failure(text, metadata={"next": next_ or "-"}, allow_retries=again)
 
 
 def chosen(context: dg.AssetExecutionContext, what: str = "project") -> list[str]:
-    """Return the partitions that a run works on; Dagster launches one without them as well.
-
-    Args:
-        context: Of the run.
-        what: What a partition is, for people.
-
-    Raises:
-        UsageError: None is chosen.
-    """
+    """Return the partitions that a run works on; Dagster launches one without them as well."""
     try:
         return list(context.partition_keys)
     except dg.DagsterInvariantViolationError:
@@ -64,15 +50,9 @@ def chosen(context: dg.AssetExecutionContext, what: str = "project") -> list[str
 def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
     """Turn whatever is raised inside into a Dagster failure without foreign text.
 
-    A message from below may quote a prompt or a document, and Dagster would keep it.
-
-    Args:
-        run_id: The run whose caller in this process gets the error itself; empty for work
-            that comes after the commit: it never makes an ingest fail that has been committed.
-        again: Whether the step's retry policy may run it again, if what is wrong may pass.
-
-    Raises:
-        Failure: Our message and what to do next, or the bare type of an unexpected error.
+    A message from below may quote a prompt or a document, and Dagster would keep it. The caller of
+    the run in this process gets the error itself if `run_id` is given; work after the commit gives
+    none, since it never makes an ingest fail that has been committed.
     """
     try:
         yield
@@ -96,10 +76,6 @@ def reporter(log: Callable[[str], object], also: PhaseProgress | None) -> PhaseP
 
     A line that cannot be written, since the database is away, is left out: the work goes on, and so
     does its run if the database is back before the next event that counts.
-
-    Args:
-        log: Takes a line for the run's log.
-        also: Told about everything.
     """
     due = time.monotonic() + LOG_EVERY_S
 

@@ -40,23 +40,14 @@ class StageJsonIOManager(dg.IOManager):
         self._runs = workspace.data_dir / "prompts" / "runs"
 
     def handle_output(self, context: dg.OutputContext, obj: SuperPrompt) -> None:
-        """Write one stage's prompt atomically.
-
-        Raises:
-            OSError: Disk full, permission denied.
-        """
+        """Write one stage's prompt atomically."""
         value = {"version": STAGE_JSON_VERSION, "step": context.step_key, "prompt": to_json(obj)}
         data = packed(value)
         replace_bytes(self._path(context), data, durable=False)
         context.add_output_metadata({"bytes": len(data), "sha256": sha256_hex(data)})
 
     def load_input(self, context: dg.InputContext) -> SuperPrompt:
-        """Load a prompt from the run that produced it.
-
-        Raises:
-            Failure: The file is gone or of another version; the message says where to start.
-            OSError: Disk full, permission denied.
-        """
+        """Load a prompt from the run that produced it."""
         run, upstream = context.step_context, context.upstream_output
         key, named = run.step.key, str((run.op_config or {}).get(FROM_RUN, ""))
         if upstream is None:
@@ -72,18 +63,7 @@ class StageJsonIOManager(dg.IOManager):
     def taken_over(
         self, step: str, named: str, run: dg.DagsterRun, instance: dg.DagsterInstance
     ) -> SuperPrompt:
-        """Load what the first step of an op subset reads, and tag its run with where it is from.
-
-        Args:
-            step: Key of the step.
-            named: The run to go on from, or its first digits.
-            run: The run of the subset.
-            instance: Where it is recorded.
-
-        Raises:
-            Failure: No run is named, or its files are gone or of another version.
-            OSError: Disk full, permission denied.
-        """
+        """Load what the first step of an op subset reads, and tag its run with where it is from."""
         parent, path = self._before(step, named)
         prompt = read_stage(path)
         self._note_parent(run.run_id, parent)
@@ -94,11 +74,7 @@ class StageJsonIOManager(dg.IOManager):
         return prompt
 
     def _before(self, step: str, named: str) -> tuple[str, Path]:
-        """Return the run that is named, and the file that a step reads of it or of its parents.
-
-        Raises:
-            Failure: No run is named, or none that has such a file.
-        """
+        """Return the run that is named, and the file that a step reads of it or of its parents."""
         found = sorted(self._runs.glob(f"{named}*")) if _RUN.fullmatch(named) else []
         if len(found) != 1:
             said = f"{len(found) or 'no'} runs with stage JSON begin with {named!r}"
@@ -112,11 +88,7 @@ class StageJsonIOManager(dg.IOManager):
         raise failure(said, "name a run that got that far, or begin the subset earlier")
 
     def resumed(self, run_id: str) -> str:
-        """Return the key of the finished prompt that a run goes on from, empty for none.
-
-        Args:
-            run_id: A re-execution, or the run of an op subset.
-        """
+        """Return the key of the finished prompt that a run goes on from, empty for none."""
         for run in self._line(run_id)[1:]:
             with contextlib.suppress(dg.Failure, RagstreamError):
                 return key_of(read_stage(self._runs / run / f"{OPS[-1]}.result{SUFFIX}"))
@@ -141,11 +113,7 @@ class StageJsonIOManager(dg.IOManager):
 
 
 def read_stage(path: Path) -> SuperPrompt:
-    """Return the prompt in a file.
-
-    Raises:
-        Failure: It is gone, damaged, or of another version.
-    """
+    """Return the prompt in a file."""
     try:
         data = unpacked(path)
         if data["version"] == STAGE_JSON_VERSION:

@@ -36,25 +36,14 @@ OF_ANY = "# Task\nWhat are these documents about, and what should I read first?"
 
 
 def resolve(workspace: Workspace, reference: str) -> PromptRequest:
-    """Return the request behind a reference; ``example`` is put into the inbox first.
-
-    Raises:
-        UnknownPrompt: No such request in the inbox.
-        IntegrityError: Its bytes do not have its digest.
-        UsageError: It is not a request, or there is no project that the example could ask.
-        OSError: The inbox cannot be written.
-    """
+    """Return the request behind a reference; ``example`` is put into the inbox first."""
     if reference == EXAMPLE:
         reference = workspace.store.put_request(_example(workspace))
     return workspace.store.request(reference)
 
 
 def _example(workspace: Workspace) -> PromptRequest:
-    """Return a question about the sample project; where it is not, one that any project answers.
-
-    Raises:
-        UsageError: Nothing was ever ingested.
-    """
+    """Return a question about the sample project; where it is not, one that any project answers."""
     from ragstream_core.index.view import open_view
 
     projects = workspace.projects()
@@ -105,17 +94,7 @@ def typed_config() -> dict[str, dg.Field]:
 
 
 def typed_request(workspace: Workspace, config: Mapping[str, Any]) -> PromptRequest | None:
-    """Return the request that was typed, None where there is none.
-
-    Args:
-        workspace: The data root.
-        config: Of the first op.
-
-    Raises:
-        UsageError: Words of a request without a question, a question beside a reference, or no
-            project where there are several.
-        EmptyPrompt: The question has no letter and no digit.
-    """
+    """Return the request that was typed, None where there is none."""
     given = {name: config[name] for name in TYPED if config.get(name)}
     if not given:
         return None
@@ -136,17 +115,7 @@ def typed_request(workspace: Workspace, config: Mapping[str, Any]) -> PromptRequ
 
 
 def by_reference(instance: dg.DagsterInstance, run_id: str, *, op: str, reference: str) -> str:
-    """Put a reference in the place of what was typed into a run's config.
-
-    Args:
-        instance: Where the run is recorded.
-        run_id: The run.
-        op: Whose config it is.
-        reference: Of the request; empty: nothing of it may be kept.
-
-    Returns:
-        Why the words still stand there, for people; empty if they do not.
-    """
+    """Put a reference in the place of what was typed; return why that failed, empty if not."""
     run = instance.get_run_by_id(run_id)
     if run is None:
         return "the run is not recorded"
@@ -165,11 +134,7 @@ FROM_RUN_MEANS = (
 
 
 def stage_config(op: str) -> dict[str, dg.Field]:
-    """Return what may be said to one stage.
-
-    Args:
-        op: Name of an op of the chain.
-    """
+    """Return what may be said to one stage."""
     named = "`sha256:…` of what a person changed by hand in what this stage reads."
     fields = {"settings": settings_field(op), "edits": _text(named)}
     return fields if op == OPS[0] else {**fields, FROM_RUN: _text(FROM_RUN_MEANS)}
@@ -201,11 +166,7 @@ def _text(description: str) -> dg.Field:
 
 
 def settings_field(op: str) -> dg.Field:
-    """Return the config field ``settings`` of an op.
-
-    Args:
-        op: Name of an op of the chain.
-    """
+    """Return the config field ``settings`` of an op."""
     offered = {
         name: dg.Field(dg.Any, is_required=False, description=described(name))
         for name in chain_keys()
@@ -219,11 +180,7 @@ def settings_field(op: str) -> dg.Field:
 
 
 def described(name: str) -> str:
-    """Return a setting's meaning, what it may be and its default, on one line.
-
-    Args:
-        name: Dotted name of a setting.
-    """
+    """Return a setting's meaning, what it may be and its default, on one line."""
     section, _, key = name.partition(".")
     field = SECTIONS[section].model_fields[key]
     return f"{field.description} Takes: {values_of(field)}. Default: {default_of(field)}."

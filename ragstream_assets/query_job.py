@@ -49,14 +49,7 @@ def unkept() -> Refused:
 
 
 def moment(config: Mapping[str, str]) -> dt.datetime | None:
-    """Return the time of a request with its zone, None for the present.
-
-    Args:
-        config: Perhaps with ``now``, ISO 8601 or empty, and ``time_zone``.
-
-    Raises:
-        UsageError: That is no time.
-    """
+    """Return the time of a request with its zone, None for the present."""
     given = config.get("now", "")
     if not given:
         return None
@@ -73,11 +66,7 @@ def moment(config: Mapping[str, str]) -> dt.datetime | None:
 
 
 def pinned(workspace: Workspace, config: Mapping[str, Any]) -> PromptInputs:
-    """Pin what the config of the first op asks for.
-
-    Raises:
-        RagstreamError: Unknown reference, project, setting or generation, or no time.
-    """
+    """Pin what the config of the first op asks for."""
     from ragstream_core.wiring.prompt_inputs import pin_inputs
 
     asked = typed_request(workspace, config) or resolve(workspace, config["prompt_ref"])
@@ -85,18 +74,7 @@ def pinned(workspace: Workspace, config: Mapping[str, Any]) -> PromptInputs:
 
 
 def moved(context: dg.OpExecutionContext, workspace: Workspace) -> Metadata:
-    """Move what was typed into the run's config to the inbox, where anything may be kept at all.
-
-    Args:
-        context: Of the first op.
-        workspace: The data root.
-
-    Returns:
-        What to show of it; empty where nothing was typed.
-
-    Raises:
-        RagstreamError: It is no request; its words leave the config all the same.
-    """
+    """Move what was typed into the run's config to the inbox; return what to show of it."""
     reference, move = "", partial(by_reference, context.instance, context.run_id)
     try:
         asked = typed_request(workspace, context.op_config)
@@ -118,14 +96,6 @@ def answered(
     """Take what the stages left when the same prompt was made before, where nothing has changed.
 
     All steps of the run then find their results there, and the prompt its record.
-
-    Args:
-        context: Of the first op.
-        workspace: The data root.
-        inputs: As they were pinned.
-
-    Returns:
-        What to show of it; empty where the chain has to run.
     """
     if context.op_config.get("fresh") or not _is_whole(context):
         return {}
@@ -158,10 +128,6 @@ def staged(
     """Run one stage; return its prompt and what to show of it.
 
     Where the chain has run already, its result is taken and nothing is computed.
-
-    Raises:
-        Failure: The stage refused or failed, or nothing may be kept of the prompt, and a run keeps
-            everything; said in our own words.
     """
     from ragstream_core.wiring.stages import stages_of
 

@@ -20,16 +20,7 @@ def asset_spec(
     version: str = "1",
     skippable: bool = False,
 ) -> dg.AssetSpec:
-    """Return the spec of one asset.
-
-    Args:
-        key: Its group and its name.
-        description: What it holds, for people.
-        kind: What it is made of, e.g. ``sqlite``; the UI shows an icon.
-        after: Name of the asset in its group that it is made from.
-        version: Code version.
-        skippable: A run may leave it as it is.
-    """
+    """Return the spec of one asset."""
     group, _ = key
     return dg.AssetSpec(
         list(key),
@@ -46,14 +37,7 @@ def asset_spec(
 def partitioned_check(
     name: str, asset: dg.AssetKey, description: str, partitions: dg.PartitionsDefinition[str]
 ) -> dg.AssetCheckSpec:
-    """Return the spec of a check with a result for each partition.
-
-    Args:
-        name: Of the check.
-        asset: What it checks.
-        description: What holds if it passes, for people.
-        partitions: Those of the asset.
-    """
+    """Return the spec of a check with a result for each partition."""
     with warnings.catch_warnings():
         # Dagster calls partitions of checks a preview; without them projects overwrite each other.
         warnings.simplefilter("ignore")
