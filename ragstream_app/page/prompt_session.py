@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import UsageError
 from ragstream_core.prompts.chain import BUTTONS, ops_of
 from ragstream_core.prompts.edits import PLACES, edits_key
-from ragstream_core.wiring.make_prompt import make_prompt, make_stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -191,6 +190,8 @@ def press(
         UsageError: An earlier button has to be pressed first; it is named.
         RagstreamError: A stage refused or failed.
     """
+    from ragstream_core.wiring.make_prompt import make_prompt, make_stages
+
     position, ops = BUTTONS.index(button), ops_of(button)
     if position > len(desk.steps):
         missing = label_of(desk.next_button)
@@ -235,6 +236,8 @@ def press_all(
     Raises:
         RagstreamError: A stage refused or failed; the steps before it stay.
     """
+    from ragstream_core.wiring.make_prompt import make_prompt
+
     told = _telling(observe)
     laid: dict[str, MadePrompt] = {}
 
