@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import dagster as dg
 
-from ragstream_assets.dagster_private import replace_config
 from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.chain_steps import OWN
@@ -123,7 +122,35 @@ def by_reference(instance: dg.DagsterInstance, run_id: str, *, op: str, referenc
     config = {k: v for k, v in ops[op]["config"].items() if k not in TYPED}
     config |= {"prompt_ref": reference} if reference else {}
     ops[op] = {**ops[op], "config": config}
-    return replace_config(instance, run, {**run.run_config, "ops": ops})
+    return _replace_config(instance, run, {**run.run_config, "ops": ops})
+
+
+def _replace_config(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, config: Mapping[str, object]
+) -> str:
+    """Replace the recorded config of a run, leaving no copy of the old one in the database.
+
+    Returns:
+        Why the old one is still there, for people; empty if it is not.
+    """
+    from sqlalchemy import text
+
+    storage: Any = instance.run_storage
+    if not hasattr(storage, "connect"):
+        return f"{type(storage).__name__} does not let a run's config be changed"
+    body = dg.serialize_value(run._replace(run_config=config))
+    change = text("UPDATE runs SET run_body = :body WHERE run_id = :run_id")
+    try:
+        with storage.connect() as db:
+            if db.dialect.name == "sqlite":
+                db.exec_driver_sql("PRAGMA secure_delete=ON")
+            db.execute(change, {"body": body, "run_id": run.run_id})
+        with contextlib.suppress(Exception), storage.connect() as db:
+            if db.dialect.name == "sqlite":
+                db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    except Exception as error:  # whatever is wrong with the storage, the prompt goes on
+        return f"{type(error).__name__}: the run's config could not be changed"
+    return ""
 
 
 FROM_RUN = "from_run"

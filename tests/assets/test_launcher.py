@@ -27,6 +27,7 @@ from ragstream_assets.launcher import MACHINE_TAG, machine
 from ragstream_assets.sensors import AGAIN
 from tests.assets.executing import execute
 from tests.processes import alive, children, command_of, until
+from tests.recorded import record_ingest
 from tests.workspaces import docs_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -181,3 +182,5 @@ def test_a_run_that_names_no_process_yet_is_at_work(home):
 def test_a_run_in_this_process_names_it(space, home):
     result = execute(space, home, job="ingest_documents", project="demo")
     assert result.success and process_of(home, result.run_id) == str(os.getpid())
+    _, run_id = record_ingest(space, "demo")
+    assert home.get_run_by_id(run_id).tags[MACHINE_TAG] == machine()

@@ -14,6 +14,7 @@ from ragstream_assets.evaluation_assets import (
     SWEEP,
     thresholds,
 )
+from ragstream_assets.events import tick as made_elsewhere
 from ragstream_assets.facts_job import JOB as FACTS_JOB
 from ragstream_assets.history_assets import HISTORY_EMBEDDINGS
 from ragstream_assets.schedules import RETENTION_JOB
@@ -21,8 +22,13 @@ from ragstream_assets.sensors import history_tick, tick
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.store import key_of
+from ragstream_core.services import made_since
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import stages
+from ragstream_core.wiring.answering import attempt, prepare
 from ragstream_core.wiring.journal import append_records, append_turn, journal
+from ragstream_core.wiring.make_prompt import make_prompt
 from tests.assets.executing import execute
 from tests.copies import holders
 from tests.unit.conversations.importers import exports
@@ -172,6 +178,21 @@ def test_no_kind_of_run_leaves_a_word_in_dagsters_storage(storage, root):
     assert kept == set(WORDS)
     said = str([entry.record for entry in journal(space).entries()]).lower()
     assert all(word in said for word in (ANSWER, AGENT, FACT))
+
+
+def test_what_other_faces_made_is_reported_without_a_word(storage, monkeypatch):
+    monkeypatch.setattr(made_since, "SETTLED_S", 0.0)
+    space, home, holding = storage
+    ingest_project(space, "demo")
+    text = f"# Task\nWhat does the {ASKED} of an ingest leave behind? {DOCUMENT}"
+    made = make_prompt(space, PromptRequest(text, ("demo",), session="talks"))
+    prepared = prepare(space, made.prompt, prompt_key=key_of(made.prompt), session="talks")
+    assert ANSWER in attempt(space, prepared).text
+    reported = made_elsewhere(space, home, None).asset_events
+    for event in reported:
+        home.report_runless_asset_event(event)
+    assert {event.asset_key.path[-1] for event in reported} >= {"index", "super_prompts", "answers"}
+    assert holding() == []
 
 
 def test_what_fails_or_is_refused_leaves_none_either(storage):
