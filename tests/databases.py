@@ -20,7 +20,7 @@ import psycopg
 import psycopg.sql
 import pytest
 
-from tests.processes import free_port, until
+from tests.processes import alive, children, free_port, until
 
 REQUIRED = os.environ.get("DATABASES") == "required"
 WAIT_S = 120
@@ -113,8 +113,10 @@ class PostgresServer:
 
     def restart(self, how: int = signal.SIGINT) -> None:
         """End the server and start it again on the same files."""
+        started = children(self.pid)
         self.stop(how)
         if how == signal.SIGKILL:  # its children hold the memory until they have noticed
+            assert until(lambda: not any(map(alive, started)), WAIT_S)
             (self._data / "postmaster.pid").unlink(missing_ok=True)
         self.start()
 

@@ -48,11 +48,7 @@ T = TypeVar("T")
 
 
 def tables() -> Tables:
-    """Return the tables of workers, with those of the queue.
-
-    Raises:
-        ExtraMissing: procrastinate is not installed.
-    """
+    """Return the tables of workers, with those of the queue."""
     extras.require("a queue for workers", "workers", "procrastinate", "psycopg_pool")
     from procrastinate.schema import SchemaManager
 
@@ -122,12 +118,7 @@ class TextBatches:
             )
 
     def read(self, run: str, batch: int) -> Batch | None:
-        """Return a batch; None if it is done, or nobody waits for it any more.
-
-        Raises:
-            ModelMismatch: A RAGstream wrote it that means something else by a batch.
-            IntegrityError: A text is not the one that was written.
-        """
+        """Return a batch; None if it is done, or nobody waits for it any more."""
         with self._database.errors():
             row = self._db.execute(
                 "SELECT embed_fp, format, package, hashes, texts FROM ragstream_batches"
@@ -249,11 +240,7 @@ class Queue:
         return self._done(tended)
 
     def _done(self, work: Callable[[procrastinate.App], Coroutine[Any, Any, T]]) -> T:
-        """Run something in a thread of its own: in a notebook this one has a loop already.
-
-        Raises:
-            StoreFailed: The database is away.
-        """
+        """Run something in a thread of its own: in a notebook this one has a loop already."""
 
         async def opened() -> T:
             app = app_at(self._database)
@@ -294,14 +281,7 @@ class Embedded(NamedTuple):
 
 
 def embed_batch(database: Database, embedder: Embedder, run: str, batch: int) -> Embedded:
-    """Embed the texts of a batch that have no sound vector yet, and add the vectors.
-
-    Raises:
-        ModelMismatch: The worker has another model or another RAGstream than the batch is for.
-        IntegrityError: A text was damaged in the database.
-        EmbeddingFailed: The embedder returned something unusable.
-        StoreFailed: The database cannot be used.
-    """
+    """Embed the texts of a batch that have no sound vector yet, and add the vectors."""
     with contextlib.closing(VectorTable(database, embedder)) as vectors:
         batches = TextBatches(vectors.db, database)
         found = batches.read(run, batch)
@@ -322,23 +302,15 @@ def embed_batch(database: Database, embedder: Embedder, run: str, batch: int) ->
 
 @dataclass
 class Worker:
-    """Embeds batches until it is stopped; a database that is away is waited for.
-
-    Attributes:
-        queues: Full names of queues.
-        at_once: Batches at the same time.
-        name: Workers of one database have different ones.
-        say: Told a line for people.
-        takes: What is said when it takes batches.
-    """
+    """Embeds batches until it is stopped; a database that is away is waited for."""
 
     database: Database
     embedder: Embedder
-    queues: Sequence[str]
+    queues: Sequence[str]  # as `queue_name` has them
     at_once: int
-    name: str
+    name: str  # another worker of this name would be taken for this one
     say: Callable[[str], None]
-    takes: str
+    takes: str  # what is said when it takes batches
 
     def run(self) -> None:
         """Work until SIGTERM or Ctrl-C; what has begun is finished."""

@@ -48,12 +48,7 @@ LOCKS = "fan_outs"
 
 
 def require_workers(workspace: Workspace) -> Database:
-    """Return the database of the workers.
-
-    Raises:
-        UnknownSetting: None is set.
-        ExtraMissing: What a queue needs is not installed.
-    """
+    """Return the database of the workers; refuse where none is set or a package is missing."""
     database = shared_database(workspace.config)
     if database is None:
         raise UnknownSetting(
@@ -78,23 +73,8 @@ def ahead(
 ) -> str:
     """Have workers embed what an ingest needs, if it is asked for or there is enough of it.
 
-    Args:
-        workspace: The data root.
-        project: Its name.
-        rebuild: As of the ingest.
-        accept_missing: As of the ingest.
-        wanted: Whether a person asks for it.
-        progress: Called with ("read", …) while it is planned, then with ("workers", batches
-            done, batches).
-
-    Returns:
-        Why not all was done by workers; empty if it was, or if they were not asked.
-
-    Raises:
-        UnknownSetting: A person asks for it, and a setting is missing.
-        ExtraMissing: Likewise, and a package is.
-        ProjectLocked: Likewise, and another process has workers embed the same project.
-        RagstreamError: The ingest would be refused as well.
+    Returns why not all was done by workers; empty if it was, or if they were not asked. What a
+    person asks for (`wanted`) and cannot be begun is raised.
     """
     settings = workspace.config.settings.embeddings
     if not wanted and not (settings.shared.get_secret_value() and settings.fan_out_at):
@@ -162,12 +142,7 @@ def _nobody(workspace: Workspace, *, wanted: bool) -> str | None:
 
 @contextlib.contextmanager
 def _alone(workspace: Workspace, project: str) -> Iterator[None]:
-    """Hold the lock of a project's fan-out: a plan removes the batches of the one before it.
-
-    Raises:
-        ProjectLocked: Another process holds it; the message says which one since when.
-        OperationFailed: The lock file cannot be made: disk full, permission denied.
-    """
+    """Hold the lock of a project's fan-out: a plan removes the batches of the one before it."""
     folder = workspace.data_dir / LOCKS / project
     lock = FolderLock(folder, f"project {project}")
     with contextlib.ExitStack() as stack:
@@ -268,9 +243,6 @@ def plan_batches(
 
     Texts that have a shared vector are left out. Batches of earlier runs for the project go. The
     project is locked as by an ingest: a file that is forgotten meanwhile would come into a batch.
-
-    Raises:
-        RagstreamError: The database cannot be used, or the ingest would refuse as well.
     """
     from ragstream_core.ingestion.coming_texts import nothing_erased
     from ragstream_core.ingestion.workers import TextBatches

@@ -46,13 +46,6 @@ def worker(
     """Embed texts for the ingests of other machines, until it is stopped.
 
     An ingest puts batches of texts into the database of `embeddings.shared`; the vectors go there.
-
-    Raises:
-        UnknownSetting: A setting is missing or is no address.
-        ExtraMissing: What a queue needs is not installed.
-        OperationFailed: The database of shared vectors does not let us in, or the worker that is
-            looked for is not there.
-        WeightsMissing: The model is not on this machine.
     """
     from ragstream_core.services.shared_embeddings import require_worker, run_worker
 
