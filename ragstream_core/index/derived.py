@@ -38,9 +38,10 @@ from ragstream_core.platform.files import (
     replace_bytes,
     sync_dir,
 )
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.text.terms import LEXICAL_VERSION, term_blob
 
 if TYPE_CHECKING:
-    from ragstream_core.index.rows import Generation
     from ragstream_core.text.bm25 import LexicalArrays, PostingLists
     from ragstream_core.text.bm25_merge import MergedLists
 
@@ -148,8 +149,6 @@ def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
     are those of no rules, so a reader takes none of them, and a kill in between is made good by
     the next call.
     """
-    from ragstream_core.text.terms import LEXICAL_VERSION
-
     if meta_value(db, LEXICAL_KEY) == LEXICAL_VERSION:
         return
     db.create_function("text_terms", 1, _text_terms, deterministic=True)
@@ -177,8 +176,6 @@ def _say_version(db: sqlite3.Connection, path: Path, version: str) -> None:
 
 @functools.lru_cache(maxsize=1)  # SQLite asks for a row's terms, then for their crc
 def _text_terms(text: str) -> bytes:
-    from ragstream_core.text.terms import term_blob
-
     return term_blob(text)
 
 
@@ -354,8 +351,6 @@ def _rows(told: dict[str, Any]) -> int:
 
 
 def _terms_stamp(made_for: Generation) -> dict[str, str]:
-    from ragstream_core.text.terms import LEXICAL_VERSION
-
     return {"digest": made_for.digest, "lexical": LEXICAL_VERSION}
 
 
@@ -371,8 +366,6 @@ def _terms(
 
     Stored terms of other rules are not those that questions are asked in: they are derived here.
     """
-    from ragstream_core.text.terms import LEXICAL_VERSION
-
     if meta_value(db, LEXICAL_KEY) != LEXICAL_VERSION:
         yield from _derived_terms(db, index_dir, query.replace(_TERMS, _PLACE_AND_TEXT), **at)
         return
@@ -387,10 +380,6 @@ def _derived_terms(
     db: sqlite3.Connection, index_dir: Path, query: str, **at: int
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the terms of headings and texts by the rules of this program."""
-    from ragstream_core.index.rows import place_terms
-    from ragstream_core.records.identity import sha256_hex
-    from ragstream_core.text.terms import term_blob
-
     for place, text, text_hash in db.execute(query, at):
         if not isinstance(text, str) or sha256_hex(text) != text_hash:
             raise _damaged(index_dir)

@@ -53,12 +53,11 @@ class GenerationRows:
     """The rows of a generation, aligned and sorted by chunk id.
 
     Attributes:
-        chunk_ids: Ids, sorted.
         paths: Source path of each.
         places: Row of each in the vector file, int64.
         crcs: Crc32 of each row as it enters the digest, uint32.
         file: Where their vectors lie.
-        vectors_crc: Of all bytes of that file, also of rows that nothing names.
+        vectors_crc: Of all bytes of that file, named or not.
         state: Of that file before it was checked; empty if that says nothing.
         sealed: Whether the sealed file says all of this.
     """

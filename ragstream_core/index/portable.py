@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RunCommand
 from ragstream_core.index import commit, look
+from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.rows import (
     Change,
@@ -30,7 +31,7 @@ from ragstream_core.index.rows import (
 )
 from ragstream_core.index.schema import LIVE
 from ragstream_core.records.identity import canonical_json, sha256_hex
-from ragstream_core.text.terms import LEXICAL_VERSION
+from ragstream_core.text.terms import LEXICAL_VERSION, term_blob
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,9 +109,6 @@ def _read(db: sqlite3.Connection, index_dir: Path, found: Generation) -> Portabl
 
 def put_in(index_dir: Path, portable: Portable, *, n: int, digest: str) -> None:
     """Make an empty index that holds one generation under its old number."""
-    from ragstream_core.index.catalog import open_catalog
-    from ragstream_core.text.terms import term_blob
-
     rows = [TextRow(h, text, tokens, term_blob(text)) for h, tokens, text in portable.texts]
     with open_catalog(index_dir) as catalog:
         for at in range(0, len(rows), _BATCH):

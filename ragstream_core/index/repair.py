@@ -36,6 +36,7 @@ from ragstream_core.index.schema import (
 from ragstream_core.index.vectors import VectorFile, broken_vectors
 from ragstream_core.platform.files import move_aside
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.text.terms import term_blob
 
 _BLOCK = 1024
 _NAMES = "SELECT text_hash FROM vectors WHERE embed_fp = ? ORDER BY text_hash"
@@ -122,8 +123,6 @@ def _take_over(db: sqlite3.Connection, old: sqlite3.Connection, file: VectorFile
 
 
 def _text_row(row: EmbeddedRow) -> tuple[str, int, bytes, int, str]:
-    from ragstream_core.text.terms import term_blob
-
     text_hash, *_, tokens, text = row
     terms = term_blob(text)
     return text_hash, tokens, terms, zlib.crc32(terms), text

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, LIVE
 from ragstream_core.records.identity import generation_digest, multiset_sum
+from ragstream_core.text.terms import term_blob
 
 if TYPE_CHECKING:
     pass
@@ -126,8 +127,6 @@ def heading_of(place: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def place_terms(place: str) -> bytes:
     """Return the terms of a row's heading, as the row keeps it; its context's are of its text."""
-    from ragstream_core.text.terms import term_blob
-
     heading = heading_of(place)
     return term_blob(heading) if heading else b""
 

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from ragstream_core.index.rows import Delta
     from ragstream_core.text.bm25 import I32, I64
-    from ragstream_core.text.bm25_merge import MergedLists
 
 
 ARRAYS = {

@@ -59,9 +59,7 @@ from ragstream_core.records.identity import sha256_hex
 if TYPE_CHECKING:
     import sqlite3
 
-    from ragstream_core.index.rows import Generation
     from ragstream_core.platform.placed_rows import PlacedRows
-    from ragstream_core.records import Chunk
     from ragstream_core.text.bm25 import PostingLists
 
 
