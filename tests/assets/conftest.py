@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 
 from ragstream_assets import instance
 from ragstream_core.conversations.journal.records import Turn
@@ -121,3 +122,10 @@ def embed():
 @pytest.fixture(autouse=True)
 def young_files(monkeypatch):
     monkeypatch.setattr(scan, "RACY_NS", 0)  # files of a test are always young
+
+
+@pytest.fixture(autouse=True)
+def no_state_of_other_instances():
+    """What Dagster leaves in a variable of the thread is of an instance that is gone by then."""
+    with set_defs_state_storage(None):
+        yield

@@ -11,7 +11,6 @@ import pytest
 from dagster import DagsterRunStatus as Status
 from dagster._core.events import EngineEventData
 from dagster._core.launcher import WorkerStatus
-from dagster._core.storage.defs_state.base import set_defs_state_storage
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster._daemon.auto_run_reexecution.auto_run_reexecution import (
@@ -68,8 +67,7 @@ def at_work(space, home, monkeypatch):
         "mode": "default",
     }  # fmt: skip
     target = WorkspaceFileTarget([str(REPOSITORY / "workspace.yaml")])
-    # what Dagster leaves in a variable of the thread is of an instance that other tests do not have
-    with set_defs_state_storage(None), WorkspaceProcessContext(home, target) as context:
+    with WorkspaceProcessContext(home, target) as context:
         request = context.create_request_context()
         (server,) = [p for p in children(os.getpid()) if "dagster" in command_of(p)]
         answer = execute_dagster_graphql(request, LAUNCH, variables={"params": params})
