@@ -67,11 +67,7 @@ Row = list[Piece]
 
 
 def page_text(pieces: Sequence[Piece]) -> str:
-    """Return the text of a page in reading order.
-
-    Args:
-        pieces: In the order in which the file prints them.
-    """
+    """Return the text of a page, printed in any order, in reading order."""
     parts = list[str]()
     before: Piece | None = None
     for row in in_reading_order(pieces):
@@ -93,11 +89,7 @@ def _glue(before: Piece, piece: Piece, *, same_row: bool) -> str:
 
 
 def in_reading_order(pieces: Sequence[Piece]) -> list[Row]:
-    """Return the lines of a page from the first to the last; lines that stand upright come last.
-
-    Args:
-        pieces: In the order in which the file prints them.
-    """
+    """Return the lines of a page from the first to the last; lines that stand upright come last."""
     upright = [one for one in pieces if _is_upright(one)]
     if len(upright) * 4 > len(pieces):
         return _as_printed(pieces)

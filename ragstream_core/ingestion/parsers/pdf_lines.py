@@ -58,12 +58,7 @@ class _TooMuch(Exception):
 
 
 def drawn_on(page: Any, place: Turned) -> Drawn:
-    """Return what a page holds besides text, and its ruling lines, each whole.
-
-    Args:
-        page: A page of pypdfium2.
-        place: Gives the place on the page as it is shown.
-    """
+    """Return what a page holds besides text, and its ruling lines, each whole."""
     reader = _Reader(place)
     try:
         reader.read(page, _UNIT, 0)

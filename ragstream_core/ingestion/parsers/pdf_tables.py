@@ -78,21 +78,13 @@ class Table(NamedTuple):
     heavy: bool = False
 
     def first_and_last(self, pieces: Sequence[Piece]) -> tuple[Piece, Piece]:
-        """Return a piece of its first row and one of its last.
-
-        Args:
-            pieces: What its page prints.
-        """
+        """Return a piece of its first row and one of its last."""
         own = sorted((one for one in pieces if one.at in self.pieces), key=lambda one: one.middle)
         return own[-1], own[0]
 
 
 def grids(drawn: Drawn) -> list[Place]:
-    """Return the grids of at least two columns that the lines of a page make.
-
-    Args:
-        drawn: What the page holds besides text.
-    """
+    """Return the grids of at least two columns that the lines of a page make."""
     if len(drawn.upright) < 2 or not drawn.level:
         return []
     if len(drawn.level) * len(drawn.upright) > MAX_CROSSINGS:
@@ -189,12 +181,7 @@ def _cells(
 
 
 def tables_of(places: Sequence[Place], pieces: Sequence[Piece]) -> list[Table]:
-    """Return the tables among the grids of a page.
-
-    Args:
-        places: Its grids.
-        pieces: What it prints.
-    """
+    """Return the tables among the grids of a page."""
     found = list[Table]()
     for place in sorted(places, key=lambda one: len(one.cells) * len(one.cells[0])):
         taken = frozenset[int]().union(*(table.pieces for table in found))
@@ -300,14 +287,7 @@ def _printed(place: Place, said: dict[int, list[Piece]], grid: Grid) -> Grid:
 
 
 def _lines_as_rows(cells: Sequence[Sequence[Piece]]) -> list[dict[int, str]]:
-    """Return the rows that a ruled row has: each begins in the first column and has a second.
-
-    Args:
-        cells: What each of its cells holds.
-
-    Returns:
-        None of them if its lines are no rows.
-    """
+    """Return the rows in a ruled row, if each has text in its first column and in another."""
     column_of = {piece.at: column for column, cell in enumerate(cells) for piece in cell}
     groups = list[list[Piece]]()
     for line in clusters(piece for cell in cells for piece in cell):
@@ -336,14 +316,7 @@ class TablesOfPage(NamedTuple):
 
 
 def over_pages(pages: Sequence[TablesOfPage]) -> int:
-    """Give a table that goes on from the page before the head of that one.
-
-    Args:
-        pages: One after the other; the grids of their tables may grow.
-
-    Returns:
-        How many tables there are, each over all of its pages.
-    """
+    """Give a table that goes on from the page before its head; return how many tables there are."""
     count = sum(len(page.tables) for page in pages)
     for page, other in pairwise(pages):
         if not page.tables or not other.tables:
@@ -413,12 +386,7 @@ def _prepend(grid: Grid, other: Grid, count: int) -> None:
 
 
 def with_tables(page: TablesOfPage, texts: Sequence[str]) -> list[Piece]:
-    """Return what a page says with each table in its place, as one piece that stands apart.
-
-    Args:
-        page: A table none of whose pieces it keeps is left out.
-        texts: What its tables say.
-    """
+    """Return what a page says with each table of which it keeps a piece in its place, as one."""
     number_of = {at: number for number, one in enumerate(page.tables) for at in one.pieces}
     found, done = list[Piece](), set[int]()
     for piece in page.kept:
