@@ -82,7 +82,7 @@ SPLIT = "split it into smaller files"
 """What helps where a file is larger than a limit that no setting raises."""
 
 
-RULES = {"pdf": "pdf-4", "office": "office-7", "code": "code-2", "picture": "ocr-1"}
+RULES = {"pdf": "pdf-5", "office": "office-7", "code": "code-2", "picture": "ocr-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code", "picture": "ocr"}

@@ -19,10 +19,17 @@ from ragstream_core.ingestion.parsers.engines import (
     pages_phrase,
     too_long,
 )
+from ragstream_core.ingestion.parsers.pdf_columns import tables_in_columns
 from ragstream_core.ingestion.parsers.pdf_form import Field, fields_of, with_fields
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, page_text
 from ragstream_core.ingestion.parsers.pdf_lines import drawn_on
-from ragstream_core.ingestion.parsers.pdf_page import Walls, is_heavier, pieces_of, turned
+from ragstream_core.ingestion.parsers.pdf_page import (
+    Walls,
+    is_bolder,
+    is_heavier,
+    pieces_of,
+    turned,
+)
 from ragstream_core.ingestion.parsers.pdf_running import (
     EDGE_LINES,
     PrintedPage,
@@ -185,11 +192,18 @@ class _Reader:
         if len(found) < len(ruled) or not all(one in ruled for one in found):
             pieces = pieces_of(page, layer, place, [_walls(one) for one in found])
             tables = tables_of(found, pieces)  # lines that make no table divide nothing
+        tables = [
+            table._replace(heavy=is_heavier(page, layer, *table.first_and_last(pieces)))
+            for table in tables
+        ]
+        if not fields:
+            ruled_off = frozenset[int]().union(*(table.pieces for table in tables))
+            tables += tables_in_columns(
+                [one for one in pieces if one.at not in ruled_off],
+                lambda one, other: is_bolder(page, layer, one, other),
+            )
         if tables:
-            self.tables[number] = [
-                table._replace(heavy=is_heavier(page, layer, *table.first_and_last(pieces)))
-                for table in tables
-            ]
+            self.tables[number] = sorted(tables, key=lambda one: -one.place.rows[0])
         layer.close()
         pieces = with_fields(pieces, fields)
         if len(pieces) <= EDGE_LINES * 2 and drawn.anything:

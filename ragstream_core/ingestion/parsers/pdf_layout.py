@@ -90,10 +90,10 @@ def _glue(before: Piece, piece: Piece, *, same_row: bool) -> str:
 
 def in_reading_order(pieces: Sequence[Piece]) -> list[Row]:
     """Return the lines of a page from the first to the last; lines that stand upright come last."""
-    upright = [one for one in pieces if _is_upright(one)]
+    upright = [one for one in pieces if is_upright(one)]
     if len(upright) * 4 > len(pieces):
         return _as_printed(pieces)
-    level = [one for one in pieces if not _is_upright(one)] if upright else pieces
+    level = [one for one in pieces if not is_upright(one)] if upright else pieces
     layout = _Layout(right_to_left=is_right_to_left(one.text for one in pieces))
     return layout.rows(level) + _as_printed(upright)
 
@@ -126,7 +126,8 @@ def usual_distance(rows: Sequence[Row]) -> float:
     return statistics.median([a[0].middle - b[0].middle for a, b in pairwise(rows)] or [0.0])
 
 
-def _is_upright(piece: Piece) -> bool:
+def is_upright(piece: Piece) -> bool:
+    """Say whether a piece is printed from below upwards or from above down."""
     return piece.height > 2 * (piece.right - piece.left) and len(piece.text) > 3
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_double
+from ctypes import byref, c_double, create_string_buffer
 from typing import Any, NamedTuple
 
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, is_right_to_left
@@ -27,6 +27,8 @@ _TOUCH = 0.5  # points that a sign may reach over a line
 _HUGE = 1e6  # points: no page is larger
 _RAISED, _LOWERED = 0.15, -0.08  # of the size of the print: where a power and an index begin
 _SMALL = re.compile(r"[-\u2212\u2013+]?\d[\d.,]*")
+_NAME = 200  # bytes of the name of a font
+_BOLD = re.compile("bold|black|heavy|demi", re.IGNORECASE)
 
 Box = tuple[float, float, float, float]
 Turned = Callable[[float, float], tuple[float, float]]
@@ -89,14 +91,7 @@ def stretch(box: Box, place: Turned) -> Stretch:
 
 
 def pieces_of(page: Any, layer: Any, place: Turned, walls: Sequence[Walls] = ()) -> list[Piece]:
-    """Return the pieces of a page in the order in which the file prints them.
-
-    Args:
-        page: A page of pypdfium2.
-        layer: Its text.
-        place: From `turned`.
-        walls: Those of its tables; no piece stands on two sides of one.
-    """
+    """Return the pieces of a page as the file prints them, none on two sides of a table's walls."""
     text = layer.get_text_range(errors="replace")
     lines = text.split("\r\n")
     if len(lines) > MAX_LINES:
@@ -111,25 +106,41 @@ def pieces_of(page: Any, layer: Any, place: Turned, walls: Sequence[Walls] = ())
 
 
 def is_heavier(page: Any, layer: Any, one: Piece, other: Piece) -> bool:
-    """Say whether a piece of a page is printed heavier than another; a turned page does not tell.
-
-    Args:
-        page: A page of pypdfium2.
-        layer: Its text.
-        one: A piece.
-        other: Another piece.
-    """
+    """Say whether a piece is printed heavier than another; a turned page does not tell."""
     return page.get_rotation() == 0 and _weight(page, layer, one) > _weight(page, layer, other)
+
+
+def is_bolder(page: Any, layer: Any, one: Piece, other: Piece) -> bool:
+    """Say whether a piece is printed heavier than another, or in a font whose name says so."""
+    if is_heavier(page, layer, one, other):
+        return True
+    bold = [_BOLD.search(_font(page, layer, piece)) is not None for piece in (one, other)]
+    return page.get_rotation() == 0 and bold == [True, False]
 
 
 def _weight(page: Any, layer: Any, piece: Piece) -> int:
     """Return the weight of the print of a piece in the file's own units; -1 if it is not told."""
     import pypdfium2.raw as pdfium
 
+    sign = _sign_in(page, layer, piece)
+    return int(pdfium.FPDFText_GetFontWeight(layer, sign)) if sign >= 0 else -1
+
+
+def _font(page: Any, layer: Any, piece: Piece) -> str:
+    """Return the name of the font of a piece, such as ``ABCDEF+Lato-Bold``."""
+    import pypdfium2.raw as pdfium
+
+    name = create_string_buffer(_NAME)
+    pdfium.FPDFText_GetFontInfo(layer, _sign_in(page, layer, piece), name, _NAME, None)
+    return name.value.decode("utf-8", "replace")
+
+
+def _sign_in(page: Any, layer: Any, piece: Piece) -> int:
+    import pypdfium2.raw as pdfium
+
     left, bottom, _, _ = page.get_bbox()
     x, y, near = left + piece.left, bottom + piece.middle, piece.height / 2
-    sign = pdfium.FPDFText_GetCharIndexAtPos(layer, x, y, near, near)
-    return int(pdfium.FPDFText_GetFontWeight(layer, sign)) if sign >= 0 else -1
+    return int(pdfium.FPDFText_GetCharIndexAtPos(layer, x, y, near, near))
 
 
 def _units(text: str) -> int:

@@ -252,13 +252,13 @@ def _grid(place: Place, lines: dict[int, list[Row]]) -> Grid:
     grid = Grid([{} for _ in place.cells])
     for cell, rows in lines.items():
         (row, column), (bottom, right) = first[cell], last[cell]
-        grid.rows[row][column] = _text(rows)
+        grid.rows[row][column] = cell_text(rows)
         if first[cell] != last[cell]:
             grid.merged.append(Merged(row, column, bottom - row + 1, right - column + 1))
     return grid
 
 
-def _text(rows: Iterable[Row]) -> str:
+def cell_text(rows: Iterable[Row]) -> str:
     """Return what a cell says on one line; a hyphen at the end of a line is left to be judged."""
     whole = ""
     for row in rows:
@@ -304,7 +304,7 @@ def _lines_as_rows(cells: Sequence[Sequence[Piece]]) -> list[dict[int, str]]:
         parts: defaultdict[int, list[Piece]] = defaultdict(list)
         for piece in group:
             parts[column_of[piece.at]].append(piece)
-        rows.append({column: _text(clusters(found)) for column, found in parts.items()})
+        rows.append({column: cell_text(clusters(found)) for column, found in parts.items()})
     return rows
 
 
