@@ -52,18 +52,7 @@ READING_SHARE = 0.6
 
 
 def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:
-    """Return (page number from 1, text) of each page that has text, and a note.
-
-    Args:
-        data: The whole file.
-        file_type: ``pdf``.
-        limits: Its page limit is checked before a page is read; a share of its CPU seconds bounds
-            the reading, and what was read until then is kept.
-
-    Raises:
-        Refusal: Broken, encrypted, too many pages, or no text layer.
-        MemoryError: It needs more than the process may have.
-    """
+    """Return (number from 1, text) of each page with text, and a note; refuse a file with none."""
     document = _opened(data, limits)
     reader = _Reader(limits)
     pages = reader.pages(document)
@@ -115,15 +104,7 @@ def _opened(data: bytes, limits: Limits) -> Any:
 
 
 def bare_pages(data: bytes, limits: Limits) -> tuple[list[int], int]:
-    """Return the numbers of the pages that are pictures, and how many pages there are.
-
-    Args:
-        data: The whole file.
-        limits: As for `read_pdf`.
-
-    Raises:
-        Refusal: It cannot be read.
-    """
+    """Return the numbers of the pages that are pictures, and how many pages there are."""
     document, reader = _opened(data, limits), _Reader(limits)
     pages = reader.pages(document)
     return reader.bare(pages, without_running_lines(pages)[0]), len(document)
@@ -153,11 +134,7 @@ class _Reader:
         return cpu > share * self.limits.cpu_s or wall > share * self.limits.wall_s
 
     def pages(self, document: Any) -> list[PrintedPage]:
-        """Return what each page prints, as far as the time allows.
-
-        Raises:
-            Refusal: There is more text than the limit.
-        """
+        """Return what each page prints, as far as the time allows; refuse too much text."""
         pages, size = list[PrintedPage](), 0
         document.init_forms()
         for number in range(1, len(document) + 1):

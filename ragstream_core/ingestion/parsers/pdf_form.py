@@ -32,12 +32,7 @@ class Field(NamedTuple):
 
 
 def fields_of(page: Any, form: Any) -> list[Field]:
-    """Return what is filled in on a page, in the order of the file.
-
-    Args:
-        page: A page of pypdfium2.
-        form: The form of its document; None if it has none.
-    """
+    """Return what is filled in on a page, in the order of the file."""
     import pypdfium2.raw as pdfium
 
     found, place = list[Field](), turned(page)

@@ -90,9 +90,6 @@ def without_running_lines(pages: Sequence[PrintedPage]) -> tuple[list[list[Piece
     """Return the pieces of each page without its running lines, and one of each that was left out.
 
     Of a page that holds nothing else, nothing is returned.
-
-    Args:
-        pages: In order.
     """
     edges = [edge for page in pages for edge in _edges(page)]
     recurring = _recurring(edges, {page.number for page in pages if page.pieces})
