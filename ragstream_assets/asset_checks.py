@@ -9,13 +9,13 @@ from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.document_assets import EMBEDDINGS, FILE_MANIFEST, INDEX, projects
+from ragstream_assets.document_assets import EMBEDDINGS, FILE_MANIFEST, INDEX
 from ragstream_assets.failures import short_errors
 from ragstream_assets.history_assets import COLLECTION, HISTORY_EMBEDDINGS, JOURNAL, SNAPSHOT
 from ragstream_assets.metadata import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_state import state_of
-from ragstream_assets.specs import partitioned_check
+from ragstream_assets.specs import partitioned_check, projects
 from ragstream_core.index.check import Finding, verify_structure
 from ragstream_core.services import verify
 from ragstream_core.services.verify import HistoryReport, history_report

@@ -40,6 +40,7 @@ from ragstream_assets.history_assets import (
 from ragstream_assets.io_managers import STAGE_JSON, stage_json
 from ragstream_assets.map_asset import draw_map, draw_project_map
 from ragstream_assets.query_job import build_prompt
+from ragstream_assets.remote_assets import MIRROR
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor, journal_sensor
@@ -54,6 +55,7 @@ defs = dg.Definitions(
     assets=[
         ingest,
         chroma_collection,
+        MIRROR,
         observe_journal,
         embed_months,
         publish_snapshot,

@@ -31,10 +31,10 @@ from ragstream_assets.metadata import (
     table,
     unfit_metadata,
 )
-from ragstream_assets.remote_assets import MIRROR, mirrored
+from ragstream_assets.remote_assets import mirrored
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_state import state_of
-from ragstream_assets.specs import asset_spec, partitioned_check
+from ragstream_assets.specs import asset_spec, partitioned_check, projects
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
@@ -55,7 +55,6 @@ SYNC_JOB = "sync_documents"
 INGEST_OPS = ("ingest", "documents__chroma_collection")
 """Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
-projects = dg.DynamicPartitionsDefinition(name="project")
 
 
 class IngestConfig(dg.Config):
@@ -109,7 +108,7 @@ INDEX = asset_spec(
 
 @dg.multi_asset(
     name="ingest",
-    specs=[MIRROR, FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX],
+    specs=[FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX],
     can_subset=False,
     partitions_def=projects,
     retry_policy=RETRIES,
@@ -123,10 +122,7 @@ def ingest(
         (project,) = chosen(context)
         told = reporter(context.log.info, state.progress)
         report_missed_generations(context.instance, space, project)  # before its own: in order
-        if config.sync:
-            fetch = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
-            synced = sync_if_remote(space, project, fetch, progress=told)
-            yield mirrored(synced, mirror_of(space, project).id)
+        unfetched = fetch(context, config, space, project) if config.sync else None
         stats = ingest_project(
             space,
             project,
@@ -144,6 +140,23 @@ def ingest(
     context.add_asset_metadata(lists, asset_key=INDEX.key)
     context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
     yield from reported
+    if unfetched:  # what is here was ingested all the same
+        with short_errors(context.run_id):
+            raise unfetched
+
+
+def fetch(
+    context: dg.AssetExecutionContext, config: IngestConfig, space: Workspace, project: str
+) -> RagstreamError | None:
+    """Bring the project's mirror up to date and report it; return why that was not possible."""
+    request = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
+    progress = reporter(context.log.info, state_of(context.run_id).progress)
+    try:
+        synced = sync_if_remote(space, project, request, progress=progress)
+    except RagstreamError as error:
+        return error
+    context.log_event(mirrored(synced, mirror_of(space, project).id))
+    return None
 
 
 def results(
@@ -191,7 +204,7 @@ def suspicious(workspace: Workspace, stats: IngestionStats) -> Tally | None:
         return None
 
 
-ALL = dg.AssetSelection.assets(MIRROR.key) | dg.AssetSelection.groups(GROUP)
+ALL = dg.AssetSelection.groups(GROUP)
 ingest_documents = dg.define_asset_job(
     INGEST_JOB,
     selection=ALL,

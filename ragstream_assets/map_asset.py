@@ -10,10 +10,11 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.charts import bars
-from ragstream_assets.document_assets import INDEX, projects
+from ragstream_assets.document_assets import INDEX
 from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import projects
 from ragstream_core.maps.chunk_map import ChunkMap
 from ragstream_core.maps.drawing import draw
 from ragstream_core.services import chunk_maps, inspect_index, neighbours

@@ -1,27 +1,27 @@
 """Asset `remote/mirror`: a project's documents from elsewhere, fetched only if a person asks.
 
-No sensor and no schedule asks for it: the ingest that is told to (`sync`) fetches first.
+No sensor and no schedule asks for it: the ingest that is told to (`sync`) fetches first and reports
+it as an event. It is no output of that step: whoever materializes the documents asks for no fetch.
 """
 
 import dagster as dg
 
 from ragstream_assets.metadata import Metadata, table
-from ragstream_assets.specs import EVENT_ID, asset_spec
+from ragstream_assets.specs import EVENT_ID, asset_spec, projects
 from ragstream_core.services.sync_project import ProjectSync
 
 MIRROR = asset_spec(
     ("remote", "mirror"),
     "What lies at the addresses of a project's `project.yaml`, in `mirrors/<project>`. Whole files "
-    "only; nothing is removed unless a listing came to its end. No asset depends on it, or Dagster "
-    "would ask for it before each ingest, also of projects that have no address.",
+    "only; nothing is removed unless a listing came to its end. An ingest with `sync` fetches it "
+    "first; `ragstream project sync` fetches it alone.",
     "file",
-    skippable=True,
-)
+).replace_attributes(partitions_def=projects)
 SHOWN = 50
 """Rows of a table; Dagster keeps it in its event log."""
 
 
-def mirrored(done: ProjectSync, event_id: str) -> dg.MaterializeResult[None]:
+def mirrored(done: ProjectSync, event_id: str) -> dg.AssetMaterialization:
     """Return how many files were fetched, and what could not be."""
     failed = [
         {"path": path, "reason": reason}
@@ -38,4 +38,4 @@ def mirrored(done: ProjectSync, event_id: str) -> dg.MaterializeResult[None]:
         "addresses": table(addresses, "label", "address"),
         "not_fetched": table(failed[:SHOWN], "path", "reason"),
     }
-    return dg.MaterializeResult(asset_key=MIRROR.key, metadata=metadata)
+    return dg.AssetMaterialization(MIRROR.key, partition=done.project, metadata=metadata)

@@ -11,10 +11,10 @@ from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.document_assets import ingest_documents, projects
+from ragstream_assets.document_assets import ingest_documents
 from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import PROJECT_TAG
+from ragstream_assets.specs import PROJECT_TAG, projects
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import InputUnavailable, RagstreamError, UsageError
 from ragstream_core.records.identity import digest_of

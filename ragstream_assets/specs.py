@@ -9,6 +9,7 @@ EVENT_ID = "event_id"
 """Metadata of an event: what it tells of, so that nothing is told twice."""
 PROJECT_TAG = "ragstream/project"
 """Of a run: what it works on, also where that is the conversations, which are no partition."""
+projects = dg.DynamicPartitionsDefinition(name="project")
 
 
 def asset_spec(

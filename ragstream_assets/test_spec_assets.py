@@ -5,11 +5,11 @@ import functools
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.document_assets import INDEX, projects
+from ragstream_assets.document_assets import INDEX
 from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import partitioned_check
+from ragstream_assets.specs import partitioned_check, projects
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.test_specs import Kept, SpecRequest, unknown_requirements, write_kept
 

@@ -21,7 +21,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets import launcher
 from ragstream_assets.definitions import defs
-from ragstream_assets.document_assets import CHUNKS, EMBEDDINGS, FILE_MANIFEST, INDEX, MIRROR
+from ragstream_assets.document_assets import CHUNKS, EMBEDDINGS, FILE_MANIFEST, INDEX
 from ragstream_assets.launcher import MACHINE_TAG, machine
 from ragstream_assets.sensors import AGAIN
 from tests.assets.executing import execute
@@ -31,7 +31,7 @@ from tests.workspaces import docs_of
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_S = 120
-ASSETS = [{"path": spec.key.path} for spec in (MIRROR, FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX)]
+ASSETS = [{"path": spec.key.path} for spec in (FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX)]
 LAUNCH = """
 mutation($params: ExecutionParams!) {
   launchRun(executionParams: $params) {

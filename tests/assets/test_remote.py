@@ -48,6 +48,7 @@ def test_a_place_that_does_not_answer_leaves_what_was_fetched(tmp_path, home, we
     web.server_close()
     result = execute(space, home, job="sync_documents", ops=SYNC, project="guide")
     assert [event.node_name for event in result.get_step_failure_events()] == ["ingest"]
+    assert shown(result, FILE_MANIFEST.key)["unchanged"] == len(DOCS)
     again = execute(space, home, job="ingest_documents", project="guide")
     assert shown(again, FILE_MANIFEST.key)["unchanged"] == len(DOCS)
 
