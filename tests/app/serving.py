@@ -18,7 +18,6 @@ from tests.workspaces import ROOT
 WAIT_S = 60.0
 QUICK = {
     "embeddings__backend": "hashed",
-    "dagster__record": "none",
     "rerank__backend": "none",
     "vector_store__collection": "false",
 }

@@ -76,7 +76,6 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     bench_starts.report,
     "bench_prompt",
     "bench_whole_prompt",
-    "bench_recording",
     "bench_mcp",
     "bench_tables",
     bench_encoder.report,

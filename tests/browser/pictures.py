@@ -97,7 +97,6 @@ def page_pictures(browser: Browser, site: Site) -> None:
         walk = Walk(page, site).open()
         keep(page, "page-first")
         walk.ask(QUESTION)
-        page.get_by_role("link", name="Run ").wait_for()
         walk.show("Tokens")
         walk.cells()
         keep(page, "page-super-prompt")
@@ -134,7 +133,6 @@ def page_pictures(browser: Browser, site: Site) -> None:
     with tab(browser, dark=True) as page:
         walk = Walk(page, site).open()
         walk.ask(QUESTION)
-        page.get_by_role("link", name="Run ").wait_for()
         walk.show("Tokens")
         walk.cells()
         keep(page, "page-dark")

@@ -4,13 +4,11 @@ import re
 
 import pytest
 from playwright.sync_api import expect
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from ragstream_app.page.prompt_session import BUILD, LABELS
 from ragstream_core.prompts.chain import BUTTONS
-from tests.browser.dagster_api import parent_of
 from tests.browser.sites import shot
-from tests.browser.walk import BUILT, SLOW_MS, STAGES, Walk
+from tests.browser.walk import BUILT, STAGES, Walk
 
 ALL_IN = re.compile(r"^(\d+) of \1 candidates are in")
 """How many they are depends on the turns that other tests have left in the history."""
@@ -54,24 +52,6 @@ def test_eight_buttons_one_after_the_other_and_run_all(walk, site):
         texts.append(walk.press(button))
         assert walk.tab.get_by_text(STAGES[button]).first.is_visible()
     assert len(set(texts)) >= 5 and all(QUESTION in text for text in texts)
-    walk.show("Transparency", "Runs")
-    shot(walk.tab, "page-runs")
-    table = [walk.cells()[at : at + 4] for at in range(0, 4 * len(BUTTONS), 4)]
-    assert [row[0] for row in table] == list(LABELS.values())
-    ids = [row[1] for row in table]
-    assert len(set(ids)) == len(BUTTONS) and [row[2] for row in table[1:]] == ids[:-1]
-
-    link = walk.tab.get_by_role("link", name=f"Run {ids[-1]}")
-    link.wait_for(timeout=SLOW_MS)  # its run is written behind the prompt
-    with walk.tab.context.expect_page() as opened:
-        link.click()
-    dagster = opened.value
-    dagster.get_by_text("Success", exact=True).first.wait_for()
-    assert dagster.url.startswith(f"{site.dagster}/runs/{ids[-1]}")
-    shot(dagster, "page-run-in-dagster")
-    assert parent_of(site, dagster.url.rpartition("/runs/")[2][:36]).startswith(ids[-2])
-    dagster.close()
-
     again = Walk(walk.tab.context.new_page(), site).open()
     assert again.ask(QUESTION) == texts[-1]
     assert walk.tab.seen.foreign == []
@@ -92,37 +72,6 @@ def test_another_setting_runs_again_from_there(walk, site):
         walk.press(button)
     walk.sees(re.compile(r"^1 of \d+ candidates are in"))
     shot(walk.tab, "page-another-top-k")
-
-
-def test_what_is_opened_while_a_run_is_being_recorded_stays_open(walk):
-    drawn = []
-    walk.tab.on("websocket", lambda made: made.on("framereceived", note(drawn)))
-    walk.open().write("Prompt", QUESTION)
-    walk.build().click()
-    walk.button("New project").click()
-    box = walk.box("Name")
-    box.wait_for()
-    box.fill("half a na")
-    link = walk.tab.get_by_role("link", name="Run ")
-    walk.tab.get_by_text("recording …").or_(link).first.wait_for(timeout=SLOW_MS)
-    walk.idle()
-    pressed = len(drawn)
-    link.wait_for(timeout=SLOW_MS)
-    expect(box).to_be_visible()
-    expect(box).to_have_value("half a na")
-    assert ForwardMsg.FINISHED_SUCCESSFULLY in drawn[:pressed]  # here the whole page was drawn
-    assert ForwardMsg.FINISHED_SUCCESSFULLY not in drawn[pressed:]  # since then its parts alone
-
-
-def note(drawn):
-    """Return what notes how each drawing that a page is sent has ended."""
-
-    def take(frame):
-        told = ForwardMsg.FromString(frame) if isinstance(frame, bytes) else ForwardMsg()
-        if told.HasField("script_finished"):
-            drawn.append(told.script_finished)
-
-    return take
 
 
 def test_an_empty_prompt_is_a_message_and_runs_nothing(walk):

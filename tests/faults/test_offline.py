@@ -53,7 +53,6 @@ def test_ingest_and_prompt_work_without_any_network(tmp_path, models_dir):
         done = subprocess.run([*base, *words], capture_output=True, text=True, env=env, check=False)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
-        assert answer["run_id"], "recorded as a Dagster run"
     assert "One writer holds the project lock" in answer["super_prompt"]
 
 

@@ -7,7 +7,6 @@ import streamlit as st
 from ragstream_app.output.words import workers_text
 from ragstream_app.page.panels.shared import show_error, workspace
 from ragstream_core.errors import RagstreamError
-from ragstream_core.services.shared_embeddings import shared_table
 
 
 def show() -> None:
@@ -22,6 +21,8 @@ def show() -> None:
             help="Asks the database of shared vectors; takes some seconds if it is away.",
         ):
             return
+        from ragstream_core.services.shared_embeddings import shared_table  # brings numpy
+
         try:
             table = shared_table(workspace())
         except RagstreamError as error:

@@ -273,26 +273,6 @@ def test_who_leaves_in_the_middle_makes_room_for_the_next(root, model):
         assert "Traceback" not in found.log.read_text()
 
 
-@pytest.mark.slow
-def test_a_prompt_is_a_run_of_dagster_also_if_the_server_ends_at_once(root, tmp_path):
-    from ragstream_assets.instance import drop_instances, instance_of
-
-    data = tmp_path / "data"
-    shutil.copytree(root, data, ignore=shutil.ignore_patterns("prompts"))  # none answers again
-    model = {"provider__base_url": "http://127.0.0.1:9/v1"}
-    instance = instance_of(data)
-    try:
-        with serving(data, dagster__record="dagster", **model) as found:
-            keys = [found.chat().json()["ragstream"]["prompt_key"]]
-            assert until(lambda: any(run.is_success for run in instance.get_runs()), 120)
-            keys.append(found.chat("What is a citation?").json()["ragstream"]["prompt_key"])
-        records = [hashed_workspace(data).store.record(key) for key in keys]
-        assert {r.run_id for r in records} == {r.run_id for r in instance.get_runs()}
-        assert all(run.is_success for run in instance.get_runs())
-    finally:
-        drop_instances()
-
-
 def test_sixteen_clients_at_once_all_get_their_own_answer(served, model):
     def ask(n):
         found = served.chat(f"{QUESTION} Case {n}.", model=f"{NAME}{':short' * (n % 2)}")

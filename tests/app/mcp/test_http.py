@@ -11,7 +11,7 @@ from tests.app.mcp.mcp_clients import http_client
 from tests.app.serving import serving
 from tests.workspaces import QUESTION, ingested_workspace, write_docs
 
-SETTINGS = {"embeddings__backend": "hashed", "dagster__record": "none"}
+SETTINGS = {"embeddings__backend": "hashed"}
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -73,7 +73,7 @@ def test_over_pipes(inspector, root):
 
 
 def test_over_http(inspector, root):
-    settings = {"embeddings__backend": "hashed", "dagster__record": "none"}
+    settings = {"embeddings__backend": "hashed"}
     with serving(root, "--data", str(root), **settings) as served:
         token = ["--header", f"Authorization: Bearer {served.token}"]
         checked(inspector, [f"{served.url}/mcp", "--transport", "http", *token])

@@ -333,17 +333,6 @@ def test_what_no_question_could_be_asked_with_is_refused_at_once(indexed, run, w
     assert code == 2 and out == "" and "error: " in err and "next: " in err
 
 
-def test_a_run_in_dagster_is_left_by_each_question(indexed, server, recording, piped):
-    from ragstream_assets.instance import drop_instances, instance_of
-
-    server.answers = [streamed("Yes, it is so.")]
-    done = piped([QUESTION, "And how is it turned on?"], "-p", "manual", "--json")
-    assert [bool(row["run_id"]) for row in objects(done)] == [True, True]
-    runs = {run.run_id for run in instance_of(open_workspace().data_dir).get_runs()}
-    drop_instances()
-    assert {row["run_id"] for row in objects(done)} <= runs
-
-
 def test_a_line_is_answered_as_soon_as_it_is_there(indexed, server):
     server.answers = [streamed("Yes, it is so.")]
     words, env = command()

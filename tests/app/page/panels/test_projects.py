@@ -240,15 +240,3 @@ def test_a_listing_without_a_name_is_called_after_its_folder(environment, web):
     assert not page.error and page.session_state.projects == ["docs"]
     (about_keys,) = [text.value for text in page.text if "Never type" in text.value]
     assert "~/.netrc" in about_keys and "`" not in about_keys
-
-
-def test_a_sync_from_the_page_is_a_run_of_the_mirror(recording, web):
-    from ragstream_assets.instance import instance_of
-
-    page = synced(make(open_page(), name="guide", address=web.address))
-    job = projects.syncs().of("guide")
-    assert job.run_id and not job.warning
-    run_of = instance_of(recording).get_run_by_id(job.run_id)
-    assert run_of.is_success and run_of.tags["ragstream/mode"] == "sync"
-    links = [link.url for link in page.get("link_button")]
-    assert any(url.endswith(f"/runs/{job.run_id}") for url in links), links
