@@ -102,9 +102,12 @@ class PostgresServer:
     def stop(self, how: int = signal.SIGINT) -> None:
         """End the server: SIGINT in order, SIGKILL as a power cut of the program would."""
         if self._process is not None:
+            started = children(self.pid)
             self._process.send_signal(how)
             self._process.wait(WAIT_S)
             self._process = None
+            if how == signal.SIGKILL:  # its children hold the memory until they have noticed
+                assert until(lambda: not any(map(alive, started)), WAIT_S)
 
     def close(self) -> None:
         """End the server and remove its files."""
@@ -113,10 +116,8 @@ class PostgresServer:
 
     def restart(self, how: int = signal.SIGINT) -> None:
         """End the server and start it again on the same files."""
-        started = children(self.pid)
         self.stop(how)
-        if how == signal.SIGKILL:  # its children hold the memory until they have noticed
-            assert until(lambda: not any(map(alive, started)), WAIT_S)
+        if how == signal.SIGKILL:
             (self._data / "postmaster.pid").unlink(missing_ok=True)
         self.start()
 
