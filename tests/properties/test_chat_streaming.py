@@ -1,6 +1,7 @@
 """A chat over 10,000 random splits: no marker is shown, no text is lost, no citation invented."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,8 @@ from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
-from ragstream_core.services.chat import ChatOptions, ChatSession, Made, build_here
+from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.wiring.make_prompt import make_prompt
 from tests.properties.test_answering import FRAME, GAPS, LEAK, WORDS
 from tests.workspaces import ingested_workspace
 
@@ -43,12 +45,12 @@ def talk_of(tmp_path_factory):
     root = tmp_path_factory.mktemp("stream")
     space = ingested_workspace(root, {"rerank.backend": "none"})
     options = ChatOptions(("demo",), settings={"history.persist": "false"})
-    made = build_here(space, options.request(QUESTION))
+    made = make_prompt(space, options.request(QUESTION))
 
     def talk(*, shown=True):
         model = Pieces()
         prompt = made.prompt if shown else evolve(made.prompt, final_selection_ids=[])
-        build = lambda workspace, request: Made(prompt, "")  # noqa: E731
+        build = lambda workspace, request: replace(made, prompt=prompt)  # noqa: E731
         return ChatSession(space, options, build=build, model=model), model
 
     return talk

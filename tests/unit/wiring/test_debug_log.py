@@ -125,7 +125,7 @@ def test_each_tab_of_the_page_has_files_of_its_own(root):
     from ragstream_app.page.jobs import presses
     from ragstream_app.page.prompt_session import PromptSession
 
-    space = logging(root, dagster__record="none")
+    space = logging(root)
     ingest_project(space, "demo")
     desks, request = [PromptSession(), PromptSession()], PromptRequest(QUESTION, ("demo",))
     for desk in desks:
