@@ -161,8 +161,8 @@ class ExplainResult(Result):
     def as_text(self) -> str:
         """Return one line a candidate."""
         head = (
-            f"prompt {self.prompt_key[:12]}: {self.kept} passages kept, {self.dropped} dropped; "
-            f"the question was: {self.question}"
+            f"prompt {self.prompt_key[:12]}: {counted(self.kept, 'passage')} kept, "
+            f"{self.dropped} dropped; the question was: {self.question}"
         )
         rows = [
             f"{'kept' if row.kept else 'dropped'} at {row.stage} by {row.rule}: {row.citation} "
@@ -253,7 +253,11 @@ def _under(heading: str) -> str:
 
 
 def _how_much(project: Project) -> str:
-    changed = f", {project.changed} files changed since the last ingest" if project.changed else ""
+    changed = (
+        f", {counted(project.changed, 'file')} changed since the last ingest"
+        if project.changed
+        else ""
+    )
     if not project.indexed:
         return f"not ingested yet{changed}"
     return f"{counted(project.files, 'file')}, {counted(project.passages, 'passage')}{changed}"

@@ -190,7 +190,7 @@ def print_prompt(prompt: Prompt, places: Sequence[str] = ()) -> None:
         first += f", ${prompt.cost_usd:.4f}" if prompt.cost_usd else ""
     chunks = len(prompt.super_prompt.final_selection_ids)
     took = "from its record" if prompt.asked else f"{seconds:.2f} s"
-    note(f"{first} · {prompt.tokens:,} tokens · {chunks} chunks · {took}{run}{where}")
+    note(f"{first} · {prompt.tokens:,} tokens · {counted(chunks, 'chunk')} · {took}{run}{where}")
     if prompt.asked:
         last = moment(prompt.asked[-1].at)
         note(f"nothing has changed since {last}; --fresh runs the chain again")
@@ -347,7 +347,7 @@ def print_variants(variants: Sequence[Variant]) -> None:
         words = [f"{share:.3f}" for share in each.words.values()]
         rows.append([*map(printable, each.settings.values()), *figures, *words])
     _aligned([head, *rows], right=tuple(range(len(keys), len(head))))
-    typer.echo(f"{len(variants[0].report.rows):,} questions; shares, and means a prompt")
+    typer.echo(f"{counted(len(variants[0].report.rows), 'question')}; shares, and means a prompt")
 
 
 def print_gate(found: GateMeasurement) -> None:

@@ -13,6 +13,7 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
+from ragstream_core.text.plurals import counted
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -76,7 +77,7 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
     hub = Hub(settings.url)
     model = hub.model(repo, revision=revision or "main", most_bytes=int(settings.max_gb * 1e9))
     licence = f", licence {model.licence}" if model.licence else ", licence not stated"
-    said = f"{len(model.files)} files, {_mb(model.size)}{licence}"
+    said = f"{counted(len(model.files), 'file')}, {_mb(model.size)}{licence}"
     _ask(f"{repo} at {model.commit[:12]} from {hub.host}: {said}, into {directory / repo}", yes)
     return _done(pull_model(hub, model, directory, progress=_shown(repo)))
 
