@@ -121,8 +121,7 @@ def apart(work: Callable[[], Parsed]) -> Parsed:
         given = stream.read()
     _, status = os.waitpid(pid, 0)
     if given:
-        pages, note = json.loads(given).values()
-        return Parsed(pages and tuple((n, text) for n, text in pages), note)
+        return Parsed.of(given)
     code = os.waitstatus_to_exitcode(status)
     took = f"took more than {cpu_s} s of CPU" if code == -signal.SIGXCPU else "crashed its parser"
     return Parsed(None, took)

@@ -11,18 +11,20 @@ What a parser gives, and what a parser may use; stdlib only.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.platform import extras
 from ragstream_core.text.code import BY_LINES, GRAMMARS
 from ragstream_core.text.decoding import decode
 
+Item = TypeVar("Item")
 PAGE_BREAK = "\f"
 """Stands between two pages in a document's text; no page holds one."""
 
@@ -37,6 +39,15 @@ class Parsed(NamedTuple):
 
     pages: tuple[tuple[int, str], ...] | None
     note: str
+
+    @classmethod
+    def of(cls, answer: bytes) -> Parsed:
+        """Return what a child process answered in JSON."""
+        given = json.loads(answer)
+        if given["pages"] is None:
+            return cls(None, str(given["note"]))
+        pages = tuple((int(number), str(text)) for number, text in given["pages"])
+        return cls(pages, str(given["note"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +189,9 @@ def pages_phrase(pages: Sequence[int], count: int) -> str:
         pages: Their numbers, at least one, in order.
         count: How many pages the file has.
     """
-    runs = _runs(pages)
-    more = sum(map(len, runs[_SHOWN:]))
-    named = _named(runs[:_SHOWN]) + (f" and {more} more" if more else "")
+    stretches = _stretches(pages)
+    more = sum(map(len, stretches[_SHOWN:]))
+    named = _named(stretches[:_SHOWN]) + (f" and {more} more" if more else "")
     have = "has" if len(pages) == 1 else "have"
     return f"page{'s' * (len(pages) > 1)} {named} of {count} {have} no text"
 
@@ -195,21 +206,25 @@ def ocr_phrase(pages: Sequence[int], count: int) -> str:
     if not pages:
         return "read by OCR"
     were = "was" if len(pages) == 1 else "were"
-    return f"page{'s' * (len(pages) > 1)} {_named(_runs(pages))} of {count} {were} read by OCR"
+    return f"page{'s' * (len(pages) > 1)} {_named(_stretches(pages))} of {count} {were} read by OCR"
 
 
-def _named(runs: Iterable[Sequence[int]]) -> str:
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+def _named(stretches: Iterable[Sequence[int]]) -> str:
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in stretches)
 
 
-def _runs(pages: Sequence[int]) -> list[list[int]]:
-    runs = list[list[int]]()
-    for page in pages:
-        if runs and page == runs[-1][-1] + 1:
-            runs[-1].append(page)
-        else:
-            runs.append([page])
-    return runs
+def _stretches(pages: Sequence[int]) -> list[list[int]]:
+    return runs(pages, lambda one, other: other != one + 1)
+
+
+def runs(items: Iterable[Item], are_apart: Callable[[Item, Item], bool]) -> list[list[Item]]:
+    """Return items in runs; one ends where two neighbours are apart."""
+    found = list[list[Item]]()
+    for item in items:
+        if not found or are_apart(found[-1][-1], item):
+            found.append([])
+        found[-1].append(item)
+    return found
 
 
 def is_current(note: str, file_type: str) -> bool:

@@ -88,7 +88,8 @@ class ParserServer:
                 connection.settimeout(limits.wall_s + START_S)
                 line = json.dumps(request).encode() + b"\n"
                 socket.send_fds(connection, [line], [given.fileno(), answer.fileno()])
-                code: int | None = json.loads(_line(connection))["code"]
+                with connection.makefile("rb") as answers:
+                    code: int | None = json.loads(answers.readline())["code"]
             except (OSError, ValueError, KeyError) as error:
                 self._faults += 1
                 raise ServerLost from error
@@ -111,16 +112,6 @@ class ParserServer:
                 self._process = start_child(["-m", CHILD, "serve"], stdin=theirs.fileno())
             self.starts += 1
         return self._socket
-
-
-def _line(connection: socket.socket) -> bytes:
-    line = b""
-    while not line.endswith(b"\n"):
-        part = connection.recv(4096)
-        if not part:
-            raise ConnectionResetError
-        line += part
-    return line
 
 
 _KEPT: ContextVar[ParserServer | None] = ContextVar("kept_engines", default=None)
@@ -210,12 +201,7 @@ def _exchange(data: bytes, run: Callable[..., int | None], limits: Limits) -> tu
 
 def _parsed(answer: bytes) -> Parsed:
     try:
-        given = json.loads(answer)
-        pages = given["pages"]
-        note = str(given["note"])
-        if pages is None:
-            return Parsed(None, note)
-        return Parsed(tuple((int(number), str(text)) for number, text in pages), note)
+        return Parsed.of(answer)
     except (ValueError, TypeError, KeyError):
         return Parsed(None, "its parser gave no usable answer")
 

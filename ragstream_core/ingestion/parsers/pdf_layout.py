@@ -17,6 +17,8 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
+from ragstream_core.ingestion.parsers.engines import runs
+
 _DEPTH = 4  # cuts inside of cuts
 _GUTTER = 6.0  # points of white space at least between two columns
 _NEAR = 4.0  # points: what comes so near to the middle of a gutter crosses it
@@ -192,11 +194,7 @@ class _Layout(NamedTuple):
         if self._printed_apart(whole):
             return [whole._replace(columns=True)]
         pause = usual_distance(rows) * _PAUSE
-        groups = [[rows[0]]]
-        for above, row in pairwise(rows):
-            if above[0].middle - row[0].middle > pause:
-                groups.append([])
-            groups[-1].append(row)
+        groups = runs(rows, lambda above, row: above[0].middle - row[0].middle > pause)
         parts = [_part(group, gutter) for group in groups]
         kinds = _settled([self._kind(part) for part in parts])
         in_rows = len(parts) > 2 and not any(_has_gap(part, pause) for part in parts)
@@ -256,11 +254,8 @@ def _settled(kinds: Sequence[bool | None]) -> list[bool]:
 
 
 def _has_gap(part: _Part, pause: float) -> bool:
-    return any(
-        above[0].middle - row[0].middle > pause
-        for side in (part.left, part.right)
-        for above, row in pairwise(clusters(side))
-    )
+    pairs = [*pairwise(clusters(part.left)), *pairwise(clusters(part.right))]
+    return any(above[0].middle - row[0].middle > pause for above, row in pairs)
 
 
 def _crosses(row: Row, gutter: float) -> bool:

@@ -15,6 +15,7 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import NamedTuple
 
+from ragstream_core.ingestion.parsers.engines import runs
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, Row, clusters, usual_distance
 
 MARGIN, EDGE_LINES = 0.15, 4
@@ -149,11 +150,8 @@ def _over(one: Piece, other: Piece) -> bool:
 
 def _divided(page: PrintedPage, row: Row, edge: str) -> list[_Edge]:
     """Return the parts of a line that stand far from each other."""
-    groups = list[Row]()
-    for piece in sorted(row, key=lambda one: one.left):
-        if not groups or piece.left - groups[-1][-1].right > _FAR * page.height:
-            groups.append([])
-        groups[-1].append(piece)
+    pieces, far = sorted(row, key=lambda one: one.left), _FAR * page.height
+    groups = runs(pieces, lambda one, other: other.left - one.right > far)
     line = (edge, round(_distance(page, row, edge) / _SAME))
     found = []
     for group in groups:
@@ -220,20 +218,8 @@ def _counting(edges: Iterable[_Edge], pages: int) -> set[tuple[int, int]]:
     for edge in edges:
         for number in edge.numbers:
             by_offset[number - edge.page].add(edge.page)
-    found = {
-        (page, page + offset)
-        for offset, on in by_offset.items()
-        for run in _runs(sorted(on))
-        if len(run) >= MIN_PAGES
-        for page in run
-    }
+    found = set[tuple[int, int]]()
+    for offset, on in by_offset.items():
+        for run in runs(sorted(on), lambda page, other: other - page > _GAP):
+            found |= {(page, page + offset) for page in run if len(run) >= MIN_PAGES}
     return found if len({page for page, _ in found}) >= NUMBERED * pages else set()
-
-
-def _runs(pages: Iterable[int]) -> list[list[int]]:
-    runs = list[list[int]]()
-    for page in pages:
-        if not runs or page - runs[-1][-1] > _GAP:
-            runs.append([])
-        runs[-1].append(page)
-    return runs
