@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from ragstream_core.ingestion.parsers.engines import runs
 from ragstream_core.ingestion.parsers.tables import (
     Grid,
     Row,
@@ -31,6 +32,10 @@ _SHORT = 60
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _YEARS = re.compile(r"(?:19|20)\d\d")
 _MOST_PARTS = 1_000  # of a sheet; what follows is one
+
+Sheet = tuple[str, Grid, Counter[str]]
+"""Name and cells of a sheet, how many of its ``formulas`` are not computed, and how many of its
+``columns`` and ``rows`` are hidden; ``sheets``: 1 if all of it is."""
 
 
 class Tables(NamedTuple):
@@ -105,12 +110,8 @@ class _Table:
 
     def _looks_like(self, row: Row) -> bool:
         """Return whether some text of a row is written as most of its column is: "Ann Poe"."""
-        shapes = {
-            column: Counter(
-                _shape(other[column]) for other in self.rows[1:_SAMPLE] if column in other
-            )
-            for column in row
-        }
+        sample = self.rows[1:_SAMPLE]
+        shapes = {c: Counter(_shape(other[c]) for other in sample if c in other) for c in row}
         return any(
             _shape(text) != "a" and shapes[column][_shape(text)] * 2 > shapes[column].total()
             for column, text in row.items()
@@ -149,19 +150,21 @@ def sheet_tables(grid: Grid, limit: int) -> Tables:
     return Tables("\n\n".join(made), without_names)
 
 
-def noted(counts: Counter[str]) -> str:
-    """Return what is to be said of a workbook.
-
-    Args:
-        counts: How many ``formulas`` are not computed, and how many ``sheets``, ``columns`` and
-            ``rows`` are hidden.
-    """
+def workbook_markdown(sheets: Iterable[Sheet], limit: int) -> tuple[str, str]:
+    """Return a heading and the tables of each sheet that holds something, and what is noted."""
+    made, size, counts = list[str](), 0, Counter[str]()
+    for name, grid, found in sheets:
+        if text := sheet_tables(grid, limit - size).text:
+            made.append(f"## {name}{' (hidden)' * found['sheets']}\n\n{text}")
+            size += len(made[-1])
+        counts.update(found)
+        counts["sheets"] -= found["sheets"] * (not text)
     hidden = ", ".join(f"{kind}: {n}" for kind, n in sorted(counts.items())
                        if n and kind != "formulas")  # fmt: skip
     uncomputed = counts["formulas"]
     told = [f"formulas without a value: {uncomputed}" if uncomputed else ""]
     told += [f"hidden, and read all the same: {hidden}" if hidden else ""]
-    return "; ".join(filter(None, told))
+    return "\n\n".join(made), "; ".join(filter(None, told))
 
 
 def names_columns(first: Row, below: Sequence[Row]) -> bool | None:
@@ -268,13 +271,7 @@ def _sides(grid: Grid) -> Iterator[Grid]:
     used = {c for row in grid.rows for c in row}
     for cell in grid.merged:  # what goes over a blank column joins both sides
         used.update(range(cell.column, min(cell.column + cell.columns, max(used, default=0))))
-    sides = list[list[int]]()
-    for column in sorted(used):
-        touches = bool(sides) and column - sides[-1][-1] == 1
-        if touches:
-            sides[-1].append(column)
-        else:
-            sides.append([column])
+    sides = runs(sorted(used), lambda column, other: other - column > 1)
     apart = sides[:1]
     for side in sides[1:]:
         if min(len(side), len(apart[-1])) == 1:

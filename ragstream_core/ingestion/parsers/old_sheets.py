@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from typing import Any
 
 import xlrd
 
 from ragstream_core.ingestion.parsers.cell_values import shown
 from ragstream_core.ingestion.parsers.engines import Refusal
-from ragstream_core.ingestion.parsers.islands import sheet_tables
+from ragstream_core.ingestion.parsers.islands import Sheet, workbook_markdown
 from ragstream_core.ingestion.parsers.tables import Grid, Merged
 
 
@@ -28,17 +29,10 @@ def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
     except xlrd.XLRDError as error:
         reason = "is encrypted; save it without a password" if "encrypt" in str(error) else ""
         raise Refusal(reason or "not a readable Excel file (broken)") from None
-    made, size, hidden = list[str](), 0, 0
-    for sheet in book.sheets():
-        table = sheet_tables(_grid(book, sheet), limit - size).text
-        if table:
-            hidden += sheet.visibility > 0
-            made.append(f"## {sheet.name}{' (hidden)' * (sheet.visibility > 0)}\n\n{table}")
-            size += len(made[-1])
-    return "\n\n".join(made), f"hidden, and read all the same: sheets: {hidden}" if hidden else ""
+    return workbook_markdown((_read(book, sheet) for sheet in book.sheets()), limit)
 
 
-def _grid(book: Any, sheet: Any) -> Grid:
+def _read(book: Any, sheet: Any) -> Sheet:
     grid = Grid()
     for number in range(sheet.nrows):
         cells = {column: _text(book, cell) for column, cell in enumerate(sheet.row(number))}
@@ -49,7 +43,7 @@ def _grid(book: Any, sheet: Any) -> Grid:
             grid.rows[row][column] = said.strip()
     grid.merged = [Merged(top, left, below - top, right - left)
                    for top, below, left, right in sheet.merged_cells]  # fmt: skip
-    return grid
+    return sheet.name, grid, Counter(sheets=int(sheet.visibility > 0))
 
 
 def _text(book: Any, cell: Any) -> str:

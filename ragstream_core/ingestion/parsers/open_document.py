@@ -15,7 +15,7 @@ from bs4 import BeautifulSoup
 from lxml import etree
 
 from ragstream_core.ingestion.parsers.engines import Refusal, too_long
-from ragstream_core.ingestion.parsers.islands import noted, sheet_tables
+from ragstream_core.ingestion.parsers.islands import Sheet, workbook_markdown
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
 from ragstream_core.ingestion.parsers.web_page import html_markdown
 from ragstream_core.ingestion.parsers.word import PAGE, PAGE_OF_PAGES
@@ -33,8 +33,9 @@ _BLOCKS = {
     "text:list-item": "li", "text:list-header": "li", "table:table": "table",
     "table:table-row": "tr", "drawing:text-box": "div", "text:section": "div",
 }  # fmt: skip
+_SIGNS = {"text:s": " ", "text:tab": " ", "text:line-break": "<br>"}
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][\d.,'\s]*)(?:[.,]\d+)?")
-_MOST_REPEATED, _MOST_BLANKS, _MOST_BLANK_ROWS = 1_000, 80, 2
+_MOST_REPEATED, _MOST_BLANK_ROWS = 1_000, 2
 
 
 def text_markdown(data: bytes, limit: int) -> tuple[str, str]:
@@ -78,14 +79,7 @@ def sheets_markdown(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: It is encrypted or broken, or holds more text than the limit.
     """
-    made, size, counts = list[str](), 0, Counter[str]()
-    for name, grid, found in _sheets(data, limit):
-        tables = sheet_tables(grid, limit - size)
-        counts.update(found)
-        if tables.text:
-            made.append(f"## {name}{' (hidden)' * found['sheets']}\n\n{tables.text}")
-            size += len(made[-1])
-    return "\n\n".join(made), noted(counts)
+    return workbook_markdown(_sheets(data, limit), limit)
 
 
 def _tag(namespace: str, name: str) -> str:
@@ -193,10 +187,8 @@ class _Writer:
         elif name == "presentation:notes":
             notes = "".join(self._inside(element, ""))
             yield f"<h3>Notes:</h3>{notes}" if re.sub("<[^>]*>", "", notes).strip() else ""
-        elif name == "text:s":
-            yield " "
-        elif name in ("text:tab", "text:line-break"):
-            yield " " if name == "text:tab" else "<br>"
+        elif name in _SIGNS:
+            yield _SIGNS[name]
         elif name in ("svg-compatible:title", "svg-compatible:desc"):  # of a picture
             yield f" {escape(element.text or '')} "
         elif name in _BLOCKS:
@@ -253,7 +245,7 @@ class _Writer:
         return f" [{escape(mark)}]"
 
 
-def _sheets(data: bytes, limit: int) -> Iterator[tuple[str, Grid, Counter[str]]]:
+def _sheets(data: bytes, limit: int) -> Iterator[Sheet]:
     """Yield name and cells of each sheet, and what is to be noted of it; row by row, as it is read.
 
     Args:

@@ -30,7 +30,7 @@ from openpyxl.worksheet._reader import (
 
 from ragstream_core.ingestion.parsers.cell_values import shown
 from ragstream_core.ingestion.parsers.engines import too_long
-from ragstream_core.ingestion.parsers.islands import noted, sheet_tables
+from ragstream_core.ingestion.parsers.islands import Sheet, workbook_markdown
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
 
@@ -53,24 +53,20 @@ def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
     """
     ReadOnlyWorksheet._get_size = lambda sheet: None  # reads the whole sheet to tell its size
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, rich_text=True)
-    made, size, counts = list[str](), 0, Counter[str]()
-    for sheet in book.worksheets:
-        reader = _SheetReader(sheet, limit - size)
-        tables = sheet_tables(reader.grid(), limit - size)
-        counts.update(reader.counts)
-        if tables.text:
-            is_hidden = sheet.sheet_state != "visible"
-            counts["sheets"] += is_hidden
-            made.append(f"## {sheet.title}{' (hidden)' * is_hidden}\n\n{tables.text}")
-            size += len(made[-1])
-    return "\n\n".join(made), noted(counts)
+    return workbook_markdown((_read(sheet, limit) for sheet in book.worksheets), limit)
+
+
+def _read(sheet: Any, limit: int) -> Sheet:
+    reader = _SheetReader(sheet, limit)
+    reader.counts["sheets"] = int(sheet.sheet_state != "visible")
+    return sheet.title, reader.grid(), reader.counts
 
 
 class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no types
     """Reads the rows of a sheet; all that is not a cell, a note or a merged range is passed over.
 
     Attributes:
-        counts: As of `noted`.
+        counts: As of `Sheet`.
     """
 
     def __init__(self, sheet: Any, limit: int) -> None:
