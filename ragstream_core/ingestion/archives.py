@@ -12,14 +12,14 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import stat
 import tempfile
 import threading
 import zipfile
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, NamedTuple
 
 from ragstream_core.ingestion.file_types import is_archive
@@ -104,18 +104,13 @@ class Member:
         """
         if self.refusal:
             raise OSError(self.refusal)
-        unpacker, crc, size = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0
+        packed = self._window.within(self._begin(), self._info.compress_size)
         try:
-            for part in self._parts():
-                if self._info.compress_type == zipfile.ZIP_DEFLATED:
-                    part = unpacker.decompress(part, self.size - size + 1)
-                size, crc = size + len(part), zlib.crc32(part, crc)
-                into.write(part)
-                if size > self.size:
-                    break
-        except zlib.error:
-            size = -1
-        if size != self.size or crc != self._info.CRC:
+            with zipfile.ZipExtFile(packed, "r", self._info) as file:
+                shutil.copyfileobj(file, into, _PART)
+        except (zipfile.BadZipFile, zlib.error, EOFError):
+            raise OSError(f"damaged in its ZIP; {_ELSEWHERE}") from None
+        if into.tell() != self.size:
             raise OSError(f"damaged in its ZIP; {_ELSEWHERE}")
 
     def stored(self) -> _Window | None:
@@ -129,12 +124,6 @@ class Member:
             raise OSError(f"damaged in its ZIP; {_ELSEWHERE}")
         name, extra = int.from_bytes(head[26:28], "little"), int.from_bytes(head[28:30], "little")
         return self._info.header_offset + _LOCAL + name + extra
-
-    def _parts(self) -> Iterator[bytes]:
-        at, left = self._begin(), self._info.compress_size
-        while left > 0 and (part := self._window.at(at, min(_PART, left))):
-            at, left = at + len(part), left - len(part)
-            yield part
 
 
 class Tree(dict[str, "Member | Tree"]):
@@ -256,7 +245,7 @@ class _Reader:
                 raise Unusable(_DEEPER)
             inner = self.archive(self._unpacked(member), is_inner=True)
         except (Unusable, OSError) as error:
-            return Member(member.size, member.modified, str(error), *_place(member))
+            return replace(member, refusal=str(error))
         left_out += [(f"{path}/{name}", reason) for name, reason in inner.left_out]
         return inner.tree
 
@@ -272,10 +261,6 @@ class _Reader:
         member.unpack(file)
         file.flush()
         return _Window(file, 0, member.size)
-
-
-def _place(member: Member) -> tuple[_Window, zipfile.ZipInfo]:
-    return member._window, member._info
 
 
 def _refusal(info: zipfile.ZipInfo) -> str:
