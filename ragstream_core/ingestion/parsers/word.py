@@ -30,7 +30,7 @@ from ragstream_core.ingestion.parsers.word_marks import (
     unwrap_text,
     write_comments,
 )
-from ragstream_core.ingestion.parsers.word_numbers import MARK, W, write_numbers
+from ragstream_core.ingestion.parsers.word_numbers import MARK, W, is_in, write_numbers
 
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _RELATED = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
@@ -198,7 +198,7 @@ def _write_margins(document: Any, parts: dict[str, bytes], related: Related) -> 
 def _margin_lines(root: Any) -> Iterator[str]:
     """Yield the lines of a header: a paragraph, or a row of a table; without page numbers."""
     for block in root.iter(f"{W}p", f"{W}tr"):
-        if any(True for _ in block.iterancestors(f"{W}tr", _FALLBACK)):
+        if is_in(block, f"{W}tr", _FALLBACK):
             continue
         is_row = block.tag == f"{W}tr"
         paragraphs = block.iter(f"{W}p") if is_row else [block]

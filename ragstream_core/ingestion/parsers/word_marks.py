@@ -11,14 +11,14 @@ from typing import Any
 
 from markitdown.converter_utils.docx.math.omml import oMath2Latex
 
-from ragstream_core.ingestion.parsers.word_numbers import MARK, W
+from ragstream_core.ingestion.parsers.word_numbers import MARK, W, is_in, run_of
 
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/"
 _DIAGRAM = f"{_DRAWING}diagram}}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_BOX = f"{W}txbxContent"
 _MOVED = {f"{W}moveFrom": f"{W}del", f"{W}moveTo": f"{W}ins"}
 _WRAPPERS = [W + name for name in ("fldSimple", "customXml", "dir", "bdo", "ruby", "rubyBase")]
 _WRAPPERS.append(f"{_MATH}oMathPara")
@@ -61,7 +61,7 @@ def unwrap_text(root: Any) -> int:
     """
     count = 0
     for formula in list(root.iter(f"{_MATH}oMath")):
-        formula.getparent().replace(formula, _run(formula, _tex(formula)))
+        formula.getparent().replace(formula, run_of(formula, _tex(formula)))
     for guide in list(root.iter(f"{W}rt")):  # says how the word below it is pronounced
         guide.getparent().remove(guide)
     for wrapper in list(root.iter(*_WRAPPERS)):
@@ -97,15 +97,12 @@ def _tex(formula: Any) -> str:
 def _write_choice(chosen: Any) -> None:
     """Write what is chosen in an old field of a form; it is nowhere else."""
     entries = [entry.get(f"{W}val", "") for entry in chosen.findall(f"{W}listEntry")]
-    named = [
-        element.get(f"{W}val", "")
-        for name in ("result", "default")
-        for element in chosen.findall(W + name)
-    ]
+    named = [*chosen.findall(f"{W}result"), *chosen.findall(f"{W}default")]
+    named = [element.get(f"{W}val", "") for element in named]
     number = int(named[0]) if named and named[0].isdigit() else 0
     run = next(chosen.iterancestors(f"{W}r"), None)
     if run is not None and number < len(entries):
-        run.addprevious(_run(run, entries[number]))
+        run.addprevious(run_of(run, entries[number]))
 
 
 def hoist_boxes(document: Any, diagrams: Mapping[str, Any]) -> None:
@@ -119,25 +116,21 @@ def hoist_boxes(document: Any, diagrams: Mapping[str, Any]) -> None:
         if _shows_boxes(old.getparent()):
             del old[:]
     ends = dict[Any, Any]()
-    for box in list(document.iter(f"{W}txbxContent", f"{_DIAGRAM}relIds")):
-        host = next((p for p in box.iterancestors(f"{W}p") if not _is_boxed(p)), None)
-        if host is None or _is_boxed(box):
+    for box in list(document.iter(_BOX, f"{_DIAGRAM}relIds")):
+        host = next((p for p in box.iterancestors(f"{W}p") if not is_in(p, _BOX)), None)
+        if host is None or is_in(box, _BOX):
             continue
         new = list(box)
-        if box.tag != f"{W}txbxContent":
+        if box.tag != _BOX:
             root = diagrams.get(box.get(f"{_R}dm", ""))
             lines = [] if root is None else [_words(p) for p in root.iter(f"{_DRAWING}main}}p")]
             new = [new_paragraph(document, line) for line in lines if line]
         ends[host] = _put_behind(ends.get(host, host), new)
 
 
-def _is_boxed(element: Any) -> bool:
-    return any(True for _ in element.iterancestors(f"{W}txbxContent"))
-
-
 def _shows_boxes(alternatives: Any) -> bool:
     choices = alternatives.findall(f"{_MC}Choice")
-    kinds = (f"{W}txbxContent", f"{_DIAGRAM}relIds")
+    kinds = (_BOX, f"{_DIAGRAM}relIds")
     return any(True for choice in choices for _ in choice.iter(*kinds))
 
 
@@ -177,7 +170,7 @@ def write_comments(document: Any, comments: Any) -> None:
         if host is None:
             document.find(f"{W}body").append(new_paragraph(document, text))
         elif _is_in_line(host):
-            host.append(_run(host, f" [{text}]"))
+            host.append(run_of(host, f" [{text}]"))
         else:
             ends[host] = _put_behind(ends.get(host, host), [new_paragraph(document, text)])
 
@@ -204,7 +197,7 @@ def _quotes(document: Any) -> Iterator[tuple[str, str]]:
 def _is_in_line(paragraph: Any) -> bool:
     first = next(paragraph.iter(f"{W}t"), None)
     numbered = first is not None and (first.text or "").startswith(MARK)
-    return numbered or any(True for _ in paragraph.iterancestors(f"{W}tc"))
+    return numbered or is_in(paragraph, f"{W}tc")
 
 
 def _words(paragraph: Any) -> str:
@@ -230,25 +223,14 @@ def unread_phrase(document: Any) -> str:
 
 def _is_repeated(element: Any) -> bool:
     """Return whether it stands for what is counted elsewhere: for older programs, as a preview."""
-    if str(element.tag).endswith("}imagedata") and _is_in(element, f"{W}object"):
+    if str(element.tag).endswith("}imagedata") and is_in(element, f"{W}object"):
         return True
     fallback = next(element.iterancestors(f"{_MC}Fallback"), None)
     return fallback is not None and fallback.getparent().find(f"{_MC}Choice") is not None
 
 
-def _is_in(element: Any, tag: str) -> bool:
-    return any(True for _ in element.iterancestors(tag))
-
-
 def new_paragraph(near: Any, line: str) -> Any:
     """Return a paragraph of one line for the document of an element."""
     made = near.makeelement(f"{W}p", {})
-    made.append(_run(near, line))
+    made.append(run_of(near, line))
     return made
-
-
-def _run(near: Any, text: str) -> Any:
-    run, made = near.makeelement(f"{W}r", {}), near.makeelement(f"{W}t", {_SPACE: "preserve"})
-    made.text = text
-    run.append(made)
-    return run

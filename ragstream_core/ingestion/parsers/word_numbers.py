@@ -61,25 +61,31 @@ def write_numbers(body: Any, numbering: Any, styles: Any) -> None:
     for paragraph in body.iter(f"{W}p"):
         if _is_elsewhere(paragraph):
             continue
-        label = counter.label(paragraph)
-        if label:
-            _insert(paragraph, label)
+        if label := counter.label(paragraph):
+            place = 1 if paragraph.find(f"{W}pPr") is not None else 0
+            paragraph.insert(place, run_of(paragraph, label))
 
 
 def _is_elsewhere(paragraph: Any) -> bool:
     """Return whether it stands in a text box, or was deleted."""
-    if any(True for _ in paragraph.iterancestors(f"{W}txbxContent")):
+    if is_in(paragraph, f"{W}txbxContent"):
         return True
     deleted = paragraph.find(f"{W}pPr/{W}rPr/{W}del") is not None
     return deleted and next(paragraph.iter(f"{W}t"), None) is None
 
 
-def _insert(paragraph: Any, label: str) -> None:
-    run = paragraph.makeelement(f"{W}r", {})
-    text = run.makeelement(f"{W}t", {"{http://www.w3.org/XML/1998/namespace}space": "preserve"})
-    text.text = label
-    run.append(text)
-    paragraph.insert(1 if paragraph.find(f"{W}pPr") is not None else 0, run)
+def is_in(element: Any, *tags: str) -> bool:
+    """Return whether an element stands in another of these tags."""
+    return any(True for _ in element.iterancestors(*tags))
+
+
+def run_of(near: Any, text: str) -> Any:
+    """Return a run of text for the document of an element."""
+    run = near.makeelement(f"{W}r", {})
+    said = run.makeelement(f"{W}t", {"{http://www.w3.org/XML/1998/namespace}space": "preserve"})
+    said.text = text
+    run.append(said)
+    return run
 
 
 def _value(element: Any, path: str, default: str = "") -> str:
