@@ -90,6 +90,14 @@ def decode(data: bytes, *, fallback: str = "") -> tuple[str | None, str]:
     return _with_line_ends(text), note
 
 
+def codec_of(name: str, otherwise: str = "") -> str:
+    """Return what Python calls an encoding, or something else where it knows none of the name."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return otherwise
+
+
 def _with_line_ends(text: str) -> str:
     return _LONE_RETURN.sub("\n", text)
 

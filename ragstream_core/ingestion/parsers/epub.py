@@ -109,13 +109,9 @@ class _Book:
                 found = [(e.get("href", ""), e) for e in self._named(path, "a")]
             elif item.get("media-type") == "application/x-dtbncx+xml":
                 points = list(self._named(path, "navPoint"))
-                found = [
-                    (content.get("src", ""), label)
-                    for e in points
-                    for content, label in zip(
-                        _called(e, "content"), _called(e, "text"), strict=False
-                    )
-                ]
+                held = [(_called(e, "content"), _called(e, "text")) for e in points]
+                pairs = [pair for both in held for pair in zip(*both, strict=False)]
+                found = [(content.get("src", ""), label) for content, label in pairs]
             else:
                 continue
             for target, label in found:
@@ -159,7 +155,7 @@ def _is_chapter(item: Any) -> bool:
 
 def _chapter(data: bytes, limit: int) -> str:
     """Return the Markdown of a chapter; its ``title`` is mostly that of the book."""
-    text = decoded_page(data)
+    text = decoded_page(data)[0]
     at = text.find("<!")
     if doctype := _DOCTYPE.match(text, max(at, 0)):
         text = text[:at] + text[doctype.end() :]

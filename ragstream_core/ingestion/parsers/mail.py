@@ -131,7 +131,8 @@ class _Writer:
             mail, level = waiting.pop()
             self._attached = []
             try:
-                yield self._mail(_message(mail), level)
+                mail = email.message_from_bytes(mail) if isinstance(mail, bytes) else mail
+                yield self._mail(mail, level)
             except _BROKEN:
                 self.broken += 1
             below = min(level + 1, DEEPEST - 2)
@@ -239,7 +240,7 @@ def _is_body(part: Message) -> bool:
 def _body(part: Message, limit: int) -> str:
     if part.get_content_type() != "text/html":
         return _text(part)
-    html = _text(part) if part.get_content_charset() else decoded_page(_payload(part))
+    html = _text(part) if part.get_content_charset() else decoded_page(_payload(part))[0]
     if len(html) < _LARGE_PAGE:
         return html_markdown(words_only(html), limit)
     found = apart(lambda: Parsed(((0, html_markdown(words_only(html), limit)),), ""))
@@ -275,10 +276,6 @@ def _raw(message: Message, name: str) -> str:
     with contextlib.suppress(UnicodeError):
         return " ".join(data.decode().split())
     return " ".join(data.decode("cp1252", "replace").split())
-
-
-def _message(mail: Message | bytes) -> Message:
-    return email.message_from_bytes(mail) if isinstance(mail, bytes) else mail
 
 
 def _people(text: str) -> list[tuple[str, str]]:

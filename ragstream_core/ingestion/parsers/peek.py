@@ -9,11 +9,12 @@ and the targets of links and pictures, which its Markdown has as well.
 from __future__ import annotations
 
 import base64
-import codecs
 import html
 import re
 import zlib
 from itertools import islice
+
+from ragstream_core.text.decoding import codec_of
 
 _STREAMS, _PAGES = 4_000, 24  # looked at in one file
 _HEAD_BYTES, _PAGE_BYTES = 4_000, 64_000  # unpacked of each
@@ -93,7 +94,4 @@ def html_text(data: bytes) -> str:
 
 def _encoding(data: bytes) -> str:
     named = _CHARSET.search(data[:1024])
-    try:
-        return codecs.lookup(named[1].decode()).name if named else "utf-8"
-    except LookupError:
-        return "utf-8"
+    return codec_of(named[1].decode() if named else "", "utf-8")

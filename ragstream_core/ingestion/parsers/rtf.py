@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ragstream_core.ingestion.parsers.engines import Refusal
 from ragstream_core.ingestion.parsers.nesting import DEEPEST, heading
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import Grid, markdown_table
+from ragstream_core.text.decoding import codec_of
 
 _TOKEN = re.compile(
     rb"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})"
@@ -126,10 +125,8 @@ class _Reader:
         if state.skipped or state.hidden or not text:
             return
         if state.table:
-            named = (
-                re.fullmatch(r"\s*heading (\d);?", text) if state.table == "stylesheet" else None
-            )
-            if named:
+            named = re.fullmatch(r"\s*heading (\d);?", text)
+            if named and state.table == "stylesheet":
                 self._styles[self._style] = int(named[1])
         elif state.raised:
             raise_it = superscript if state.raised == "super" else subscript
@@ -194,13 +191,13 @@ class _Reader:
         state = self._state
         if word in _PAGES or word == "ansicpg":
             name = _PAGES.get(word, f"cp{number}")
-            self._default = state.codec = _codec(name, self._default)
+            self._default = state.codec = codec_of(name, self._default)
         elif word == "f" and number is not None:
             self._font = number
             state.codec = self._fonts.get(number, self._default)
         elif word == "fcharset" and state.table:
             known = _CHARSETS.get(number or 0, self._default) if number else self._default
-            self._fonts[self._font] = _codec(known, self._default)
+            self._fonts[self._font] = codec_of(known, self._default)
             state.codec = self._fonts[self._font]
         elif word == "uc":
             state.replaced = max(0, min(number or 0, 100))
@@ -243,7 +240,8 @@ class _Reader:
         self._cells.clear()
 
     def _end_paragraph(self) -> None:
-        text = "\n".join(_lines("".join(self._words)))
+        lines = (" ".join(line.split()) for line in "".join(self._words).split("\n"))
+        text = "\n".join(filter(None, lines))
         self._words.clear()
         if text:
             self._end_table()
@@ -254,16 +252,3 @@ class _Reader:
         if self._rows:
             self._blocks.append(markdown_table(Grid([*self._rows]), self._limit))
             self._rows.clear()
-
-
-def _lines(text: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        if words := " ".join(line.split()):
-            yield words
-
-
-def _codec(name: str, otherwise: str) -> str:
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        return otherwise

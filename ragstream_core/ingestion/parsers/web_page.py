@@ -5,7 +5,6 @@ Also what a Word file becomes on its way to Markdown.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -30,7 +29,7 @@ from ragstream_core.ingestion.parsers.page_frame import leave_out_frame
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import markdown_table
 from ragstream_core.ingestion.parsers.word_numbers import in_format
-from ragstream_core.text.decoding import ASSUMED, decode
+from ragstream_core.text.decoding import ASSUMED, codec_of, decode
 
 READ_AS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
@@ -67,7 +66,7 @@ def read_page(data: bytes, limit: int) -> tuple[str, str]:
     Raises:
         Refusal: A table is larger than the limit.
     """
-    page, assumed = _decoded(data)
+    page, assumed = decoded_page(data)
     soup = BeautifulSoup(page.replace("\0", ""), "lxml")
     for tag in soup(["script", "style", "template"]):
         if tag.has_attr("shadowrootmode"):  # shown, as what its element holds
@@ -118,21 +117,14 @@ def html_markdown(soup: BeautifulSoup, limit: int) -> str:
         return soup.get_text("\n", strip=True)
 
 
-def decoded_page(data: bytes) -> str:
-    """Return the text of a page: UTF-8 or as a byte order mark says, as it says, or a guess."""
-    return _decoded(data)[0]
-
-
-def _decoded(data: bytes) -> tuple[str, str]:
+def decoded_page(data: bytes) -> tuple[str, str]:
     """Return the text of a page, and which encoding was assumed, "" for none.
 
+    It is UTF-8 or as a byte order mark says, as the page itself says, or a guess.
     ISO-2022 alone looks like UTF-8, because it holds ASCII only: there what the page says is first.
     """
     said = EncodingDetector.find_declared_encoding(data, is_html=True) or ""
-    try:
-        codec = codecs.lookup(said.removeprefix("x-")).name
-    except LookupError:
-        codec = ""
+    codec = codec_of(said.removeprefix("x-"))
     if codec.startswith("iso2022") and b"\x1b" in data:
         return data.decode(codec, "replace"), ""
     for marked, mark in (("utf-8-sig", b""), ("utf-16", b"\xff\xfe"), ("utf-16", b"\xfe\xff")):
@@ -144,9 +136,8 @@ def _decoded(data: bytes) -> tuple[str, str]:
     if _PAGE_CODEC.fullmatch(codec):
         return data.decode(READ_AS.get(codec, codec), "replace"), ""
     text, note = decode(data)
-    return (
-        (data.decode("cp1252", "replace"), "") if text is None else (text, note * (ASSUMED in note))
-    )
+    text = data.decode("cp1252", "replace") if text is None else text
+    return text, note * (ASSUMED in note)
 
 
 def _head(soup: BeautifulSoup) -> list[str]:
@@ -201,13 +192,9 @@ def _write_formulas(soup: BeautifulSoup) -> None:
             held = [child.get_text() for child in children]
             parts = [" ".join(text.split()) for text in held]
             parts = [f"({part})" if re.search(r"[-+/ ]", part[1:]) else part for part in parts]
-            written = "".join(
-                sign + part
-                for sign, part in zip_longest(
-                    ["", *_BETWEEN[tag.name]][: len(parts)], parts, fillvalue=" "
-                )
-            )
-            tag.name, tag.string = "mrow", written
+            signs = ["", *_BETWEEN[tag.name]][: len(parts)]
+            pairs = zip_longest(signs, parts, fillvalue=" ")
+            tag.name, tag.string = "mrow", "".join(sign + part for sign, part in pairs)
 
 
 def _write_raised(soup: BeautifulSoup) -> None:
