@@ -8,6 +8,7 @@ of the project, takes any of it back. Stdlib only: a scan asks for each name.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -174,12 +175,12 @@ def without_junk(text: str, *, long_lines: bool) -> tuple[str, str]:
         return text, ""
     if ";base64," in text:
         text = _EMBEDDED.sub(lambda found: found[1] + _gap(found[0]), text)
-    counts = {"run": 0, "line": 0}
+    counts = Counter[str]()
 
     def left_out(found: re.Match[str]) -> str:
         if not _is_packed(found[0]):
             return found[0]
-        counts["run"] += 1
+        counts["run{} of base64"] += 1
         return _gap(found[0])
 
     text = _RUN.sub(left_out, _BLOCK.sub(left_out, text))
@@ -187,24 +188,15 @@ def without_junk(text: str, *, long_lines: bool) -> tuple[str, str]:
         lines = text.split("\n")
         for at, line in enumerate(lines):
             if len(line) > _LONG_LINE and not (_is_prose(line) if long_lines else _says(line)):
-                counts["line"] += 1
+                counts["line{} of no words"] += 1
                 lines[at] = "…"
         text = "\n".join(lines)
-    phrases = [
-        _counted(counts["run"], "run of base64"),
-        _counted(counts["line"], "line of no words"),
-    ]
-    told = " and ".join(filter(None, phrases))
+    told = " and ".join(f"{n} {what.format('s' * (n > 1))}" for what, n in counts.items())
     return text, f"junk left out: {told}" if told else ""
 
 
 def _gap(text: str) -> str:
     return "…" + "\n" * text.count("\n")
-
-
-def _counted(count: int, what: str) -> str:
-    first, _, rest = what.partition(" ")
-    return f"{count} {first}{'s' * (count > 1)} {rest}" if count else ""
 
 
 def _is_packed(run: str) -> bool:

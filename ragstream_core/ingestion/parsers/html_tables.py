@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from bs4 import BeautifulSoup
@@ -121,14 +122,10 @@ def grid_of(table: Tag, texts: Mapping[int, str]) -> Grid:
             column += width
         grid.rows.append(cells)
     first = next((n for n, row in enumerate(grid.rows) if len(row) > 1), len(rows))
-    heads = next(
-        (
-            n
-            for n, tr in enumerate(rows)
-            if not _is_head(tr) or (n > first and len(grid.rows[n]) < 2)
-        ),
-        len(rows),
+    are_heads = (
+        _is_head(tr) and (n <= first or len(grid.rows[n]) > 1) for n, tr in enumerate(rows)
     )
+    heads = len(list(takewhile(bool, are_heads)))
     heads = heads if heads > first else _heads_by_shape(grid, first)
     if heads - first > 1 and heads < len(rows):
         _join_heads(grid, first, heads)

@@ -47,9 +47,8 @@ class _Reader:
         self.pictures = 0
         self._limit = limit
         said = _of(book, "metadata")
-        language = _of(_of(said, "kernelspec"), "language") or _of(
-            _of(said, "language_info"), "name"
-        )
+        kernel, language = _of(said, "kernelspec"), _of(said, "language_info")
+        language = _of(kernel, "language") or _of(language, "name")
         known = isinstance(language, str) and _LANGUAGE.fullmatch(language)
         self._language = str(language) if known else ""
 
@@ -69,10 +68,9 @@ class _Reader:
     def _output(self, output: dict[str, Any]) -> str:
         if output.get("ename") is not None:
             return f"Error: {_text(output['ename'])}: {_text(output.get('evalue'))}"
-        given = output.get("data")
-        forms = (
-            given if isinstance(given, dict) else {_OLD_KEYS.get(k, k): output[k] for k in output}
-        )
+        forms = output.get("data")
+        if not isinstance(forms, dict):
+            forms = {_OLD_KEYS.get(key, key): output[key] for key in output}
         is_drawn = any(name.startswith("image/") for name in forms)
         self.pictures += is_drawn
         if "text/markdown" in forms:

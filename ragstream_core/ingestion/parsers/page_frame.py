@@ -151,12 +151,8 @@ class _Page:
         found = self._outermost(_may_hide)
         if not found:
             return []
-        opened = {
-            str(tag.attrs[by]).lstrip("#")
-            for tag in self._tags
-            for by in _OPENED_BY
-            if by in tag.attrs
-        }
+        named = [tag.attrs[by] for tag in self._tags for by in _OPENED_BY if by in tag.attrs]
+        opened = {str(name).lstrip("#") for name in named}
         return [tag for tag in found if not _can_be_seen(tag, opened)]
 
     def text(self) -> Tag | None:

@@ -78,14 +78,9 @@ def _bodies(
         for page, some in zip(pages, kept, strict=True)
     ]
     count, limit = over_pages(own), reader.limits.text_bytes
-    texts = [
-        page_text(
-            with_tables(page, [markdown_table(table.grid, limit) for table in page.tables])
-            if page.tables else page.kept
-        ).strip("\n")
-        for page in own
-    ]  # fmt: skip
-    return join_broken_words(texts), count
+    tables = [[markdown_table(table.grid, limit) for table in page.tables] for page in own]
+    pieces = map(with_tables, own, tables)
+    return join_broken_words([page_text(page).strip("\n") for page in pieces]), count
 
 
 def _opened(data: bytes, limits: Limits) -> Any:
@@ -152,22 +147,19 @@ class _Reader:
 
     def bare(self, pages: Sequence[PrintedPage], kept: Sequence[list[Piece]]) -> list[int]:
         """Return the numbers of pages that have no text of their own and something drawn."""
-        return [
-            page.number
-            for page, own in zip(pages, kept, strict=True)
-            if not own and page.number in self.drawn
-        ]
+        bare = [page.number for page, own in zip(pages, kept, strict=True) if not own]
+        return [number for number in bare if number in self.drawn]
 
     def _pieces(self, page: Any, number: int, form: Any) -> list[Piece]:
         """Return what a page prints, and note its tables."""
         place, layer = turned(page), page.get_textpage()
         drawn, fields = drawn_on(page, place), fields_of(page, form)
         ruled = [one for one in grids(drawn) if not _has_field(one, fields)]
-        pieces = pieces_of(page, layer, place, [_walls(one) for one in ruled])
+        pieces = pieces_of(page, layer, place, [Walls(*one[:2]) for one in ruled])
         tables = tables_of(ruled, pieces) if len(pieces) > 1 else []
         found = [table.place for table in tables]
         if len(found) < len(ruled) or not all(one in ruled for one in found):
-            pieces = pieces_of(page, layer, place, [_walls(one) for one in found])
+            pieces = pieces_of(page, layer, place, [Walls(*one[:2]) for one in found])
             tables = tables_of(found, pieces)  # lines that make no table divide nothing
         tables = [
             table._replace(heavy=is_heavier(page, layer, *table.first_and_last(pieces)))
@@ -192,7 +184,3 @@ def _has_field(place: Place, fields: Sequence[Field]) -> bool:
     return any(
         place.holds(one.place.left, (one.place.bottom + one.place.top) / 2) for one in fields
     )
-
-
-def _walls(place: Place) -> Walls:
-    return Walls(place.columns, place.rows)

@@ -82,9 +82,8 @@ def read_scans(data: bytes, file_type: str, parsed: Parsed, limits: Limits = OCR
         OSError: No child process or temporary file can be made.
     """
     if lacking := missing("png"):
-        return Parsed(
-            parsed.pages, parsed.note if parsed.pages else f"{parsed.note}: OCR {lacking}"
-        )
+        note = parsed.note if parsed.pages else f"{parsed.note}: OCR {lacking}"
+        return Parsed(parsed.pages, note)
     found, over = _Scans(), ""
     ends = time.monotonic() + limits.wall_s
     with tempfile.TemporaryFile() as given:
@@ -144,9 +143,8 @@ def _merged(parsed: Parsed, found: _Scans, over: str) -> Parsed:
         return Parsed(None, "; ".join(filter(None, [what, *notes])))
     pages = tuple(sorted({**dict(parsed.pages or ()), **texts}.items()))
     bare_before = pages_without_text(parsed.note)
-    said = (
-        [parsed.note.replace(f"; {bare_before}", "")] if parsed.pages else [f"{found.count} pages"]
-    )
+    own_note = parsed.note.replace(f"; {bare_before}", "")
+    said = [own_note if parsed.pages else f"{found.count} pages"]
     said += [pages_phrase(bare, found.count)] if bare else []
     said += [ocr_phrase(sorted(texts), found.count)] if texts else []
     if found.pages == [0]:

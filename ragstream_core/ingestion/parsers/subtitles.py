@@ -90,12 +90,8 @@ def _sentences(cues: list[_Cue]) -> Iterator[str]:
         said += " ".join(cue.lines)
         after = cues[n + 1] if n + 1 < len(cues) else None
         pauses = after is None or not 0 <= after.start - cue.end <= _PAUSE_S
-        if (
-            pauses
-            or (after and after.speaker != cue.speaker)
-            or _ENDS.search(said)
-            or (len(said) > _LONGEST)
-        ):
+        pauses = pauses or (after is not None and after.speaker != cue.speaker)
+        if pauses or _ENDS.search(said) or len(said) > _LONGEST:
             yield f"[{start // 3600:02}:{start // 60 % 60:02}:{start % 60:02}] {said}"
             said = ""
         else:
