@@ -97,11 +97,7 @@ class Member:
     _info: zipfile.ZipInfo
 
     def unpack(self, into: IO[bytes]) -> None:
-        """Write its bytes to a file.
-
-        Raises:
-            OSError: It is damaged, or not read.
-        """
+        """Write its bytes to a file."""
         if self.refusal:
             raise OSError(self.refusal)
         packed = self._window.within(self._begin(), self._info.compress_size)
@@ -149,14 +145,7 @@ class Archive(NamedTuple):
     left_out: list[tuple[str, str]]
 
     def member(self, path: str) -> Member:
-        """Return a file.
-
-        Args:
-            path: In the archive.
-
-        Raises:
-            FileNotFoundError: There is none.
-        """
+        """Return a file."""
         node = self.tree.at(path)
         if not isinstance(node, Member):
             raise FileNotFoundError(2, "not in its ZIP", path)
@@ -168,15 +157,7 @@ _lock = threading.Lock()
 
 
 def read_list(fd: int) -> Archive:
-    """Return what lies in an open ZIP; its list is read once for each state of the file.
-
-    Args:
-        fd: Stays the caller's.
-
-    Raises:
-        Unusable: It is damaged or encrypted, or holds more than is plausible.
-        OSError: It is no regular file, or cannot be read.
-    """
+    """Return what lies in an open ZIP; its list is read once for each state of the file."""
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         raise OSError("not a regular file")

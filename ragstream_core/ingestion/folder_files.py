@@ -23,14 +23,7 @@ def signature_of(st: os.stat_result | PackedStat) -> Signature:
 
 
 def open_beneath(root: Path, path: str) -> int:
-    """Open a regular file below ``root`` for reading; no component below it may be a link.
-
-    Returns:
-        A descriptor the caller closes.
-
-    Raises:
-        OSError: A component is a link, is missing or leads upwards.
-    """
+    """Open a regular file below ``root`` for reading; no component below it may be a link."""
     *folders, name = path.split("/")
     if "" in folders or ".." in (*folders, name) or not name:
         raise OSError(f"not a path below the project: {path!r}")

@@ -126,12 +126,7 @@ _EMBEDDED = re.compile(
 
 
 def junk_folder(name: str, exists: Callable[[str], bool]) -> str:
-    """Return why a folder is left out, or "".
-
-    Args:
-        name: Its name.
-        exists: Whether a path relative to the folder that it lies in is there.
-    """
+    """Return why a folder is left out, or ""."""
     for rule in _FOLDER_RULES.get(name.lower(), ()):
         if not rule.witnesses or any(exists(path.format(name)) for path in rule.witnesses):
             return PREFIX + rule.reason
@@ -161,16 +156,7 @@ def minified(text: str) -> str:
 
 
 def without_junk(text: str, *, long_lines: bool) -> tuple[str, str]:
-    """Leave out the bytes of pictures and the like that a text holds; its lines stay as many.
-
-    Args:
-        text: Of a file.
-        long_lines: Leave out very long lines that are no sentences as well, not only those of
-            signs alone.
-
-    Returns:
-        The text, and what was left out as one phrase, or "".
-    """
+    """Leave out the bytes of pictures and the like that a text holds; its lines stay as many."""
     if len(text) < _LONG_RUN:
         return text, ""
     if ";base64," in text:

@@ -22,13 +22,7 @@ _HIDDEN = re.compile(
 
 
 def as_shown(text: str, *, in_vault: bool) -> str:
-    """Return Markdown without what only the program needs that it was written with.
-
-    Args:
-        text: Of a note.
-        in_vault: It lies in a vault of Obsidian: comments between ``%%``, the ids of blocks and the
-            marks of highlights go; links and embedded notes are their words or the page's name.
-    """
+    """Return Markdown without what only the program needs that it was written with."""
     if "%20" in text:  # Notion writes the id of a page into each link to it
         text = _NOTION_LINK.sub("", text)
     return _HIDDEN.sub(_shown, text) if in_vault else text

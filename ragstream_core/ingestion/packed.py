@@ -44,20 +44,12 @@ class PackedFolder(NamedTuple):
     archive: os.stat_result
 
     def entries(self, path: str) -> Iterator[PackedEntry]:
-        """Yield what lies in it.
-
-        Args:
-            path: Of the folder.
-        """
+        """Yield what lies in it."""
         for name, node in self.tree.items():
             yield PackedEntry(name, f"{path}/{name}", node, self.archive)
 
     def data(self, name: str, most: int) -> bytes:
-        """Return what a small file in it holds.
-
-        Raises:
-            OSError: It is larger, damaged, or a folder.
-        """
+        """Return what a small file in it holds."""
         node, held = self.tree[name], io.BytesIO()
         if not isinstance(node, Member) or node.size > most:
             raise OSError(f"no file of at most {most:,} bytes")
@@ -100,25 +92,14 @@ class PackedEntry(NamedTuple):
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> PackedStat:
-        """Return its size and times.
-
-        Raises:
-            FileNotFoundError: It is a folder.
-        """
+        """Return its size and times."""
         if not isinstance(self.node, Member):
             raise FileNotFoundError(self.path)
         return PackedStat.of(self.node, self.archive)
 
 
 def opened(path: str) -> tuple[PackedFolder, list[tuple[str, str]]]:
-    """Return an archive as a folder, and (path, reason) of what is left out; "" is all of it.
-
-    Args:
-        path: Where it lies; a link is not followed.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return an archive as a folder, and (path, reason) of what is left out; "" is all of it."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         state = os.fstat(fd)
@@ -131,21 +112,7 @@ def opened(path: str) -> tuple[PackedFolder, list[tuple[str, str]]]:
 
 
 def unpacked(root: Path, path: str, most: int) -> tuple[int, Signature]:
-    """Return a document of an archive as an open file, and its signature.
-
-    Args:
-        root: A folder of a project.
-        path: Of the document, below it.
-        most: A larger one is not unpacked; what is returned is empty then.
-
-    Returns:
-        A descriptor the caller closes, of a file without a name.
-
-    Raises:
-        NotADirectoryError: The path leads into no archive.
-        FileNotFoundError: It holds none of that path.
-        OSError: It is damaged.
-    """
+    """Return a document of an archive as an open file, and its signature."""
     found = _on_the_way(root, path)
     if found is None:
         raise NotADirectoryError(20, "not a folder", path)

@@ -54,15 +54,7 @@ _ODD = re.compile(r"[^\W\d_][¡-©«-¹»-¿×÷ʰ-˿][^\W\d_]|[\uff61-\uff9f]")
 
 
 def decode(data: bytes, *, fallback: str = "") -> tuple[str | None, str]:
-    """Decode the bytes of a text file.
-
-    Args:
-        data: The whole file.
-        fallback: Encoding of files that are neither marked nor UTF-8; empty: the likeliest.
-
-    Returns:
-        The text and how it was decoded, or None and the reason why it is no text.
-    """
+    """Decode the bytes of a text file."""
     if data.startswith(b"%PDF-"):
         return None, "binary: a PDF"
     mark, encoding = next(((m, e) for m, e in _BOMS if data.startswith(m)), (b"", "utf-8"))
@@ -182,11 +174,7 @@ def _is_text(character: str) -> bool:
 
 
 def _likeliest(data: bytes) -> tuple[str | None, str]:
-    """Read bytes that are not UTF-8 and that nobody named an encoding of.
-
-    Returns:
-        The text and its note, or None and why there is no answer.
-    """
+    """Read bytes that are not UTF-8 and that nobody named an encoding of."""
     if (found := _by_lines(data)) is not None:
         return found
     text = data.decode("utf-8", "replace")
@@ -264,12 +252,7 @@ def _by_fitness(data: bytes) -> Iterator[str]:
 
 
 def _mess(chaos: float, text: str) -> float:
-    """Return how little a text looks like one, from 0: words hold no signs, change case once.
-
-    Args:
-        chaos: The measure of charset-normalizer.
-        text: A sample, decoded.
-    """
+    """Return how little a text looks like one, from 0: words hold no signs, change case once."""
     odd = len(_ODD.findall(text))
     odd += sum(a.islower() and b.isupper() for a, b in pairwise(text))
     return (chaos if chaos > _CLEAN else 0.0) + odd / max(1, len(text))

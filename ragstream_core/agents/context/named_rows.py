@@ -43,14 +43,7 @@ def row_cells(line: str) -> tuple[str, ...]:
 
 
 def meant(asked: str, rows: Sequence[Sequence[str]], sources: Sequence[str]) -> list[bool]:
-    """Return of each row whether a question names it.
-
-    Args:
-        asked: The question.
-        rows: The values of each, as of `row_cells`.
-        sources: The file of each: a name that is in one row of a list of people, and in many of a
-            list of visits, names the former.
-    """
+    """Return of each row whether a question names it."""
     said = folded(" ".join(asked.split())).casefold()
     words = frozenset(_WORD.findall(said))
     held = [_places(row, said, words) for row in rows]

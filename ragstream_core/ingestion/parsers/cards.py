@@ -37,15 +37,7 @@ _KINDS = frozenset(["home", "work", "cell", "fax"])
 
 
 def cards_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return each event, task or person under a heading, with what is said of it.
-
-    Args:
-        data: The whole ``ics`` or ``vcf`` file.
-        limit: The most bytes of text, which the caller counts.
-
-    Raises:
-        Refusal: It is no text.
-    """
+    """Return each event, task or person under a heading, with what is said of it."""
     text = decoded(data)
     text = _FOLD.sub("", text.replace("\r\n", "\n"))
     if not re.match(r"\s*BEGIN:", text, re.IGNORECASE):

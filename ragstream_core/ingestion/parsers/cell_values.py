@@ -27,12 +27,7 @@ _HIDDEN_IN_DATES = re.compile(r'"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]|am/pm|a/p')
 
 
 def shown(value: Any, number_format: str) -> str:
-    """Return what a sheet shows of a value; blanks as "".
-
-    Args:
-        value: As openpyxl reads it: None, a truth value, number, date, time, span of time or text.
-        number_format: The format of its cell, such as ``General`` or ``0.00%``.
-    """
+    """Return what a sheet shows of a value; blanks as ""."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -61,12 +56,7 @@ def digits_of(number: float) -> str:
 
 
 def formatted(number: float, number_format: str) -> str:
-    """Return a number as its format shows it; "" where its digits alone say as much, or more.
-
-    Args:
-        number: The number.
-        number_format: A format code; its first part counts, with a sign before a negative number.
-    """
+    """Return a number as its format shows it; "" where its digits alone say as much, or more."""
     parts = _parts(number_format)
     if parts is None:
         return ""

@@ -99,9 +99,6 @@ def apart(work: Callable[[], Parsed]) -> Parsed:
 
     So no part, and no number of parts, costs the words around them: neither one that takes for ever
     nor one that crashes its engine.
-
-    Args:
-        work: Parses the part; what it raises counts as for `answer`.
     """
     cpu_s = math.ceil(_SHARE * _cpu_left())
     if cpu_s < 1:

@@ -24,13 +24,6 @@ def delimited_markdown(data: bytes, limit: int) -> tuple[str, str]:
 
     No type is guessed: every value is written as in the file. A quote that never closes is a
     character like any other.
-
-    Args:
-        data: The whole file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It is no text, or holds more than the limit.
     """
     text = decoded(data)
     if len(text) > limit:  # before it is cut into lines

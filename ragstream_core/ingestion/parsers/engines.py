@@ -153,12 +153,7 @@ def missing(file_type: str) -> str:
 
 
 def tag(file_type: str, note: str = "") -> str:
-    """Return what stands for the reading of a type: engines with versions; empty for text.
-
-    Args:
-        file_type: E.g. ``pdf``.
-        note: How a file of it was read: OCR concerns a PDF only where pages have no text.
-    """
+    """Return what stands for the reading of a type: engines with versions; empty for text."""
     kind = kind_of(file_type)
     if kind == "text":
         return ""
@@ -183,12 +178,7 @@ def untagged(note: str) -> str:
 
 
 def pages_phrase(pages: Sequence[int], count: int) -> str:
-    """Return which pages of a file have no text, as its note says it.
-
-    Args:
-        pages: Their numbers, at least one, in order.
-        count: How many pages the file has.
-    """
+    """Return which pages of a file have no text, as its note says it."""
     stretches = _stretches(pages)
     more = sum(map(len, stretches[_SHOWN:]))
     named = _named(stretches[:_SHOWN]) + (f" and {more} more" if more else "")
@@ -197,12 +187,7 @@ def pages_phrase(pages: Sequence[int], count: int) -> str:
 
 
 def ocr_phrase(pages: Sequence[int], count: int) -> str:
-    """Return which pages of a file were read by OCR, as its note says it: all of them are named.
-
-    Args:
-        pages: Their numbers, in order; none where the file has no pages.
-        count: How many pages the file has.
-    """
+    """Return which pages of a file were read by OCR, as its note says it: all of them are named."""
     if not pages:
         return "read by OCR"
     were = "was" if len(pages) == 1 else "were"

@@ -32,13 +32,6 @@ def book_markdown(data: bytes, limit: int) -> tuple[str, str]:
     """Return the Markdown of a book, and what was left out of it.
 
     A book whose list of chapters is missing or broken is read in the order of its file names.
-
-    Args:
-        data: The whole ``epub`` file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It is protected, holds no chapter, or holds more text than the limit.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as package:
         book = _Book(package)

@@ -96,12 +96,7 @@ def _is_more_than_heading(cell: Tag) -> bool:
 
 
 def grid_of(table: Tag, texts: Mapping[int, str]) -> Grid:
-    """Return the cells of a table; several rows of heads are joined to one.
-
-    Args:
-        table: As a page has it; rows and cells may be missing or reach too far.
-        texts: Text of each cell, by its id.
-    """
+    """Return the cells of a table; several rows of heads are joined to one."""
     rows = [tr for tr in table.find_all("tr") if tr.find_parent(["table", "td", "th"]) is table]
     rows.sort(key=lambda tr: _PLACES.get(tr.parent.name if tr.parent else "", 1))
     grid, taken = Grid(), dict[int, int]()  # taken: how many rows a column is still covered

@@ -130,15 +130,7 @@ class _Table:
 
 
 def sheet_tables(grid: Grid, limit: int) -> Tables:
-    """Return the tables of a sheet as Markdown.
-
-    Args:
-        grid: All its cells; blank rows stand as empty ones. It is of no use any more.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: They are larger than the limit.
-    """
+    """Return the tables of a sheet as Markdown."""
     tidy(grid.rows)
     made, size, without_names = list[str](), 0, 0
     for table in _tables(grid):

@@ -64,21 +64,7 @@ class ParserServer:
     def run(
         self, kind: str, file_type: str, *, given: IO[bytes], answer: IO[bytes], limits: Limits
     ) -> int | None:
-        """Have one file read.
-
-        Args:
-            kind: Kind of file: which engines.
-            file_type: Its type.
-            given: The file, open at its start.
-            answer: An empty file that the child writes its answer to.
-            limits: What it may cost.
-
-        Returns:
-            The exit code of the child, negative for a signal; None if its wall clock ended it.
-
-        Raises:
-            ServerLost: The server ended, did not answer, or could not be started.
-        """
+        """Have one file read."""
         if self._faults >= FAULTS:
             raise ServerLost
         request = {"kind": kind, "type": file_type, "limits": asdict(limits)}
@@ -119,12 +105,7 @@ _KEPT: ContextVar[ParserServer | None] = ContextVar("kept_engines", default=None
 
 @contextlib.contextmanager
 def kept_engines() -> Iterator[ParserServer | None]:
-    """Within this block, in this thread, `parse` imports engines once for all files.
-
-    Yields:
-        The server, which starts no process before the first file; None if the system has no
-        fork, and files are parsed as outside.
-    """
+    """Within this block, in this thread, `parse` imports engines once for all files."""
     if not ParserServer.available():
         yield None
         return
@@ -138,16 +119,7 @@ def kept_engines() -> Iterator[ParserServer | None]:
 
 
 def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
-    """Read a PDF or Office file, or a picture; never raises for what the file holds.
-
-    Args:
-        data: The whole file.
-        file_type: Its type, e.g. ``pdf``.
-        limits: What it may cost.
-
-    Raises:
-        OSError: No child process or temporary file can be made.
-    """
+    """Read a PDF or Office file, or a picture; never raises for what the file holds."""
     lacking = engines.missing(file_type)
     if lacking:
         return Parsed(None, lacking)
@@ -167,16 +139,7 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
 
 
 def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes, str]:
-    """Give a file to a child process that limits itself; return its answer, or what is wrong.
-
-    Args:
-        words: As for `start_child`; memory, CPU, pages and bytes of text follow them.
-        data: Its standard input.
-        limits: What it may cost.
-
-    Raises:
-        OSError: No child process or temporary file can be made.
-    """
+    """Give a file to a child process that limits itself; return its answer, or what is wrong."""
     numbers = (limits.memory_bytes, limits.cpu_s, limits.pages, limits.text_bytes)
 
     def run(*, given: IO[bytes], answer: IO[bytes]) -> int | None:

@@ -19,13 +19,6 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
     """Return each record as a paragraph ``part: VK-1 · torque: 45``, long texts below it.
 
     Numbers keep the digits of the file. A line that is no JSON stays as it is.
-
-    Args:
-        data: The whole ``jsonl`` file.
-        limit: The most bytes of text, which the caller counts.
-
-    Raises:
-        Refusal: It is no text.
     """
     text = decoded(data)
     text, left_out = without_junk(text, long_lines=False)

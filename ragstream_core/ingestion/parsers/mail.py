@@ -52,15 +52,7 @@ _MORE_WORDS = 5  # times more in the HTML than in the plain text: that only says
 
 
 def mail_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a mail with all that is attached, and what was left out of it.
-
-    Args:
-        data: The whole ``eml`` file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It is no mail, or holds more text than the limit.
-    """
+    """Return the Markdown of a mail with all that is attached, and what was left out of it."""
     if data.startswith(_MARKS):
         data = (decode(data)[0] or "").encode()
     if not _HEAD.match(data):
@@ -69,15 +61,7 @@ def mail_markdown(data: bytes, limit: int) -> tuple[str, str]:
 
 
 def mailbox_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of all mails of a mailbox, and what was left out of them.
-
-    Args:
-        data: The whole ``mbox`` file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It holds no mail, or more text than the limit.
-    """
+    """Return the Markdown of all mails of a mailbox, and what was left out of them."""
     found = [line.span() for line in _BEGINS.finditer(data)]
     ends = [*(start for start, _ in found), len(data)]
     mails = [data[: ends[0]], *(data[at:end] for (_, at), end in zip(found, ends[1:], strict=True))]

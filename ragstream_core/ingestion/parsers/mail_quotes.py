@@ -51,14 +51,7 @@ class _Section:
 
 
 def told_apart(text: str, author: str, level: int) -> str:
-    """Return the text of a mail with a heading above all that its author only quotes.
-
-    Args:
-        text: Plain text, or Markdown made of HTML; quoted lines begin with ``>``, or stand below
-            the head of another mail.
-        author: Who sent the mail.
-        level: Level of the heading that the mail stands under.
-    """
+    """Return the text of a mail with a heading above all that its author only quotes."""
     made = list[str]()
     for section in _sections(text.splitlines(), author):
         body = "\n".join(section.lines).strip("\n")

@@ -16,10 +16,6 @@ def nested(text: str, level: int) -> str:
 
     Its own headings stand below that heading, none is made of a line above dashes, and a fence that
     it leaves open is closed.
-
-    Args:
-        text: The Markdown, or a plain text.
-        level: Level of the heading above, 0 to 6; 0: there is none.
     """
     made, fence = list[str](), ""
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -35,12 +31,7 @@ def nested(text: str, level: int) -> str:
 
 
 def heading(title: str, level: int) -> str:
-    """Return a heading of Markdown on one line.
-
-    Args:
-        title: Its text.
-        level: 1 and up; deeper than Markdown has, it is the deepest.
-    """
+    """Return a heading of Markdown on one line."""
     return f"{'#' * min(DEEPEST, level)} {' '.join(title.split())}"
 
 

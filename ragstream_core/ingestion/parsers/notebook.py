@@ -20,15 +20,7 @@ _OLD_KEYS = {"html": "text/html", "text": "text/plain", "png": "image/png", "svg
 
 
 def notebook_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a notebook, and what was left out of it.
-
-    Args:
-        data: The whole ``ipynb`` file, of any version of the format.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: It is no notebook.
-    """
+    """Return the Markdown of a notebook, and what was left out of it."""
     try:
         book = json.loads(data)
     except (ValueError, RecursionError):

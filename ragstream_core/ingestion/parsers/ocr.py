@@ -156,11 +156,7 @@ class OcrLine(NamedTuple):
     score: float
 
     def is_print(self, largest: float) -> bool:
-        """Say whether it may be taken for print: a black box is no single large letter.
-
-        Args:
-            largest: So high is the largest letter that may stand alone, in pixels.
-        """
+        """Say whether it may be taken for print: a black box is no single large letter."""
         ys = [y for _, y in self.corners]
         alone = len(self.text.strip()) < 3 and max(ys) - min(ys) > largest
         return self.score >= _LEAST and not alone
@@ -189,11 +185,7 @@ def _sureness(lines: Sequence[OcrLine]) -> float:
 
 
 def laid_out(lines: Sequence[OcrLine]) -> str:
-    """Return lines of print in the order in which people read them.
-
-    Args:
-        lines: In any order.
-    """
+    """Return lines of print in the order in which people read them."""
     boxes = []
     for line in lines:
         ys = [-y for _, y in line.corners]
@@ -209,14 +201,7 @@ def laid_out(lines: Sequence[OcrLine]) -> str:
 
 
 def pages_of(data: bytes, file_type: str, after: int, limits: Limits) -> Iterator[dict[str, Any]]:
-    """Yield what is to be read, and then each page: its number, and its text or its problem.
-
-    Args:
-        data: The whole file.
-        file_type: ``pdf``, or that of a picture.
-        after: Pages up to this number are not read.
-        limits: More pages or more text are refused.
-    """
+    """Yield what is to be read, and then each page: its number, and its text or its problem."""
     try:
         found = _of_pdf(data, limits) if file_type == "pdf" else _of_picture(data, limits)
         numbers = [number for number in found.numbers if number > after]

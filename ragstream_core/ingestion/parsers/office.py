@@ -70,17 +70,7 @@ def import_readers() -> None:
 
 
 def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:
-    """Return the Markdown of a file: a page a slide, else one page numbered 0, and a note.
-
-    Args:
-        data: The whole file.
-        file_type: A key of `_READERS`.
-        limits: Its text limit also bounds what a packed file may unpack to.
-
-    Raises:
-        Refusal: Broken, encrypted, packed too tightly, or without text.
-        MemoryError: It needs more than the process may have.
-    """
+    """Return the Markdown of a file: a page a slide, else one page numbered 0, and a note."""
     if file_type in _OLD and not data.startswith(_OLD_BEGINS):
         file_type = _real_type(data, file_type)
     if file_type in _PACKAGES:
@@ -117,11 +107,7 @@ def _module(reader: str) -> Any:
 
 
 def _real_type(data: bytes, file_type: str) -> str:
-    """Return the type of a file that is named like one of an old program and is none.
-
-    Raises:
-        Refusal: It is of no type that programs give such names.
-    """
+    """Return the type of a file that is named like one of an old program and is none."""
     begin = data[:1000].lstrip().lower()
     if begin.startswith(b"pk\3\4") and file_type in _NEWER:
         return _NEWER[file_type]

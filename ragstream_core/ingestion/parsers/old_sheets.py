@@ -15,15 +15,7 @@ from ragstream_core.ingestion.parsers.tables import Grid, Merged
 
 
 def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return a heading and a table for each sheet that holds something, and what is to be noted.
-
-    Args:
-        data: The whole ``xls`` file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It is encrypted or broken, or holds more text than the limit.
-    """
+    """Return a heading and a table for each sheet that holds something, and what is to be noted."""
     try:
         book = xlrd.open_workbook(file_contents=data, formatting_info=True, logfile=io.StringIO())
     except xlrd.XLRDError as error:

@@ -48,15 +48,7 @@ class _Slide(NamedTuple):
 
 
 def slides_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a presentation, a comment with its number above each slide.
-
-    Args:
-        data: The whole ``ppt`` file.
-        limit: The most bytes of text, which the caller counts.
-
-    Raises:
-        Refusal: It is encrypted.
-    """
+    """Return the Markdown of a presentation, a comment with its number above each slide."""
     with OleFileIO(io.BytesIO(data)) as package:
         user = package.openstream("Current User").read()
         deck = package.openstream("PowerPoint Document").read()

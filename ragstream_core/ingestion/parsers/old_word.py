@@ -51,15 +51,7 @@ class _Runs:
 
 
 def word_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a document.
-
-    Args:
-        data: The whole ``doc`` file.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: It is encrypted, or of Word 95 or older.
-    """
+    """Return the Markdown of a document."""
     with OleFileIO(io.BytesIO(data)) as package:
         word = package.openstream("WordDocument").read()
         version, flags = unpack_from("<H", word, 2)[0], unpack_from("<H", word, 10)[0]

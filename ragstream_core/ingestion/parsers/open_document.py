@@ -42,13 +42,6 @@ def text_markdown(data: bytes, limit: int) -> tuple[str, str]:
     """Return the Markdown of a text or a presentation, and what was left out of it.
 
     Changes that somebody tracked are read as accepted, as in Word files.
-
-    Args:
-        data: The whole ``odt`` or ``odp`` file.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: It is encrypted or broken, or a table is larger than the limit.
     """
     content, styles = _parts(data)
     writer = _Writer(content, styles)
@@ -70,15 +63,7 @@ def text_markdown(data: bytes, limit: int) -> tuple[str, str]:
 
 
 def sheets_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return a heading and a table for each sheet that holds something, and what is to be noted.
-
-    Args:
-        data: The whole ``ods`` file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It is encrypted or broken, or holds more text than the limit.
-    """
+    """Return a heading and a table for each sheet that holds something, and what is to be noted."""
     return workbook_markdown(_sheets(data, limit), limit)
 
 
@@ -246,12 +231,7 @@ class _Writer:
 
 
 def _sheets(data: bytes, limit: int) -> Iterator[Sheet]:
-    """Yield name and cells of each sheet, and what is to be noted of it; row by row, as it is read.
-
-    Args:
-        data: The whole file.
-        limit: The most bytes of text.
-    """
+    """Yield each sheet, and what is to be noted of it; row by row, as it is read."""
     wanted = [_tag("table", name) for name in ("table", "table-row", "table-column")]
     wanted.append(_tag("style", "table-properties"))
     is_table, hidden = wanted[0], set[str]()

@@ -28,15 +28,7 @@ _EPOCH = datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
 
 
 def outlook_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a mail with all that is attached, and what was left out of it.
-
-    Args:
-        data: The whole ``msg`` file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It is no mail, or holds more text than the limit.
-    """
+    """Return the Markdown of a mail with all that is attached, and what was left out of it."""
     with OleFileIO(io.BytesIO(data)) as package:
         if not package.exists("__properties_version1.0"):
             raise Refusal("not a readable Outlook mail")

@@ -60,12 +60,6 @@ def leave_out_frame(soup: BeautifulSoup) -> int:
     """Take out of a page what it hides and what stands around its text.
 
     What something shown opens is not hidden: a part that folds out, the panel of a tab.
-
-    Args:
-        soup: The page, without scripts and styles; changed.
-
-    Returns:
-        How many characters of text were left out, 0 or more.
     """
     page = _Page(soup)
     whole = page.all.text

@@ -22,19 +22,7 @@ NO_SUCH_PAGE = 4
 
 
 def page_png(data: bytes, number: int, limits: Limits = PICTURE_LIMITS) -> tuple[bytes, str]:
-    """Return a page as a PNG, or why there is none; never raises for what the file holds.
-
-    Args:
-        data: A PDF.
-        number: The page, from 1.
-        limits: What drawing it may cost; ``text_bytes`` is the size of the picture.
-
-    Returns:
-        The picture, empty if there is none; the reason, empty if there is one.
-
-    Raises:
-        OSError: No child process or temporary file can be made.
-    """
+    """Return a page as a PNG, or why there is none; never raises for what the file holds."""
     lacking = missing("pdf")
     if lacking:
         return b"", lacking
@@ -45,16 +33,7 @@ def page_png(data: bytes, number: int, limits: Limits = PICTURE_LIMITS) -> tuple
 
 
 def draw(data: bytes, number: int) -> bytes:
-    """Return a page as a PNG; for the child.
-
-    Args:
-        data: A PDF.
-        number: The page, from 1.
-
-    Raises:
-        SystemExit: It has no such page.
-        Exception: Whatever the engine raises on a broken file.
-    """
+    """Return a page as a PNG; for the child."""
     import pypdfium2
 
     document = pypdfium2.PdfDocument(data)

@@ -15,15 +15,7 @@ _LONGEST = 500  # characters of a cell
 
 
 def parquet_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the columns of a file with their types, and its first rows.
-
-    Args:
-        data: The whole file.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: It is broken or encrypted, or its columns are more text than the limit.
-    """
+    """Return the columns of a file with their types, and its first rows."""
     import pyarrow  # here: it starts threads, and what serves the files may have none
     from pyarrow import parquet
 

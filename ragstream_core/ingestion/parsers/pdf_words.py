@@ -31,10 +31,6 @@ def join_broken_words(pages: Sequence[str]) -> list[str]:
     The hyphen goes where the word without it stands elsewhere in the document, or where nothing
     speaks for a hyphen of its own: that the word stands elsewhere with it, a capital letter or a
     digit after it, two parts that are words of the document, a first part such as ``well``.
-
-    Args:
-        pages: Texts with line feeds; U+FFFE, which pdfium puts where it took a hyphen and a line
-            end away, counts as both.
     """
     words = Counter[str]()
     if any(map(_BREAKS.search, pages)):

@@ -24,17 +24,7 @@ _ONE_TERM = re.compile(r"[+\-−–]?[\w.,]+[+\-−–]?")
 
 
 def superscript(raised: str, before: str, after: str = "", *, is_note: bool = False) -> str:
-    """Return how raised text is written.
-
-    Args:
-        raised: The raised characters.
-        before: What the block holds before them; its last characters are enough.
-        after: What it holds behind them; its first characters are enough.
-        is_note: They are known to mark a note, because they link to one.
-
-    Returns:
-        Text to put in their place; no digit of it joins a number before it.
-    """
+    """Return how raised text is written."""
     text = " ".join(raised.split())
     if not text or _SYMBOLS.fullmatch(text):
         return text
@@ -58,13 +48,7 @@ def superscript(raised: str, before: str, after: str = "", *, is_note: bool = Fa
 
 
 def subscript(lowered: str, before: str, after: str = "") -> str:
-    """Return how lowered text is written: H2O, but ``101_2`` and ``log_2 8``.
-
-    Args:
-        lowered: The lowered characters.
-        before: What the block holds before them.
-        after: What it holds behind them.
-    """
+    """Return how lowered text is written: H2O, but ``101_2`` and ``log_2 8``."""
     text = " ".join(lowered.split())
     if not (re.search(r"\d", text) and (before[-1:].isdigit() or after[:1].isdigit())):
         return text

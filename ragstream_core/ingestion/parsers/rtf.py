@@ -40,15 +40,7 @@ _PAGES = {"ansi": "cp1252", "mac": "mac-roman", "pc": "cp437", "pca": "cp850"}
 
 
 def rtf_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a file in Rich Text Format, and what was left out of it.
-
-    Args:
-        data: The whole file.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: It is no such file, or a table is larger than the limit.
-    """
+    """Return the Markdown of a file in Rich Text Format, and what was left out of it."""
     if not data.lstrip()[:5].startswith(b"{\\rtf"):
         raise Refusal("not a readable RTF file")
     reader = _Reader(data, limit)

@@ -70,17 +70,7 @@ class _Scans:
 
 
 def read_scans(data: bytes, file_type: str, parsed: Parsed, limits: Limits = OCR_LIMITS) -> Parsed:
-    """Return what a file says, with its pages without text, or the picture that it is, by OCR.
-
-    Args:
-        data: The whole file.
-        file_type: ``pdf``, or that of a picture.
-        parsed: What its text layer says; of a picture nothing.
-        limits: What the reading may cost.
-
-    Raises:
-        OSError: No child process or temporary file can be made.
-    """
+    """Return what a file says, with its pages without text, or the picture that it is, by OCR."""
     if lacking := missing("png"):
         note = parsed.note if parsed.pages else f"{parsed.note}: OCR {lacking}"
         return Parsed(parsed.pages, note)

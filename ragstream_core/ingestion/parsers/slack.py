@@ -34,15 +34,7 @@ _FENCE = re.compile(r"\s*```[ \t]*\n?(.*?)```\s*", re.DOTALL)
 
 
 def day_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a day, and how much was left out.
-
-    Args:
-        data: What `framed` made of the whole file.
-        limit: The most bytes of text, which the caller counts.
-
-    Raises:
-        Refusal: It is broken, or no person said anything.
-    """
+    """Return the Markdown of a day, and how much was left out."""
     frame, _, day = data.partition(b"\0")
     try:
         around, rows = json.loads(frame), json.loads(day)
@@ -67,14 +59,7 @@ def is_day(data: bytes) -> bool:
 
 
 def framed(data: bytes, *, channel: str, day: str, names: Mapping[str, str]) -> bytes:
-    """Return a day with what only the files beside it tell.
-
-    Args:
-        data: The whole file.
-        channel: Name of the channel as people see it.
-        day: Its date.
-        names: Names of people by id.
-    """
+    """Return a day with what only the files beside it tell."""
     frame = {"channel": channel, "day": day, "names": dict(names)}
     return json.dumps(frame).encode() + b"\0" + data
 
@@ -94,12 +79,7 @@ def _rows(data: bytes) -> list[dict[str, Any]]:
 
 
 def chats_of(lists: bytes, names: Mapping[str, str]) -> dict[str, str]:
-    """Return who talks in each chat of a ``dms.json`` or ``mpims.json``, by its folder.
-
-    Args:
-        lists: The whole file.
-        names: Names of people by id.
-    """
+    """Return who talks in each chat of a ``dms.json`` or ``mpims.json``, by its folder."""
     return {
         str(row.get("name") or row.get("id")): ", ".join(names.get(who, who) for who in members)
         for row in _rows(lists)

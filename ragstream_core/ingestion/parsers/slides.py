@@ -26,22 +26,13 @@ _WORTH_IT = re.compile(rb'\bbaseline="-?[1-9]|\b[hv]Merge="|\|')
 
 
 def slides_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a presentation, a comment with its number above each slide.
-
-    Args:
-        data: The whole ``pptx`` file.
-        limit: The most bytes of text, which the caller counts.
-    """
+    """Return the Markdown of a presentation, a comment with its number above each slide."""
     made = PptxConverter().convert(io.BytesIO(mended_slides(data)), StreamInfo(extension=".pptx"))
     return str(made.markdown), ""
 
 
 def mended_slides(data: bytes) -> bytes:
-    """Return a presentation in which no raised digit joins a number and merged cells hold text.
-
-    Args:
-        data: The whole ``pptx`` file; returned as it is where nothing is to be mended.
-    """
+    """Return a presentation in which no raised digit joins a number and merged cells hold text."""
     with zipfile.ZipFile(io.BytesIO(data)) as package:
         parts = {name: package.read(name) for name in package.namelist() if _SLIDE.fullmatch(name)}
         mended = {name: _mended(xml) for name, xml in parts.items() if _WORTH_IT.search(xml)}

@@ -43,13 +43,6 @@ def spreadsheet_markdown(data: bytes, limit: int) -> tuple[str, str]:
     """Return a heading and the tables of each sheet that holds something, and what is to be noted.
 
     What is hidden is read as well: a filter hides rows, and a sheet that is hidden says so.
-
-    Args:
-        data: The whole ``xlsx`` file.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It holds more text than the limit.
     """
     ReadOnlyWorksheet._get_size = lambda sheet: None  # reads the whole sheet to tell its size
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, rich_text=True)
@@ -85,11 +78,7 @@ class _SheetReader(WorkSheetParser):  # type: ignore[misc]  # openpyxl has no ty
         )
 
     def grid(self) -> Grid:
-        """Return all its cells, each with its note.
-
-        Raises:
-            Refusal: They hold more text than the limit.
-        """
+        """Return all its cells, each with its note."""
         grid, places, size, notes = Grid(), dict[int, int](), 0, self._notes()
         for element in self._elements():
             if element.tag == ROW_TAG:

@@ -30,15 +30,7 @@ class _Cue(NamedTuple):
 
 
 def subtitles_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the sentences of subtitles, as paragraphs like ``[00:01:05] Ann: It opens.``.
-
-    Args:
-        data: The whole ``srt`` or ``vtt`` file.
-        limit: The most bytes of text, which the caller counts.
-
-    Raises:
-        Refusal: It is no text.
-    """
+    """Return the sentences of subtitles, as paragraphs like ``[00:01:05] Ann: It opens.``."""
     text = decoded(data)
     cues = list(_cues(text))
     if not cues:

@@ -54,15 +54,7 @@ class Grid:
 
 
 def markdown_table(grid: Grid, limit: int) -> str:
-    """Return a table as Markdown: its titles, a header row, and the other rows.
-
-    Args:
-        grid: Its cells. Rows and columns without any text are left out.
-        limit: More bytes than this are refused before they are made.
-
-    Raises:
-        Refusal: The table is larger than the limit.
-    """
+    """Return a table as Markdown: its titles, a header row, and the other rows."""
     tidy(grid.rows)
     first = header_row(grid)
     titles = [next(iter(row.values())) for row in grid.rows[:first] if row]
@@ -101,10 +93,6 @@ def with_one_head(grid: Grid, first: int) -> list[Row]:
     """Return the rows from the header on, merged cells repeated and rows of names joined.
 
     A name over several columns stands before each of the names below it: ``2025 Q1``.
-
-    Args:
-        grid: The cells, tidy.
-        first: The number of the header row.
     """
     rows = grid.rows
     over = [
@@ -130,17 +118,7 @@ def has_digits(text: str) -> bool:
 
 
 def written(rows: list[Row], titles: Sequence[str], *, has_head: bool, limit: int) -> str:
-    """Return the Markdown of one table under its titles.
-
-    Args:
-        rows: The names of the columns, and the rows; only the rows if it has no names.
-        titles: Texts above the table. The last lines before it are carried by its passages.
-        has_head: Whether the first row names the columns.
-        limit: The most bytes of text.
-
-    Raises:
-        Refusal: It is larger than the limit.
-    """
+    """Return the Markdown of one table under its titles."""
     columns = sorted({c for row in rows for c in row})
     size = sum(len(text) for row in rows for text in row.values())
     if size + len(rows) * len(columns) * 3 > limit:
@@ -184,11 +162,7 @@ def _lines_of(rows: Sequence[Row], columns: Sequence[int]) -> Iterator[str]:
 
 
 def named_values(said: Sequence[str]) -> Iterator[str]:
-    """Yield lines of values with their names; each begins with the first, which mostly names all.
-
-    Args:
-        said: Each ``name: value``.
-    """
+    """Yield lines of values with their names; each begins with the first, mostly a name."""
     key = said[0] if said and len(said[0]) <= _LINE // 3 else ""
     line = ""
     for value in said:
@@ -200,14 +174,7 @@ def named_values(said: Sequence[str]) -> Iterator[str]:
 
 
 def _repeat(rows: Sequence[Row], merged: Sequence[Merged], first: int, *, blank: bool) -> None:
-    """Write the text of each merged cell into all rows and columns it covers that hold text.
-
-    Args:
-        rows: All rows.
-        merged: The merged cells.
-        first: The header row.
-        blank: Also into rows without any cell of their own.
-    """
+    """Write the text of each merged cell into all rows and columns it covers that hold text."""
     used = sorted({c for row in rows[first:] for c in row}) if merged else []
     for cell in merged:
         text = rows[cell.row].get(cell.column, "") if first <= cell.row < len(rows) else ""

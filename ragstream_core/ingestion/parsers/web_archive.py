@@ -12,15 +12,7 @@ _PAGES = ("text/html", "application/xhtml+xml")
 
 
 def archived_page(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a saved page, and what was left out around its text.
-
-    Args:
-        data: The whole ``mhtml`` file: a mail whose first page is the saved one.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: It holds no page, or a table is larger than the limit.
-    """
+    """Return the Markdown of a saved page, and what was left out around its text."""
     parts = email.message_from_bytes(data).walk()
     page = next((part for part in parts if part.get_content_type() in _PAGES), None)
     content = None if page is None else page.get_payload(decode=True)

@@ -57,15 +57,7 @@ _OCTET = re.compile(r"(%[0-9A-Fa-f]{2})")
 
 
 def read_page(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a web page, its title first, and what was left out around its text.
-
-    Args:
-        data: The page in any encoding.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: A table is larger than the limit.
-    """
+    """Return the Markdown of a web page, its title first, and what was left out around its text."""
     page, assumed = decoded_page(data)
     soup = BeautifulSoup(page.replace("\0", ""), "lxml")
     for tag in soup(["script", "style", "template"]):
@@ -92,15 +84,7 @@ def words_only(html: str) -> BeautifulSoup:
 
 
 def html_markdown(soup: BeautifulSoup, limit: int) -> str:
-    """Return the Markdown of parsed HTML, which is changed on the way.
-
-    Args:
-        soup: The tree, without scripts and styles.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: A table is larger than the limit.
-    """
+    """Return the Markdown of parsed HTML, which is changed on the way."""
     for change in (
         _write_formulas,
         mend_tables,

@@ -53,15 +53,7 @@ Related = dict[str, list[tuple[str, str]]]
 
 
 def word_markdown(data: bytes, limit: int) -> tuple[str, str]:
-    """Return the Markdown of a Word file, and what was left out of it.
-
-    Args:
-        data: The whole ``docx`` file.
-        limit: The most bytes of text of a table.
-
-    Raises:
-        Refusal: It is no Word file, or a table is larger than the limit.
-    """
+    """Return the Markdown of a Word file, and what was left out of it."""
     parts = _parts(data)
     main = next((path for _, path in _related(parts, "").get("officeDocument", ())), "")
     if main not in parts:

@@ -32,14 +32,7 @@ _UNREAD = {
 
 
 def settle_changes(root: Any) -> int:
-    """Take tracked changes as accepted: what was inserted stays, what was deleted goes.
-
-    Args:
-        root: Root of a part; changed.
-
-    Returns:
-        How many changes of text there were; what was moved counts once.
-    """
+    """Take tracked changes as accepted: what was inserted stays, what was deleted goes."""
     changes = 0
     for change in list(root.iter(f"{W}ins", f"{W}del", *_MOVED)):
         is_mark = change.getparent().tag in (f"{W}rPr", f"{W}trPr", f"{W}tcPr")
@@ -51,14 +44,7 @@ def settle_changes(root: Any) -> int:
 
 
 def unwrap_text(root: Any) -> int:
-    """Take text out of what mammoth passes over, and out what no reader sees.
-
-    Args:
-        root: Root of a part; changed.
-
-    Returns:
-        How many hidden passages were left out.
-    """
+    """Take text out of what mammoth passes over, and out what no reader sees."""
     count = 0
     for formula in list(root.iter(f"{_MATH}oMath")):
         formula.getparent().replace(formula, run_of(formula, _tex(formula)))
@@ -106,12 +92,7 @@ def _write_choice(chosen: Any) -> None:
 
 
 def hoist_boxes(document: Any, diagrams: Mapping[str, Any]) -> None:
-    """Move what stands in text boxes and shapes behind the paragraph that holds them.
-
-    Args:
-        document: Root of the document; changed. Its paragraphs have their numbers already.
-        diagrams: Root of the texts of each diagram, by id.
-    """
+    """Move what stands in text boxes and shapes behind the paragraph that holds them."""
     for old in document.iter(f"{_MC}Fallback"):  # the same for older programs
         if _shows_boxes(old.getparent()):
             del old[:]
@@ -146,10 +127,6 @@ def write_comments(document: Any, comments: Any) -> None:
     """Write each comment behind the paragraph that it is about, with its author.
 
     In a cell or an item of a list it stands at the end in brackets; those about nothing come last.
-
-    Args:
-        document: Root of the document; changed.
-        comments: Root of the comments.
     """
     about, places = dict(_quotes(document)), dict[str, Any]()
     for mark in document.iter(f"{W}commentReference", f"{W}commentRangeEnd"):

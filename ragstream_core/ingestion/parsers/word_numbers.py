@@ -48,13 +48,7 @@ class _List:
 
 
 def write_numbers(body: Any, numbering: Any, styles: Any) -> None:
-    """Write into each numbered paragraph what Word prints before it.
-
-    Args:
-        body: Root of the document; changed.
-        numbering: Root of ``numbering.xml``, or None.
-        styles: Root of ``styles.xml``, or None.
-    """
+    """Write into each numbered paragraph what Word prints before it."""
     if numbering is None:
         return
     counter = _Counter(numbering, styles)
@@ -228,13 +222,7 @@ def _level(element: Any) -> tuple[int, _Level]:
 
 
 def in_format(number: int, number_format: str) -> str:
-    """Return a number in letters, Roman or other digits.
-
-    Args:
-        number: The number; below 1 it stays in digits.
-        number_format: ``decimal``, ``lowerLetter``, ``upperRoman`` and so on, as Word names them;
-            digits for those that are not known.
-    """
+    """Return a number in letters, Roman or other digits."""
     if number_format in ("none", "bullet"):
         return ""
     if number_format == "decimalZero":
