@@ -85,12 +85,8 @@ def _card(lines: list[tuple[str, str, str]]) -> str:
     title = next((name for name in _TITLES if name in said), "")
     made = [heading(said.pop(title)[0], 1)] if title else []
     about = said.pop("description", []) + said.pop("note", [])
-    listed = [
-        f"{_NAMES.get(name, name)}: {text}"
-        for name, texts in said.items()
-        if name not in _LEFT_OUT and not name.startswith("x-")
-        for text in texts
-    ]
+    names = [name for name in said if name not in _LEFT_OUT and not name.startswith("x-")]
+    listed = [f"{_NAMES.get(name, name)}: {text}" for name in names for text in said[name]]
     made += ["\n".join(listed)] if listed else []
     return "\n\n".join([*made, *(nested(text, 1) for text in about)])
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ragstream_core.ingestion.junk import without_junk
-from ragstream_core.ingestion.parsers.engines import decoded, too_long
+from ragstream_core.ingestion.parsers.engines import decoded, listed, too_long
 from ragstream_core.ingestion.parsers.islands import sheet_tables
 from ragstream_core.ingestion.parsers.tables import Grid, Row
 
@@ -37,9 +37,10 @@ def delimited_markdown(data: bytes, limit: int) -> tuple[str, str]:
     records = _Records(lines, mark, width)
     grid = Grid([_row(cells) for cells in records.read()])
     tables = sheet_tables(grid, limit)
+    torn = listed(records.torn, _NAMED)
     notes = [
         "no row names the columns" if tables.without_names else "",
-        f"quotes that never close, in lines: {_listed(records.torn)}" if records.torn else "",
+        f"quotes that never close, in lines: {torn}" if torn else "",
         f"rows longer or shorter than most: {records.ragged}" if records.ragged else "",
     ]
     return tables.text, "; ".join(filter(None, notes))
@@ -51,10 +52,6 @@ def _row(cells: Sequence[str]) -> Row:
         for n, text in enumerate(cells)
         if text
     }
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:_NAMED])) + (" …" if len(numbers) > _NAMED else "")
 
 
 def _told_apart(lines: Sequence[str]) -> tuple[str, int]:

@@ -84,6 +84,11 @@ def decoded(data: bytes) -> str:
     return text
 
 
+def listed(numbers: Sequence[int], most: int) -> str:
+    """Return the first of some numbers for a note."""
+    return ", ".join(map(str, numbers[:most])) + (" …" if len(numbers) > most else "")
+
+
 def too_long(limit: int) -> Refusal:
     """Return the refusal of a file with more than so many bytes of text."""
     return Refusal(f"holds more than {limit} bytes of text; {SPLIT}")

@@ -162,11 +162,9 @@ def _join_heads(grid: Grid, first: int, end: int) -> None:
                 above = said.setdefault(covered, [])
                 above += [text.strip()] if text.strip() and text.strip() not in above else []
     grid.rows[first:end] = [{column: " ".join(texts) for column, texts in said.items()}]
-    grid.merged = [
-        cell._replace(row=cell.row - (end - first - 1) * (cell.row >= end))
-        for cell in grid.merged
-        if not first <= cell.row < end
-    ]
+    kept = [cell for cell in grid.merged if cell.row < first]
+    below = [cell for cell in grid.merged if cell.row >= end]
+    grid.merged = [*kept, *(cell._replace(row=cell.row - (end - first - 1)) for cell in below)]
 
 
 def labelled(table: Tag) -> list[tuple[Tag, Tag]]:

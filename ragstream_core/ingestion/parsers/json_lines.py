@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ragstream_core.ingestion.junk import without_junk
-from ragstream_core.ingestion.parsers.engines import decoded
+from ragstream_core.ingestion.parsers.engines import decoded, listed
 from ragstream_core.ingestion.parsers.tables import named_values, plain
 
 _SHORT = 200
@@ -32,8 +32,7 @@ def records_markdown(data: bytes, limit: int) -> tuple[str, str]:
         except (ValueError, RecursionError):
             broken.append(number)
             made.append(plain(line.strip()))
-    shown = ", ".join(map(str, broken[:_NAMED])) + (" …" if len(broken) > _NAMED else "")
-    notes = [left_out, f"lines that are no JSON: {shown}" if broken else ""]
+    notes = [left_out, f"lines that are no JSON: {listed(broken, _NAMED)}" if broken else ""]
     return "\n\n".join(made), "; ".join(filter(None, notes))
 
 

@@ -11,7 +11,7 @@ import importlib
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from ragstream_core.ingestion.junk import without_junk
@@ -66,7 +66,7 @@ def import_readers() -> None:
     """Import what reads any type; what is not installed is found when a file is read."""
     for reader in _READERS.values():
         with contextlib.suppress(ImportError):
-            _module(reader)
+            _imported(reader)
 
 
 def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:
@@ -75,11 +75,7 @@ def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple
         file_type = _real_type(data, file_type)
     if file_type in _PACKAGES:
         _check_package(data, _PACKAGES[file_type], limits.text_bytes * _UNPACKED)
-    reader = _READERS[file_type]
-    read: Callable[[bytes, int], tuple[str, str]] = getattr(
-        _module(reader), reader.partition(".")[2]
-    )
-    text, noted = read(data, limits.text_bytes)
+    text, noted = _imported(_READERS[file_type])(data, limits.text_bytes)
     text = _without_runs(line.rstrip() for line in re.split(r"\r?\n", text))
     text, left_out = without_junk(text, long_lines=False)
     parts = _SLIDE.split(text) if file_type in _SLIDES else [text]
@@ -102,8 +98,9 @@ def _without_runs(lines: Iterable[str]) -> str:
     return "\n".join(kept)
 
 
-def _module(reader: str) -> Any:
-    return importlib.import_module(f"{__package__}.{reader.partition('.')[0]}")
+def _imported(reader: str) -> Any:
+    module, _, name = reader.partition(".")
+    return getattr(importlib.import_module(f"{__package__}.{module}"), name)
 
 
 def _real_type(data: bytes, file_type: str) -> str:

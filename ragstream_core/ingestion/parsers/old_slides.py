@@ -108,20 +108,18 @@ def _records(deck: bytes, at: int, end: int) -> Iterator[_Record]:
         at = stop
 
 
-def _slides(deck: bytes, listed: _Record) -> Iterator[_Slide]:
-    slide, kind = None, -1
+def _slides(deck: bytes, listed: _Record) -> list[_Slide]:
+    slides, kind = list[_Slide](), -1
     for record in _records(deck, listed.start, listed.end):
         if record.kind == _PERSIST:
-            if slide:
-                yield slide
             persist, _, _, slide_id = unpack_from("<4I", deck, record.start)
-            slide, kind = _Slide(persist, slide_id, []), -1
+            slides.append(_Slide(persist, slide_id, []))
+            kind = -1
         elif record.kind == _KIND:
             kind = unpack_from("<I", deck, record.start)[0]
-        elif slide and (said := _said(deck, record)):
-            slide.texts.append(_Text(kind in _TITLES, said))
-    if slide:
-        yield slide
+        elif slides and (said := _said(deck, record)):
+            slides[-1].texts.append(_Text(kind in _TITLES, said))
+    return slides
 
 
 def _said(deck: bytes, record: _Record) -> str:

@@ -94,14 +94,11 @@ def _text(word: bytes, table: bytes, looks: _Runs) -> tuple[str, list[int]]:
         said = part.decode("utf-16-le" if wide else "cp1252", "replace")
         said = said if len(said) == length else said.ljust(length, "\0")[:length]
         where = [start + i * width for i in range(length)]
-        gone = [bool({_DELETED, _HIDDEN} & _set(looks.at(offset))) for offset in where]
+        sprms = [looks.at(offset).sprms for offset in where]
+        gone = [(each.get(_DELETED, 0) | each.get(_HIDDEN, 0)) & 1 for each in sprms]
         found += ("\0" if hide else c for c, hide in zip(said, gone, strict=True))
         places += where
     return "".join(found), places
-
-
-def _set(run: _Run) -> set[int]:
-    return {sprm for sprm, value in run.sprms.items() if value & 1}
 
 
 def _runs(word: bytes, table: bytes, fib: int, *, is_paragraph: bool) -> Iterator[_Run]:

@@ -197,7 +197,8 @@ class _Page:
         links = self.links(tag)
         is_menu = links.number > 2 and _is_menu(tag, links, _SHORTEST)
         is_menu = is_menu and links.text - links.linked <= links.number * 3
-        return is_menu and not all(map(_leads_within, tag.find_all("a")))  # contents lead within
+        targets = [str(link.get("href") or "#") for link in tag.find_all("a")]
+        return is_menu and not all(target.startswith("#") for target in targets)  # of contents
 
 
 def _may_hide(tag: Tag) -> bool:
@@ -248,10 +249,6 @@ def _is_menu(tag: Tag, links: _Links, longest: int) -> bool:
         and (loose <= _LOOSE or loose * 3 <= links.linked * 2)
         and tag.find("h1") is None
     )
-
-
-def _leads_within(link: Tag) -> bool:
-    return str(link.get("href") or "#").startswith("#")
 
 
 def _says_something(tag: Tag) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -266,12 +267,8 @@ def _gutter(pieces: Sequence[Piece]) -> float | None:
     """Return the x that fewest pieces cross, with some on both sides; the middle of the widest."""
     starts, ends = sorted(p.left for p in pieces), sorted(p.right for p in pieces)
     ranks = []
-    begun = ended = 0
     for here, after in pairwise(sorted({*starts, *ends})):
-        while begun < len(starts) and starts[begun] <= here:
-            begun += 1
-        while ended < len(ends) and ends[ended] <= here:
-            ended += 1
+        begun, ended = bisect_right(starts, here), bisect_right(ends, here)
         if ended > 0 and begun < len(pieces) and after - here >= _GUTTER / 2:
             ranks.append((begun - ended, here - after, (here + after) / 2))
     crossing, _, middle = min(ranks, default=(len(pieces), 0.0, 0.0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_double, create_string_buffer
 from typing import Any, NamedTuple
@@ -24,7 +25,6 @@ _SINK = 0.05  # likewise: how much lower if it may be an index
 _LONG = 5.0  # likewise: what is longer is neither
 _THIN = 0.15  # likewise: white space that is none inside of a word
 _TOUCH = 0.5  # points that a sign may reach over a line
-_HUGE = 1e6  # points: no page is larger
 _RAISED, _LOWERED = 0.15, -0.08  # of the size of the print: where a power and an index begin
 _SMALL = re.compile(r"[-\u2212\u2013+]?\d[\d.,]*")
 _NAME = 200  # bytes of the name of a font
@@ -159,9 +159,6 @@ class _Reader:
         self._layer = layer.raw
         self._walls = walls
         self._place = place
-        self._level = place(1.0, 0.0)[1] == place(0.0, 0.0)[1] and place(1.0, 0.0) > place(0.0, 0.0)
-        x, y = place(0.0, 0.0)
-        self._corner = -x, -y
         self._exact = exact
         self._glue = ""
         self._line = self._start = 0
@@ -192,17 +189,12 @@ class _Reader:
 
         left, top, right, bottom = c_double(), c_double(), c_double(), c_double()
         found = []
-        across, up = self._corner
         for number in range(pdfium.FPDFText_CountRects(self._layer, start, units)):
             pdfium.FPDFText_GetRect(
                 self._layer, number, byref(left), byref(top), byref(right), byref(bottom)
             )
             box = (left.value, bottom.value, right.value, top.value)
-            if self._level and box[0] <= box[2] < _HUGE and box[1] <= box[3] < _HUGE:
-                place = (box[0] - across, box[1] - up, box[2] - across, box[3] - up)
-                found.append(Stretch(*place))
-            else:
-                found.append(stretch(box, self._place))
+            found.append(stretch(box, self._place))
         return found
 
     def _divide(
@@ -287,14 +279,10 @@ class _Reader:
         """Return where in the line a stretch begins."""
         import pypdfium2.raw as pdfium
 
-        low, high = 1, units
-        while low < high:
-            middle = (low + high) // 2
-            if pdfium.FPDFText_CountRects(self._layer, start, middle) > number:
-                high = middle
-            else:
-                low = middle + 1
-        return low - 1
+        def stretches(count: int) -> int:
+            return int(pdfium.FPDFText_CountRects(self._layer, start, count))
+
+        return bisect_right(range(1, units), number, key=stretches)
 
     def _mark(self, one: Stretch, other: Stretch, text: str, here: int, before: int) -> str:
         """Return the sign between a number or word and small digits above or below its line."""

@@ -22,7 +22,7 @@ from ragstream_core.ingestion.parsers.pdf_layout import (
     is_right_to_left,
 )
 from ragstream_core.ingestion.parsers.pdf_lines import SNAP, Drawn, Line
-from ragstream_core.ingestion.parsers.tables import Grid, Merged
+from ragstream_core.ingestion.parsers.tables import Grid, Merged, has_digits
 
 MAX_CROSSINGS, MAX_PLACES, MAX_GRIDS = 100_000, 20_000, 100
 """With more pairs of lines, places in a grid, or grids a page is a drawing."""
@@ -185,11 +185,8 @@ def tables_of(places: Sequence[Place], pieces: Sequence[Piece]) -> list[Table]:
     found = list[Table]()
     for place in sorted(places, key=lambda one: len(one.cells) * len(one.cells[0])):
         taken = frozenset[int]().union(*(table.pieces for table in found))
-        inside = [
-            piece for piece in pieces
-            if piece.at not in taken
-            and place.holds((piece.left + piece.right) / 2, piece.middle)
-        ]  # fmt: skip
+        free = [piece for piece in pieces if piece.at not in taken]
+        inside = [one for one in free if place.holds((one.left + one.right) / 2, one.middle)]
         table = _table(place, inside)
         if table is not None:
             found.append(table)
@@ -367,13 +364,10 @@ def _has_head(table: Table, heavy: bool) -> bool:
     if table.heavy:
         return True
     first, *others = table.grid.rows
-    if heavy or any(map(str.isdigit, "".join(first.values()))):
+    if heavy or has_digits("".join(first.values())):
         return False
-    return any(
-        text and all(any(map(str.isdigit, row[column])) for row in others if row.get(column))
-        for column, text in first.items()
-        if any(row.get(column) for row in others)
-    )
+    below = {column: [row[column] for row in others if row.get(column)] for column in first}
+    return any(text and below[c] and all(map(has_digits, below[c])) for c, text in first.items())
 
 
 def _prepend(grid: Grid, other: Grid, count: int) -> None:

@@ -31,11 +31,8 @@ _FAR_EAST = re.compile(rb"/Uni(?:GB|CNS|JIS|KS)-U|\((?:GB1|CNS1|Japan1|Korea1)\)
 
 def pdf_tokens(data: bytes) -> int:
     """Return about how many tokens the text operators of a PDF, or of its beginning, show."""
-    pages = [
-        at.end()
-        for at in islice(_STREAM.finditer(data), _STREAMS)
-        if _TEXT.search(_unpacked(data, at.end(), _HEAD_BYTES))
-    ]
+    streams = [at.end() for at in islice(_STREAM.finditer(data), _STREAMS)]
+    pages = [at for at in streams if _TEXT.search(_unpacked(data, at, _HEAD_BYTES))]
     if not pages:
         return 0
     is_far = _FAR_EAST.search(data) is not None

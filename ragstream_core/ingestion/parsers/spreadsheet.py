@@ -7,7 +7,7 @@ import io
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from string import digits
 from typing import Any
 
@@ -34,6 +34,7 @@ from ragstream_core.ingestion.parsers.islands import Sheet, workbook_markdown
 from ragstream_core.ingestion.parsers.raised import subscript, superscript
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, Row
 
+_RAISED: dict[Any, Callable[..., str]] = {"superscript": superscript, "subscript": subscript}
 _MOST_BLANK = 2  # rows that stand for any number of them
 _COLUMN_TAG = CELL_TAG.removesuffix("c") + "col"
 _THREADED = re.compile(r"\[Threaded comment\].*?Comment:\s*", re.DOTALL)
@@ -200,10 +201,6 @@ def _rich(value: CellRichText) -> str:
     written = ""
     for n, (text, font) in enumerate(parts):
         after = parts[n + 1][0] if n + 1 < len(parts) else ""
-        raised = getattr(font, "vertAlign", None)
-        if raised == "superscript":
-            text = superscript(text, written, after)
-        elif raised == "subscript":
-            text = subscript(text, written, after)
-        written += text
+        write = _RAISED.get(getattr(font, "vertAlign", None))
+        written += write(text, written, after) if write else text
     return written

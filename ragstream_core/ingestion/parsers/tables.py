@@ -95,10 +95,8 @@ def with_one_head(grid: Grid, first: int) -> list[Row]:
     A name over several columns stands before each of the names below it: ``2025 Q1``.
     """
     rows = grid.rows
-    over = [
-        m for m in grid.merged
-        if m.row == first and m.rows == 1 < m.columns and m.column in rows[first]
-    ]  # fmt: skip
+    across = [m for m in grid.merged if m.row == first and m.rows == 1 < m.columns]
+    over = [m for m in across if m.column in rows[first]]
     wide = {c for m in over for c in range(m.column, m.column + min(m.columns, 1_000))}
     _repeat(rows, grid.merged, first, blank=False)
     head = dict(rows[first]) if rows else {}
@@ -180,9 +178,8 @@ def _repeat(rows: Sequence[Row], merged: Sequence[Merged], first: int, *, blank:
         text = rows[cell.row].get(cell.column, "") if first <= cell.row < len(rows) else ""
         if not 0 < len(text) <= REPEATED:
             continue
-        covered = used[
-            bisect_left(used, cell.column) : bisect_left(used, cell.column + cell.columns)
-        ]
+        begin, end = cell.column, cell.column + cell.columns
+        covered = used[bisect_left(used, begin) : bisect_left(used, end)]
         for row in rows[cell.row : cell.row + cell.rows]:
             if row or blank:
                 row.update((column, text) for column in covered if column not in row)

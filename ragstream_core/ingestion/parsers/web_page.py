@@ -5,7 +5,9 @@ Also what a Word file becomes on its way to Markdown.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from itertools import zip_longest
 from textwrap import indent
@@ -111,12 +113,9 @@ def decoded_page(data: bytes) -> tuple[str, str]:
     codec = codec_of(said.removeprefix("x-"))
     if codec.startswith("iso2022") and b"\x1b" in data:
         return data.decode(codec, "replace"), ""
-    for marked, mark in (("utf-8-sig", b""), ("utf-16", b"\xff\xfe"), ("utf-16", b"\xfe\xff")):
-        if data.startswith(mark):
-            try:
-                return data.decode(marked), ""
-            except UnicodeError:
-                continue
+    marked = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    with contextlib.suppress(UnicodeError):
+        return data.decode(marked), ""
     if _PAGE_CODEC.fullmatch(codec):
         return data.decode(READ_AS.get(codec, codec), "replace"), ""
     text, note = decode(data)

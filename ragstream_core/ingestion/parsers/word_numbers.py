@@ -154,9 +154,8 @@ class _Counter:
         for _ in range(_LEVELS):
             number = self._numbers.get(number_id)
             abstract_id = "" if number is None else _value(number, "abstractNumId")
-            link = _value(self._abstract[abstract_id], "numStyleLink") if (
-                abstract_id in self._abstract
-            ) else ""  # fmt: skip
+            abstract = self._abstract.get(abstract_id)
+            link = "" if abstract is None else _value(abstract, "numStyleLink")
             if not link or link not in self._styles:
                 return abstract_id
             number_id = _value(self._styles[link], "pPr/numPr/numId")
