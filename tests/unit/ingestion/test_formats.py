@@ -40,9 +40,7 @@ FILES = {
 
 def test_every_type_has_a_reader_and_every_reader_a_type():
     assert set(office._READERS) == {*OFFICE, SLACK}
-    assert all(
-        callable(getattr(office._module(r), r.split(".")[1])) for r in office._READERS.values()
-    )
+    assert all(callable(office._imported(reader)) for reader in office._READERS.values())
 
 
 def test_what_needs_nothing_is_read_without_any_engine():
