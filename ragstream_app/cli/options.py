@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.make_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
+
+def _say_gone(given: bool) -> bool:
+    if given:
+        typer.echo("--no-record does nothing any more: leave it out", err=True)
+    return given
+
+
 Text = Annotated[
     str, typer.Argument(metavar="TEXT|-", help="What you want to ask, or - to read it from stdin.")
 ]
@@ -133,6 +140,11 @@ InDagster = Annotated[
     bool,
     typer.Option("--dagster", metavar="", help="Execute the Dagster job: its pages show the run."),
 ]
+NoRecord = Annotated[
+    bool,
+    typer.Option("--no-record", metavar="", hidden=True, callback=_say_gone, help="Does nothing."),
+]
+"""Of scripts from before Dagster stood beside the path; goes with the next release."""
 NoPersist = Annotated[
     bool, typer.Option("--no-persist", metavar="", help="Write nothing of this prompt anywhere.")
 ]

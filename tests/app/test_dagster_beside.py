@@ -88,3 +88,10 @@ def test_a_configuration_that_names_the_setting_that_is_gone_is_told_so(data, ru
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
     code, _, err = run("status")
     assert code == 2 and "dagster.record" in err and "Traceback" not in err
+
+
+def test_scripts_that_name_the_option_that_is_gone_go_on(data, run):
+    for words in (["ingest", "manual"], ["prompt", QUESTION, "-p", "manual"]):
+        code, _, err = run(*words, "--no-record")
+        assert code == 0 and "--no-record does nothing any more" in err
+    assert "--no-record" not in run("prompt", "--help")[1]

@@ -10,6 +10,7 @@ from typing import Any
 from tests.browser.sites import Site
 
 RUN_S = 180.0
+ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 EVERY_S = 0.5
 WHY = """{ logsForRun(runId: "%s") { ... on EventConnection { events {
   ... on MessageEvent { message }
@@ -55,7 +56,7 @@ def new_run(site: Site, before: Container[str], job: str) -> str:
     while time.monotonic() < deadline:
         for run, (name, status) in runs(site).items():
             if run not in before and name.startswith(job):
-                assert status not in ("FAILURE", "CANCELED"), ask(site, WHY % run)
+                assert status not in ENDED[1:], ask(site, WHY % run)
                 if status == "SUCCESS":
                     return run
         time.sleep(EVERY_S)

@@ -88,7 +88,7 @@ def test_the_handbook_is_tried_and_a_folder_added(walk, empty, tmp_path):
     folder = walk.box("Folder on this machine (optional)")
     walk.opens(walk.button("New project"), folder).fill(str(tmp_path / "kites"))
     folder.press("Tab")
-    walk.tells(walk.button("Create"), "1 documents, read in place")
+    walk.tells(walk.button("Create"), "1 document, read in place")
     walk.sees("kites · files: 1")
     shot(walk.tab, "first-folder")
     assert not (empty.data / "doc_raw" / "kites").exists()

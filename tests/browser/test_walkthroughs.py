@@ -11,9 +11,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import SIZE
-from tests.browser.dagster_api import ask, new_run, runs
+from tests.browser.dagster_api import ENDED, RUN_S, ask, new_run, runs
 from tests.browser.sites import ROOT, Seen, Site, running, shot
 from tests.browser.walk import SLOW_MS, Walk
+from tests.processes import until
 
 HANDBOOK = ROOT / "data" / "doc_raw" / "handbook"
 PAGES = ("durability-and-recovery.md", "stage-a1-files-and-lock.md", "quick-start.md")
@@ -60,7 +61,8 @@ def desk(browser, office):
 
 
 def test_the_sensor_brings_a_new_file_in_within_two_ticks(desk, office: Site):
-    before = runs(office)
+    assert until(lambda: all(status in ENDED for _, status in runs(office).values()), RUN_S)
+    before = runs(office)  # the sensor looks twice at files as young as the office's
     office.write("handbook", "canary.md", NOTE)
     written = (office.data / "doc_raw" / "handbook" / "canary.md").stat().st_mtime
     run = new_run(office, before, "ingest_documents")

@@ -48,6 +48,7 @@ def ask(
     fresh: options.Fresh = False,
     no_persist: options.NoPersist = False,
     dagster: options.InDagster = False,
+    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Ask a language model: the Super-Prompt of a question, the answer, its citations checked.

@@ -93,6 +93,7 @@ def chat(
     markers: Markers = False,
     allow_secrets: options.AllowSecrets = False,
     no_persist: options.NoPersist = False,
+    no_record: options.NoRecord = False,
     as_json: JsonLines = False,
 ) -> None:
     """Chat with a language model about documents; every answer cites what it rests on.

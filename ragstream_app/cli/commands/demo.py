@@ -41,6 +41,7 @@ def demo(
         bool, typer.Option("--dry-run", metavar="", help="Say what would be written, and stop.")
     ] = False,
     dagster: options.InDagster = False,
+    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Put RAGstream's handbook into a data root, ingest it, and build one Super-Prompt.

@@ -86,6 +86,7 @@ def ingest(
         ),
     ] = False,
     dagster: options.InDagster = False,
+    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Bring the index of projects up to date with their folders.

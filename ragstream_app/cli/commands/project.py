@@ -189,6 +189,7 @@ def sync(
         bool,
         typer.Option("--yes", metavar="", help="Take a place that lists nothing for emptied."),
     ] = False,
+    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Fetch what is new at the addresses of a project, and drop what is no longer there.

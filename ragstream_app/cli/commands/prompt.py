@@ -49,6 +49,7 @@ def prompt(
     fresh: options.Fresh = False,
     no_persist: options.NoPersist = False,
     dagster: options.InDagster = False,
+    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Turn a question into a Super-Prompt: evidence, files and rules, cited and within a budget.
@@ -161,6 +162,7 @@ def rerun(
     out: options.Out = None,
     copy: options.Copy = False,
     force: options.Force = False,
+    no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a kept prompt again from a stage on, with other settings; the first one stays.

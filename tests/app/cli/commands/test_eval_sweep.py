@@ -49,7 +49,7 @@ def test_any_settings_are_varied_in_every_combination(gold, run):
     assert [row.split()[:2] for row in rows] == [
         ["full", "1"], ["full", "12"], ["tight", "1"], ["tight", "12"],
     ]  # fmt: skip
-    assert last.startswith("1 questions")
+    assert last.startswith("1 question;")
     code, out, _ = run("eval", "sweep", "manual", *given, "--json")
     found = json.loads(out)
     assert code == 0 and found["project"] == "manual"
