@@ -73,18 +73,11 @@ REFUSALS = (
 def grounding_of(
     prompt: SuperPrompt, *, project_memory: str = "", history: bool = True
 ) -> Grounding:
-    """Return what an answer to a prompt may rest on.
+    """Return what an answer to a finished prompt may rest on.
 
-    Args:
-        prompt: After the prompt builder.
-        project_memory: Text of ``project_memory.md``.
-        history: Whether RECENT HISTORY is shown.
-
-    Returns:
-        ``documents`` if an injected file or a chunk is in the prompt; else ``memory`` if
-        there is a Project Memory or a conversation; else ``nothing``: the answer is `REFUSAL`, and
-        no model is asked. A text that a person edited is ``memory`` if it shows none of them: it
-        holds what the person put there.
+    ``documents`` if a file or a chunk is shown; else ``memory`` if there is a Project Memory or a
+    conversation; else ``nothing``. A text that a person edited and that shows none of them is
+    ``memory``: it holds what the person put there.
     """
     texts = [*file_texts(prompt), *selected_texts(prompt, history=False)]
     if still_shown(prompt, (source.id for source, _ in texts)):
@@ -122,16 +115,7 @@ _OURS = ("heading", "HARD RULES", "PROJECT MEMORY", "SYSTEM")
 def messages_of(
     prompt: SuperPrompt, grounding: Grounding, *, wording: str = ""
 ) -> list[ChatMessage]:
-    """Return the System and the user message of a prompt.
-
-    Args:
-        prompt: After the prompt builder.
-        grounding: What the answer may rest on; decides the last paragraph of the System message.
-        wording: That paragraph in the user's own words, with `REFUSAL_PLACE`; empty: in ours.
-
-    Raises:
-        FenceBroken: A line of the System part is not ours or the user's.
-    """
+    """Return the System and the user message; ``wording`` replaces our paragraph on citing."""
     text, system = prompt.extras.super_prompt, prompt.System_MD
     nonce = prompt.extras.fence.nonce
     if is_edited(prompt):
@@ -155,33 +139,19 @@ Origin = Literal["model", "cached", "extract", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What would be sent, before anything is.
-
-    Attributes:
-        prompt: The finished prompt.
-        prompt_key: Its key; empty if it is not kept.
-        grounding: What the answer may rest on.
-        messages: What is sent.
-        issued: Citation id → what the prompt shows under it.
-        model: The one to ask; None if there is nothing to answer from.
-        session: The conversation that question and answer are kept in; empty: nothing is kept.
-        scope: Under what a later question may be given the same answer; empty: none may.
-        secrets: Places that seem to hold a secret and would leave this machine.
-        input_tokens: Tokens of the messages, estimated.
-        estimate_usd: What they cost without the answer; None if no price is known.
-    """
+    """What would be sent, before anything is."""
 
     prompt: SuperPrompt
-    prompt_key: str
-    grounding: Grounding
+    prompt_key: str  # its key; empty if it is not kept
+    grounding: Grounding  # what the answer may rest on
     messages: tuple[ChatMessage, ...]
-    issued: dict[str, Issued]
-    model: ChatModel | None
-    session: str
-    scope: str = ""
-    secrets: tuple[str, ...] = ()
-    input_tokens: int = 0
-    estimate_usd: float | None = 0.0
+    issued: dict[str, Issued]  # citation id → what the prompt shows under it
+    model: ChatModel | None  # the one to ask; None if there is nothing to answer from
+    session: str  # the conversation that question and answer are kept in; empty: nothing is kept
+    scope: str = ""  # under what a later question may be given the same answer; empty: none may
+    secrets: tuple[str, ...] = ()  # places that seem to hold a secret and would leave this machine
+    input_tokens: int = 0  # tokens of the messages, estimated
+    estimate_usd: float | None = 0.0  # what they cost without the answer; None if no price is known
 
 
 _REPR_CHARS = 60
@@ -189,38 +159,25 @@ _REPR_CHARS = 60
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """An answer as people see it, and what is known about it.
+    """An answer as people see it, and what is known about it."""
 
-    Attributes:
-        text: Clean text, without markers.
-        raw: As the model wrote it; this is what the conversation keeps.
-        status: ``complete``; ``partial`` if it broke off; ``refused`` if there was nothing
-            to answer from and no model was asked; ``failed`` if the model gave no answer.
-        citations: What it cites, checked.
-        usage: Tokens and cost; None if no model was asked or it broke off before saying so.
-        model: The one that answered; empty if none did.
-        prompt_key: The prompt; empty if it is not kept.
-        session: The conversation that it is kept in; empty if it is not.
-        warnings: For people.
-        agents: What the agents took that asked a language model for the prompt; None: none did.
-        origin: Where it comes from.
-        source_turn: Id of the turn whose answer was given again; empty for any other origin.
-        doubt: That the documents do not, or perhaps not, answer; an extract begins with it.
-    """
-
-    text: str
-    raw: str
+    text: str  # clean text, without markers
+    raw: str  # as the model wrote it; this is what the conversation keeps
+    # ``complete``; ``partial`` if it broke off; ``refused`` if there was nothing to answer from and
+    # no model was asked; ``failed`` if the model gave no answer
     status: Status
     citations: tuple[Citation, ...] = ()
+    # tokens and cost; None if no model was asked or it broke off before saying so
     usage: ChatUsage | None = None
     model: str = ""
-    prompt_key: str = ""
-    session: str = ""
+    prompt_key: str = ""  # the prompt; empty if it is not kept
+    session: str = ""  # the conversation that it is kept in; empty if it is not
     warnings: tuple[str, ...] = ()
+    # what the agents took that asked a language model for the prompt; None: none did
     agents: ChatUsage | None = None
     origin: Origin = "model"
-    source_turn: str = ""
-    doubt: str = ""
+    source_turn: str = ""  # id of the turn whose answer was given again; empty for any other origin
+    doubt: str = ""  # that the documents do not, or perhaps not, answer; an extract begins with it
 
     def __str__(self) -> str:
         """Return the clean text."""

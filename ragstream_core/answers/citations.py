@@ -29,31 +29,18 @@ from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """One citable text.
-
-    Attributes:
-        id: Its citation id.
-        source: Path or name of the source, as in the project.
-        locator: Chunk id; id of an injected file; ``recent`` for the recent conversation.
-        text: What the prompt shows of it, before it was quoted.
-        page_number: Page it begins on, None if it has none.
-        read_by: ``OCR`` if that read the page, else "".
-    """
+    """One citable text."""
 
     id: str
-    source: str
-    locator: str
-    text: str
-    page_number: int | None = None
-    read_by: str = ""
+    source: str  # path or name of the source, as in the project
+    locator: str  # chunk id; id of an injected file; ``recent`` for the recent conversation
+    text: str  # what the prompt shows of it, before it was quoted
+    page_number: int | None = None  # page it begins on, None if it has none
+    read_by: str = ""  # ``OCR`` if that read the page, else ""
 
 
 def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]:
     """Return citation id → what it stands for, of a prompt after A5.
-
-    Args:
-        prompt: The prompt.
-        history: Whether RECENT HISTORY is shown.
 
     Of a text that a person edited, only what it still shows is issued.
     """
@@ -111,36 +98,20 @@ NOT_QUOTED = "the quoted words do not stand there"
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One thing that an answer cites.
+    """One thing that an answer cites."""
 
-    Attributes:
-        id: Citation id as written; may be empty.
-        source: The file, as the prompt knows it, or as written if it does not.
-        locator: Chunk id, or id of the injected file; empty if the id is unknown.
-        snippet: The first 200 characters of what was cited; empty if the id is unknown.
-        page_number: Page of the source, if it has pages.
-        known: The prompt issued the id.
-        verified: Known, and source and quoted words are right as well.
-        reason: Why it is not verified.
-        read_by: ``OCR`` if that read the page, else "".
-    """
-
-    id: str
-    source: str
-    locator: str = ""
-    snippet: str = ""
-    page_number: int | None = None
-    known: bool = False
-    verified: bool = False
-    reason: str = ""
-    read_by: str = ""
+    id: str  # citation id as written; may be empty
+    source: str  # the file, as the prompt knows it, or as written if it does not
+    locator: str = ""  # chunk id, or id of the injected file; empty if the id is unknown
+    snippet: str = ""  # the first 200 characters of what was cited; empty if the id is unknown
+    page_number: int | None = None  # page of the source, if it has pages
+    known: bool = False  # the prompt issued the id
+    verified: bool = False  # known, and source and quoted words are right as well
+    reason: str = ""  # why it is not verified
+    read_by: str = ""  # ``OCR`` if that read the page, else ""
 
     def where(self, page: str = " p. ") -> str:
-        """Return its source with the page, and OCR if that read it: ``a.pdf p. 2, read by OCR``.
-
-        Args:
-            page: What stands before the number of the page.
-        """
+        """Return its source with the page, and OCR if that read it: ``a.pdf p. 2, read by OCR``."""
         on = f"{page}{self.page_number}" if self.page_number else ""
         return f"{self.source or 'no source'}{on}{f', read by {self.read_by}' * bool(self.read_by)}"
 
@@ -161,25 +132,13 @@ class _Claim(NamedTuple):
 
 
 def citations_of(answer: str, issued: Mapping[str, Issued]) -> list[Citation]:
-    """Return what an answer cites, in order of appearance, equal ones once.
-
-    Args:
-        answer: The answer with its markers.
-        issued: Citation id → what the prompt showed under it.
-    """
+    """Return what an answer cites, in order of appearance, equal ones once."""
     found = (_checked(claim, issued) for claim in _claims(answer, issued))
     return list(dict.fromkeys(found))
 
 
 def numbered(answer: str, issued: Mapping[str, Issued], citations: Sequence[Citation]) -> str:
-    """Return an answer without markers, with the number of each citation where its marker stood.
-
-    Args:
-        answer: The answer with its markers.
-        issued: Citation id → what the prompt showed under it.
-        citations: What it cites, from `citations_of`; the first one is number 1. One that is not
-            verified has a ⚠ before its number.
-    """
+    """Return an answer without markers, with the number of each citation where its marker stood."""
     exact = {one: place for place, one in enumerate(citations, start=1)}
     near = {(one.id, one.source): place for one, place in reversed(exact.items())}
     marks: dict[int, list[str]] = {}
@@ -198,12 +157,7 @@ def numbered(answer: str, issued: Mapping[str, Issued], citations: Sequence[Cita
 
 
 def words_of(answer: str, issued: Mapping[str, Issued]) -> dict[str, tuple[str, ...]]:
-    """Return citation id → what an answer says it found there: its quotes, else its sentences.
-
-    Args:
-        answer: The answer with its markers.
-        issued: Citation id → what the prompt showed under it.
-    """
+    """Return citation id → what an answer says it found there: its quotes, else its sentences."""
     found: dict[str, tuple[str, ...]] = {}
     for claim in _claims(answer, issued):
         words = claim.quotes or tuple(part for part in _SENTENCE_END.split(claim.said) if part)
@@ -215,13 +169,6 @@ def spans_of(text: str, wanted: Iterable[str]) -> list[tuple[int, int]]:
     """Return where words stand in a text, but for punctuation, markup, case and gaps.
 
     Of words that do not all stand there in this order, the longest run of at least four is found.
-
-    Args:
-        text: The passage.
-        wanted: Sentences or quotes.
-
-    Returns:
-        (start, end) in characters, in the order of the text; overlapping ones are one.
     """
     places = [(m[0].casefold(), m.start(), m.end()) for m in _WORD.finditer(text)]
     words = [word for word, _, _ in places]

@@ -58,12 +58,6 @@ def extract_of(
     question's words and the best facts, at most `MOST_LINES`; if nothing was condensed, the first
     passages. Of memory the lines that have the question's words, without markers. If none of the
     files, or of memory, has them, the refusal.
-
-    Args:
-        prompt: After the prompt builder.
-        issued: Citation id → what the prompt shows under it; nothing else is cited.
-        why: Why no model answered, and after a full stop what to do about it: as of `why_none`.
-        memory: Texts to answer from in place of documents, if there are none; may be empty.
     """
     question = " ".join(prompt.body.get(key, "") for key in ("task", "text"))
     files = [issued[source.id] for source, _ in file_texts(prompt) if source.id in issued]
@@ -82,13 +76,7 @@ def extract_of(
 
 
 def why_none(error: ChatFailed, model: ChatModel, asked: str) -> str:
-    """Return why no model answered, and what to do about it, as two sentences without a last stop.
-
-    Args:
-        error: Nothing answers at the model's address, or no model is there.
-        model: Who was asked.
-        asked: Name of the model that was to answer; `EXTRACT` if none was named.
-    """
+    """Return why no model answered and what to do, as two sentences without a last stop."""
     if not isinstance(error, ChatUnreachable):
         return f"There is no model at {model.host}. To get a written answer: {HINT}"
     if not model.is_local:
@@ -178,11 +166,6 @@ class ExtractiveFallback(WrappedChat):
     Any other failure is that of the model: what was asked wrongly, or too often, is no reason to
     pretend that no model was there.
 
-    Args:
-        model: Who is asked.
-        extract: Makes the extract, told why; "" if there is none, then the failure stays.
-        begun: Called once before the first words, told whether they are the extract.
-
     Attributes:
         seconds: How long the stream took, from its call to its end.
     """
@@ -213,11 +196,7 @@ class ExtractiveFallback(WrappedChat):
         return 0.0 if self.name == EXTRACT else super().price(input_tokens, output_tokens)
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
-        """Yield the model's answer, or the extract.
-
-        Raises:
-            ChatFailed: There is neither.
-        """
+        """Yield the model's answer, or the extract."""
         began, begun = time.perf_counter(), False
         try:
             for delta in self._model.stream(messages):

@@ -60,16 +60,7 @@ def next_start(text: str, at: int) -> int:
 
 
 def decide(text: str, at: int, issued: Collection[str] = ()) -> tuple[MarkerVerdict, int]:
-    """Return what stands at a place where `next_start` points.
-
-    Args:
-        text: The text as far as it is known.
-        at: The place.
-        issued: Citation ids of the prompt; a bracket around one of them alone is a marker.
-
-    Returns:
-        The verdict, and the end of a marker. ``BROKEN`` is a beginning that is never closed.
-    """
+    """Return what stands where `next_start` points, and the end of a marker."""
     square = text[at] == "["
     opening = (_SOURCE if square else _FRAME).match(text, at)
     if opening:
@@ -173,15 +164,9 @@ _BLANKS = re.compile(r"[ \t]*")
 
 
 def join(left: str, right: str) -> tuple[str, int]:
-    """Mend the place where markers were taken out.
+    """Return what replaces ``left``, and how many characters of ``right`` go, around markers.
 
-    Args:
-        left: Clean text before it, at most `LEFT` characters; a newline stands for the beginning
-            of the answer.
-        right: Text behind it, `RIGHT` characters or all there are.
-
-    Returns:
-        What replaces ``left``, and how many characters of ``right`` go.
+    A newline on the left stands for the beginning of the answer.
     """
     left, skip = _unwrapped(left, right)
     blanks = _BLANKS.match(right, skip)
@@ -251,16 +236,11 @@ class CitationBuffer:
 
     The output never holds a closed marker: what begins like one and is none is shown with a ``·``
     behind its bracket. Text without any bracket of that kind comes out as it went in.
-
-    Args:
-        issued: Citation ids of the prompt; a bracket around one of them alone is a marker too.
-
-    Attributes:
-        places: Where markers stood: character of all that comes out, and the numbers of the
-            markers that followed one another there, from 0.
     """
 
     def __init__(self, issued: Collection[str] = ()) -> None:
+        # where markers stood: character of all that comes out, and the numbers of the markers that
+        # followed one another there, from 0
         self.places: list[tuple[int, tuple[int, ...]]] = []
         self._issued = frozenset(issued)
         self._markers = self._told = 0
@@ -277,11 +257,7 @@ class CitationBuffer:
         return self._run(final=False, cut=False)
 
     def close(self, *, cut: bool = False) -> str:
-        """Return the rest.
-
-        Args:
-            cut: The answer broke off; a marker it broke off in is dropped.
-        """
+        """Return the rest; ``cut``: a marker that the answer broke off in is dropped."""
         ready = self._run(final=True, cut=cut)
         rest = self._left if self._begun else self._left[1:]
         self._left, self._begun = "", True

@@ -49,28 +49,16 @@ _CONNECTIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of an answer.
-
-    Attributes:
-        text: It, without markers, white space collapsed.
-        kind: ``claim``, or why it is none.
-        cited: Ids that its markers cite, as the prompt issued them, each once.
-        unknown: How many of its markers cite what the prompt did not issue.
-    """
+    """One sentence of an answer."""
 
     text: str
-    kind: Kind
-    cited: tuple[str, ...] = ()
-    unknown: int = 0
+    kind: Kind  # ``claim``, or why it is none
+    cited: tuple[str, ...] = ()  # ids that its markers cite, as the prompt issued them, each once
+    unknown: int = 0  # how many of its markers cite what the prompt did not issue
 
 
 def sentences_of(answer: str, issued: Mapping[str, Issued]) -> list[Sentence]:
-    """Return the sentences of an answer in order.
-
-    Args:
-        answer: With its markers.
-        issued: Citation id → what the prompt showed under it.
-    """
+    """Return the sentences of an answer in order."""
     found = list(markers(answer, issued))
     bare, places = _without(answer, found)
     spans = list(_spans(bare))
@@ -194,32 +182,18 @@ _CAPITAL = re.compile(r"\b[A-Z]")
 
 
 class Support(NamedTuple):
-    """What a passage does for a sentence.
-
-    Attributes:
-        score: In [0, 1].
-        supported: Whether it says it.
-        rule: ``quote``, ``agreement``, ``number``, ``name``, ``denial``, ``opposite``,
-            ``changed``, ``far``; of
-            other judges ``entailment``, ``model``.
-        reason: For people; names places of the sentence, never anything else.
-    """
+    """What a passage does for a sentence."""
 
     score: float
     supported: bool
+    # ``quote``, ``agreement``, ``number``, ``name``, ``denial``, ``opposite``, ``changed``,
+    # ``far``; of other judges ``entailment``, ``model``
     rule: str
-    reason: str = ""
+    reason: str = ""  # for people; names places of the sentence, never anything else
 
 
 def support(sentence: str, passage: str, *, embed: Embed, title: str = "") -> Support:
-    """Return whether a passage supports a sentence.
-
-    Args:
-        sentence: One sentence, without markers.
-        passage: What it cites.
-        embed: Turns texts into unit vectors.
-        title: Name of the passage's source; names may come from there.
-    """
+    """Return whether a passage supports a sentence."""
     if stands(sentence, passage) and not _denied_behind(sentence, passage):
         return Support(1.0, True, "quote")
     rule, reason = _against(sentence, passage, title)

@@ -37,18 +37,7 @@ def sessions_of(documents: Sequence[Row]) -> dict[str, str]:
 
 
 def turns_of(documents: Sequence[Row]) -> list[Turn]:
-    """Return the turns of all conversations in order; a row without a text has none.
-
-    Args:
-        documents: Rows with ``id``, ``text`` and ``meta``: ``conv``, ``turn``, perhaps
-            ``speaker`` and ``date``.
-
-    Returns:
-        One turn a row; its id is that of the row.
-
-    Raises:
-        UsageError: The place of a turn is no number.
-    """
+    """Return the turns of all conversations in order; a row without a text has none."""
     sessions = sessions_of(documents)
     return [
         Turn(
@@ -82,16 +71,7 @@ def timestamp_of(date: str) -> str:
 
 
 def questions_of(queries: Sequence[Row], documents: Sequence[Row]) -> list[Row]:
-    """Return the questions that can be answered, each with its session in ``meta``.
-
-    Args:
-        queries: Rows with ``id``, ``text`` and ``meta``: ``conv``, perhaps ``category``.
-        documents: The corpus; a question is asked at the time of the last turn that has one,
-            ``meta.now``.
-
-    Raises:
-        UsageError: A question names no conversation of the corpus, or a turn has no number.
-    """
+    """Return the questions that can be answered, each with its session in ``meta``."""
     sessions = sessions_of(documents)
     times: dict[str, str] = {}
     for document in _in_order(documents):

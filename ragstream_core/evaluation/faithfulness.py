@@ -37,67 +37,38 @@ class Judge(Protocol):
         ...
 
     def judge(self, claims: Sequence[tuple[str, Sequence[Issued]]]) -> list[Support]:
-        """Judge the claims of one answer.
-
-        Args:
-            claims: Each with the passages that it cites, at least one.
-
-        Returns:
-            A verdict a claim, aligned.
-        """
+        """Judge the claims of one answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer that is to be judged.
-
-    Attributes:
-        question: What was asked.
-        answer: The answer with its markers.
-        issued: Citation id → what its prompt showed under it.
-        gold: Right answers, if there are any.
-        origin: Where it comes from: ``extract``, ``model``, ``turn``, ``file``.
-        line: Line of the gold question or of the file; 0: neither.
-        note: What is to be said of it.
-    """
+    """One answer that is to be judged."""
 
     question: str
-    answer: str
-    issued: Mapping[str, Issued]
-    gold: tuple[str, ...] = ()
-    origin: str = "file"
-    line: int = 0
-    note: str = ""
+    answer: str  # the answer with its markers
+    issued: Mapping[str, Issued]  # citation id → what its prompt showed under it
+    gold: tuple[str, ...] = ()  # right answers, if there are any
+    origin: str = "file"  # where it comes from: ``extract``, ``model``, ``turn``, ``file``
+    line: int = 0  # line of the gold question or of the file; 0: neither
+    note: str = ""  # what is to be said of it
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is counted in one answer, without any text.
-
-    Attributes:
-        line: Of the answer.
-        origin: Of the answer.
-        score: The share of its claims that are supported, in [0, 1]; None if it claims nothing.
-        claims: How many claims there are.
-        supported: How many of them are supported.
-        quoted: How many stand word for word in what they cite.
-        uncited: How many cite nothing.
-        unknown_citations: How many cite what the prompt did not issue.
-        refused: Whether it says that it cannot answer.
-        right: Compared with the right answers; None if none is known.
-    """
+    """What is counted in one answer, without any text."""
 
     line: int
     origin: str
+    # the share of its claims that are supported, in [0, 1]; None if it claims nothing
     score: float | None
     claims: int
     supported: int
-    quoted: int
-    uncited: int
-    unknown_citations: int
-    refused: bool
-    right: Comparison | None = None
+    quoted: int  # how many stand word for word in what they cite
+    uncited: int  # how many cite nothing
+    unknown_citations: int  # how many cite what the prompt did not issue
+    refused: bool  # whether it says that it cannot answer
+    right: Comparison | None = None  # compared with the right answers; None if none is known
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
@@ -107,17 +78,12 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An answer, judged.
-
-    Attributes:
-        of: The answer.
-        rows: Each sentence with its verdict; None if it claims nothing.
-        right: Compared with the right answers; None if none is known.
-    """
+    """An answer, judged."""
 
     of: Answered
+    # each sentence with its verdict; None if it claims nothing
     rows: tuple[tuple[Sentence, Support | None], ...]
-    right: Comparison | None = None
+    right: Comparison | None = None  # compared with the right answers; None if none is known
 
     @property
     def verdicts(self) -> list[Support]:
@@ -161,12 +127,7 @@ class Judged:
 
 
 def judged(answered: Answered, judge: Judge) -> Judged:
-    """Judge one answer.
-
-    Args:
-        answered: The answer.
-        judge: Says whether passages support claims.
-    """
+    """Judge one answer."""
     sentences = sentences_of(answered.answer, answered.issued)
     asked = [s for s in sentences if s.kind == "claim" and s.cited]
     given = iter(judge.judge([(s.text, [answered.issued[i] for i in s.cited]) for s in asked]))
@@ -183,29 +144,19 @@ def judged(answered: Answered, judge: Judge) -> Judged:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The figures of several answers; each is counted once, whatever the number of its claims.
+    """The figures of several answers; each is counted once, whatever the number of its claims."""
 
-    Attributes:
-        score: Mean of the answers that claim something, in [0, 1]; None for none.
-        answers: How many answers there are.
-        scored: How many of them claim something.
-        refused: How many say that they cannot answer.
-        claims: As in `Counts`, of all of them; so are the next four.
-        right_known: Of how many a right answer is known.
-        right: Means of the comparison with those; None if none is known.
-    """
-
-    score: float | None
-    answers: int
-    scored: int
-    refused: int
-    claims: int
+    score: float | None  # mean of the answers that claim something, in [0, 1]; None for none
+    answers: int  # how many answers there are
+    scored: int  # how many of them claim something
+    refused: int  # how many say that they cannot answer
+    claims: int  # as in `Counts`, of all of them; so are the next four
     supported: int
     quoted: int
     uncited: int
     unknown_citations: int
-    right_known: int
-    right: Comparison | None
+    right_known: int  # of how many a right answer is known
+    right: Comparison | None  # means of the comparison with those; None if none is known
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
@@ -256,29 +207,19 @@ def _row(sentence: Sentence, verdict: Support | None) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of judging answers.
-
-    Attributes:
-        project: Whose documents were asked; empty for answers of several.
-        judge: Who judged.
-        answers: The judged answers.
-        skipped: (where, why) of those that could not be judged.
-        generation: Number of the generation that was asked; 0: none of its own.
-        created: When, ISO 8601.
-        series: Digest of questions, judge and kind of answer.
-        fingerprint: The same with generation, settings, models and code; equal ones give equal
-            figures, unless a language model takes part.
-        exchanges: What a language model was asked as a judge, JSON form.
-    """
+    """What came of judging answers."""
 
     project: str
     judge: str
     answers: Sequence[Judged]
-    skipped: Sequence[tuple[str, str]] = ()
-    generation: int = 0
-    created: str = ""
-    series: str = ""
+    skipped: Sequence[tuple[str, str]] = ()  # (where, why) of those that could not be judged
+    generation: int = 0  # number of the generation that was asked; 0: none of its own
+    created: str = ""  # when, ISO 8601
+    series: str = ""  # digest of questions, judge and kind of answer
+    # the same with generation, settings, models and code; equal ones give equal figures, unless a
+    # language model takes part
     fingerprint: str = ""
+    # what a language model was asked as a judge, JSON form
     exchanges: Sequence[dict[str, Json]] = ()
 
     @property
@@ -316,11 +257,7 @@ class Report:
 
 
 def keep(folder: Path, report: Report) -> Path:
-    """Keep the figures of a report; a later one of the same generation and series replaces it.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Keep the figures of a report; a later one of the same generation and series replaces it."""
     path = folder / f"{report.generation}-{report.series[:12]}.json"
     replace_text(path, json.dumps(report.figures(), indent=1) + "\n")
     return path
@@ -340,12 +277,7 @@ class KeptScore:
 
 
 def kept(folder: Path, series: str = "") -> list[KeptScore]:
-    """Return the kept figures, by series and generation, ascending; damaged ones are passed over.
-
-    Args:
-        folder: As of `keep`.
-        series: Only these; empty: all.
-    """
+    """Return the kept figures by series and generation; damaged ones are passed over."""
     found = []
     for path in sorted(folder.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

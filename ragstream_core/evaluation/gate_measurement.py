@@ -23,23 +23,15 @@ FOLDER = "gate_measured"
 
 @dataclass(frozen=True, slots=True)
 class GateMeasurement:
-    """Both gates on the same questions.
-
-    Attributes:
-        model: The model's name.
-        weights: Digest of its files, 64 hex digits.
-        nli_theta: Its threshold in [0, 1].
-        project: Whose gold questions.
-        nli: What the model comes to: ``kept_relevant``, ``candidates``, ``found``, ``questions``.
-        similarity: Likewise the similarity gate.
-    """
+    """Both gates on the same questions."""
 
     model: str
-    weights: str
-    nli_theta: float
-    project: str
+    weights: str  # digest of its files, 64 hex digits
+    nli_theta: float  # its threshold in [0, 1]
+    project: str  # whose gold questions
+    # what the model comes to: ``kept_relevant``, ``candidates``, ``found``, ``questions``
     nli: dict[str, float]
-    similarity: dict[str, float]
+    similarity: dict[str, float]  # likewise the similarity gate
 
     @property
     def is_better(self) -> bool:
@@ -61,23 +53,14 @@ def figures(point: Point) -> dict[str, float]:
 
 
 def write_measurement(models_dir: Path, found: GateMeasurement) -> Path:
-    """Keep a measurement beside the models, in place of an earlier one of the same weights.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Keep a measurement beside the models, in place of an earlier one of the same weights."""
     path = make_private_dir(models_dir / FOLDER) / f"{found.weights}.json"
     replace_text(path, json.dumps(asdict(found), indent=1, sort_keys=True) + "\n")
     return path
 
 
 def read_measurement(models_dir: Path, weights: str) -> GateMeasurement | None:
-    """Return the measurement of some weights; None if there is none, or a damaged one.
-
-    Args:
-        models_dir: As of `write_measurement`.
-        weights: Digest of the model's files.
-    """
+    """Return the measurement of some weights; None if there is none, or a damaged one."""
     try:
         path = models_dir / FOLDER / f"{weights}.json"
         found = GateMeasurement(**json.loads(path.read_text(encoding="utf-8")))

@@ -63,11 +63,7 @@ class Line(BaseModel):
 
 
 def read_answers(path: Path) -> list[tuple[int, Line]]:
-    """Return the answers of a file with the numbers of their lines.
-
-    Raises:
-        UsageError: The file cannot be read, or a line is not such an answer; it is named.
-    """
+    """Return the answers of a file with the numbers of their lines."""
     try:
         lines = lines_of(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -114,26 +110,15 @@ def f1(answer: str, right: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An answer beside right ones, or the means of several.
+    """An answer beside right ones, or the means of several."""
 
-    Attributes:
-        exact_match: Whether it is one of them, 0 or 1.
-        f1: Of its tokens, in [0, 1].
-        contained: Whether one of them stands in it, 0 or 1.
-    """
-
-    exact_match: float
-    f1: float
-    contained: float
+    exact_match: float  # whether it is one of them, 0 or 1
+    f1: float  # of its tokens, in [0, 1]
+    contained: float  # whether one of them stands in it, 0 or 1
 
 
 def compared(answer: str, right: Sequence[str]) -> Comparison:
-    """Compare an answer with right ones; the best of them counts.
-
-    Args:
-        answer: Without markers.
-        right: At least one.
-    """
+    """Compare an answer with right ones; the best of them counts."""
     said = normalised(answer)
     wanted = [normalised(text) for text in right]
     spoken = f" {' '.join(said)} "

@@ -33,12 +33,7 @@ _TASK = (
 
 @dataclass(frozen=True)
 class QuoteJudge:
-    """Word for word, or by numbers, names, terms and meaning; see `agreement`.
-
-    Attributes:
-        embed: Turns texts into unit vectors.
-        name: Who judges, for people.
-    """
+    """Word for word, or by numbers, names, terms and meaning; see `agreement`."""
 
     embed: Embed
     name: str = "quote"
@@ -53,14 +48,9 @@ class QuoteJudge:
 
 @dataclass(frozen=True)
 class NliJudge:
-    """An entailment model; a sentence that is quoted word for word needs none.
+    """An entailment model; a sentence that is quoted word for word needs none."""
 
-    Attributes:
-        entailment: (statements, passages) → probabilities.
-        name: The model, for people.
-    """
-
-    entailment: Entailment
+    entailment: Entailment  # (statements, passages) → probabilities
     name: str = "nli"
 
     def judge(self, claims: Claims) -> list[Support]:
@@ -92,16 +82,10 @@ class Verdicts(Answer):
 
 @dataclass(frozen=True)
 class LlmJudge:
-    """A language model, which must quote what supports a sentence; else another judge decides.
-
-    Attributes:
-        ask: Asks the model.
-        other: Judges if the model's answer is no good.
-        name: The model, for people.
-    """
+    """A language model, which must quote what supports a sentence; else another judge decides."""
 
     ask: Ask
-    other: Judge
+    other: Judge  # judges if the model's answer is no good
     name: str = "llm"
 
     def judge(self, claims: Claims) -> list[Support]:

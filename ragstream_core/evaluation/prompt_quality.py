@@ -38,25 +38,14 @@ def plain(text: str) -> str:
 
 
 def first_answer(question: GoldQuestion, text: str) -> int:
-    """Return where a right answer begins in a plain text, -1 if none does.
-
-    Args:
-        question: Its answers count as whole words; its patterns as they match.
-        text: As of `plain`.
-    """
+    """Return where a right answer begins in a plain text, -1 if none does."""
     found = [re.search(rf"(?<!\w){re.escape(plain(a))}(?!\w)", text) for a in question.answers]
     found += [re.search(pattern, text, re.IGNORECASE) for pattern in question.patterns]
     return min((match.start() for match in found if match), default=-1)
 
 
 def is_relevant(question: GoldQuestion, source: str, text: str) -> bool:
-    """Return whether a passage is one that the question needs.
-
-    Args:
-        question: Names passages or files.
-        source: Path of the passage.
-        text: What is shown of it.
-    """
+    """Return whether a passage is one that the question needs."""
     if not question.passages:
         return source in question.files
     said = plain(text)
@@ -99,67 +88,37 @@ def near_copies(texts: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PromptMeasure:
-    """What one question's prompt holds.
+    """What one question's prompt holds."""
 
-    Attributes:
-        line: Line of the gold question.
-        question: What was asked.
-        unanswerable: Whether the documents do not answer it.
-        tokens: Of the whole prompt.
-        tokens_saved: Of passages that A4 left out, only named or showed in part.
-        attachment_tokens: Of the excerpts of documents, frames not counted.
-        relevant_tokens: Of those, in relevant passages.
-        passages: How many excerpts there are.
-        copies: How many of them repeat an earlier one.
-        expected: How many files and passages the question names.
-        expected_shown: How many of them the prompt shows, or names as saying the same.
-        answer_shown: Whether a right answer stands in the evidence; None if none is known.
-        answer_in_facts: Whether one stands in a fact or a constraint; None likewise.
-        tokens_before: Tokens of the evidence before the first right answer; None if there is none.
-        facts: How many facts and constraints there are.
-        facts_relevant: How many of them are relevant.
-        facts_complete: How many of them can be read by themselves.
-        fact_copies: How many of them repeat an earlier one.
-        constraints: How many constraints there are.
-        constraints_binding: How many of them bind.
-        open_issues: How many pieces are unanswered, or whether words are found nowhere.
-        word: The worst of the three words.
-        doubt: As `doubt`.
-    """
-
-    line: int
+    line: int  # line of the gold question
     question: str
-    unanswerable: bool
-    tokens: int
-    tokens_saved: int
-    attachment_tokens: int
-    relevant_tokens: int
-    passages: int
-    copies: int
-    expected: int
-    expected_shown: int
+    unanswerable: bool  # whether the documents do not answer it
+    tokens: int  # of the whole prompt
+    tokens_saved: int  # of passages that A4 left out, only named or showed in part
+    attachment_tokens: int  # of the excerpts of documents, frames not counted
+    relevant_tokens: int  # of those, in relevant passages
+    passages: int  # how many excerpts there are
+    copies: int  # how many of them repeat an earlier one
+    expected: int  # how many files and passages the question names
+    expected_shown: int  # how many of them the prompt shows, or names as saying the same
+    # whether a right answer stands in the evidence; None if none is known
     answer_shown: bool | None
-    answer_in_facts: bool | None
+    answer_in_facts: bool | None  # whether one stands in a fact or a constraint; None likewise
+    # tokens of the evidence before the first right answer; None if there is none
     tokens_before: int | None
-    facts: int
-    facts_relevant: int
-    facts_complete: int
-    fact_copies: int
-    constraints: int
-    constraints_binding: int
-    open_issues: int
-    word: str
+    facts: int  # how many facts and constraints there are
+    facts_relevant: int  # how many of them are relevant
+    facts_complete: int  # how many of them can be read by themselves
+    fact_copies: int  # how many of them repeat an earlier one
+    constraints: int  # how many constraints there are
+    constraints_binding: int  # how many of them bind
+    open_issues: int  # how many pieces are unanswered, or whether words are found nowhere
+    word: str  # the worst of the three words
     doubt: float
 
 
 def measured(question: GoldQuestion, prompt: SuperPrompt, counter: TokenCounter) -> PromptMeasure:
-    """Measure one prompt.
-
-    Args:
-        question: What was asked, and what is known about it.
-        prompt: After the whole chain.
-        counter: Counts the tokens of a text, as the prompt's own.
-    """
+    """Measure one prompt."""
     count = counter.count
     shown = [(source.name, text) for source, text in selected_texts(prompt, history=False)]
     quoted = [*prompt.extras.s_ctx.facts, *prompt.extras.s_ctx.constraints]
@@ -239,62 +198,38 @@ def _expected_shown(
 
 @dataclass(frozen=True, slots=True)
 class PromptFigures:
-    """What several prompts come to; None if there is nothing to measure.
-
-    Attributes:
-        questions: How many were asked.
-        unanswerable: How many of them the documents do not answer.
-        answer_shown: Share of the answerable ones with a known answer whose evidence holds it.
-        answer_in_facts: The same for facts and constraints.
-        expected_shown: Share of the named files and passages that are shown, a mean over questions.
-        tokens: Mean tokens of a prompt.
-        tokens_saved: Mean tokens that A4 left out, as `PromptMeasure` has it.
-        tokens_before: Median tokens of evidence before the first answer, if one is shown.
-        attachment_tokens: Mean tokens of the excerpts.
-        relevant_share: Share of the excerpts' tokens that lie in relevant passages.
-        facts: Mean number of facts and constraints.
-        facts_relevant: Share of them that is relevant.
-        facts_complete: Share of them that can be read by itself, of all questions.
-        constraints: Mean number of constraints.
-        constraints_binding: Share of them that binds, of all questions.
-        issues_unanswerable: Share of the unanswerable questions with an open issue.
-        issues_answerable: Share of the answerable ones with an open issue.
-        not_found_unanswerable: Share of the unanswerable ones that are called *not found*.
-        not_found_answerable: The same of the answerable ones.
-        perhaps_unanswerable: Share of the unanswerable ones that are called *perhaps*.
-        perhaps_answerable: The same of the answerable ones.
-        auc: Chance that an unanswerable question is doubted more than an answerable one.
-        recall_at_alarms: Largest share of the unanswerable ones that a threshold of doubt finds
-            at 5 % false alarms.
-        copies: Mean number of excerpts that repeat an earlier one.
-        fact_copies: Mean number of facts that do.
-    """
+    """What several prompts come to; None if there is nothing to measure."""
 
     questions: int
     unanswerable: int
+    # share of the answerable ones with a known answer whose evidence holds it
     answer_shown: float | None
-    answer_in_facts: float | None
+    answer_in_facts: float | None  # the same for facts and constraints
+    # share of the named files and passages that are shown, a mean over questions
     expected_shown: float | None
-    tokens: float | None
-    tokens_saved: float | None
+    tokens: float | None  # mean tokens of a prompt
+    tokens_saved: float | None  # mean tokens that A4 left out, as `PromptMeasure` has it
+    # median tokens of evidence before the first answer, if one is shown
     tokens_before: float | None
-    attachment_tokens: float | None
-    relevant_share: float | None
-    facts: float | None
-    facts_relevant: float | None
-    facts_complete: float | None
-    constraints: float | None
-    constraints_binding: float | None
-    issues_unanswerable: float | None
-    issues_answerable: float | None
+    attachment_tokens: float | None  # mean tokens of the excerpts
+    relevant_share: float | None  # share of the excerpts' tokens that lie in relevant passages
+    facts: float | None  # mean number of facts and constraints
+    facts_relevant: float | None  # share of them that is relevant
+    facts_complete: float | None  # share of them that can be read by itself, of all questions
+    constraints: float | None  # mean number of constraints
+    constraints_binding: float | None  # share of them that binds, of all questions
+    issues_unanswerable: float | None  # share of the unanswerable questions with an open issue
+    issues_answerable: float | None  # share of the answerable ones with an open issue
+    # share of the unanswerable ones that are called *not found*
     not_found_unanswerable: float | None
-    not_found_answerable: float | None
-    perhaps_unanswerable: float | None
-    perhaps_answerable: float | None
-    auc: float | None
+    not_found_answerable: float | None  # the same of the answerable ones
+    perhaps_unanswerable: float | None  # share of the unanswerable ones that are called *perhaps*
+    perhaps_answerable: float | None  # the same of the answerable ones
+    auc: float | None  # chance that an unanswerable question is doubted more than an answerable one
+    # largest share of the unanswerable ones that a threshold of doubt finds at 5 % false alarms
     recall_at_alarms: float | None
-    copies: float | None
-    fact_copies: float | None
+    copies: float | None  # mean number of excerpts that repeat an earlier one
+    fact_copies: float | None  # mean number of facts that do
 
     def to_json(self) -> dict[str, float | int | None]:
         """Return the figures by name."""
@@ -302,11 +237,7 @@ class PromptFigures:
 
 
 def figures_of(rows: Sequence[PromptMeasure]) -> PromptFigures:
-    """Return what several prompts come to.
-
-    Args:
-        rows: In any order; it does not change the figures.
-    """
+    """Return what several prompts come to."""
     yes = [row for row in rows if not row.unanswerable]
     no = [row for row in rows if row.unanswerable]
     known = [row for row in yes if row.answer_shown is not None]
@@ -353,21 +284,13 @@ def _share(rows: Sequence[PromptMeasure], part: str, whole: str) -> float | None
 
 @dataclass(frozen=True, slots=True)
 class PromptReport:
-    """The prompts of one project's gold questions, measured.
-
-    Attributes:
-        project: Its name.
-        generation: The generation that was asked.
-        series: Digest of the questions: reports of one series compare.
-        fingerprint: Digest of questions, generation, settings, models and code.
-        rows: One a question, in the order of the file.
-    """
+    """The prompts of one project's gold questions, measured."""
 
     project: str
-    generation: int
-    series: str
-    fingerprint: str
-    rows: Sequence[PromptMeasure] = field(default=())
+    generation: int  # the generation that was asked
+    series: str  # digest of the questions: reports of one series compare
+    fingerprint: str  # digest of questions, generation, settings, models and code
+    rows: Sequence[PromptMeasure] = field(default=())  # one a question, in the order of the file
 
     @property
     def figures(self) -> PromptFigures:
@@ -385,11 +308,6 @@ class PromptReport:
 
 
 def changes(old: Mapping[str, float | None], new: PromptFigures) -> list[tuple[str, float, float]]:
-    """Return the figures that differ: name, then and now; what only one side has is left out.
-
-    Args:
-        old: The ``figures`` of an earlier report, JSON form.
-        new: Those of now.
-    """
+    """Return the figures that differ: name, then and now; what only one side has is left out."""
     pairs = [(name, old.get(name), value) for name, value in new.to_json().items()]
     return [(n, a, b) for n, a, b in pairs if a is not None and b is not None and a != b]

@@ -63,15 +63,7 @@ class CorpusView:
         cache: Path | None = None,
         progress: Progress | None = None,
     ) -> CorpusView:
-        """Chunk and embed a corpus.
-
-        Args:
-            documents: Of the corpus.
-            chunker: As for ingestion.
-            embedder: As for ingestion.
-            cache: Folder for the vectors, so that another setting need not embed again.
-            progress: Called with (done, total) while embedding.
-        """
+        """Chunk and embed a corpus."""
         chunks = sorted(_chunks(documents, chunker), key=lambda c: c.id)
         texts = [chunk.in_context for chunk in chunks]
         vectors = _cached_vectors(texts, embedder, cache=cache, progress=progress)
@@ -89,11 +81,7 @@ class CorpusView:
         )
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
-        """Return chunks in the order asked for.
-
-        Raises:
-            KeyError: An unknown id.
-        """
+        """Return chunks in the order asked for."""
         return [self.texts[i] for i in chunk_ids]
 
     def documents(self, chunk_ids: Iterable[str]) -> list[str]:
@@ -152,23 +140,14 @@ Ranker = Callable[[Row], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """Metrics of one run.
+    """Metrics of one run."""
 
-    Attributes:
-        metrics: Name → mean over the queries.
-        by_kind: ``meta.kind`` → metrics, where queries have one.
-        queries: How many were judged.
-        fingerprint: What was measured: model and settings.
-        seconds: Wall time of the queries, indexing not included.
-        run: Query id → document ids, best first.
-    """
-
-    metrics: dict[str, float]
-    by_kind: dict[str, dict[str, float]]
+    metrics: dict[str, float]  # name → mean over the queries
+    by_kind: dict[str, dict[str, float]]  # ``meta.kind`` → metrics, where queries have one
     queries: int
     fingerprint: str
-    seconds: float
-    run: dict[str, list[str]]
+    seconds: float  # wall time of the queries, indexing not included
+    run: dict[str, list[str]]  # query id → document ids, best first
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
@@ -182,12 +161,7 @@ class EvaluationResult:
 
 
 def read_jsonl(path: Path) -> list[Row]:
-    """Read one JSON object a line.
-
-    Raises:
-        UsageError: The file is missing or empty, or a line is not a JSON object with texts; the
-            line is named.
-    """
+    """Read one JSON object a line."""
     rows = []
     try:
         lines = lines_of(path)
@@ -209,11 +183,7 @@ def read_jsonl(path: Path) -> list[Row]:
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Read judgements: query id → document id → grade.
-
-    Raises:
-        UsageError: The file is missing or a line does not have three fields.
-    """
+    """Read judgements: query id → document id → grade."""
     qrels: dict[str, dict[str, int]] = {}
     try:
         lines = lines_of(path)
@@ -239,20 +209,7 @@ def evaluate(
     metrics: Sequence[str] = METRICS,
     progress: Progress | None = None,
 ) -> EvaluationResult:
-    """Rank every judged query and measure.
-
-    Args:
-        rank: Ranks documents for a query.
-        queries: Those without judgement are left out.
-        qrels: Judgements.
-        fingerprint: What is measured, for the report.
-        metrics: Which ones, as ir-measures calls them; ``MRR`` for its ``RR``.
-        progress: Called with (done, total).
-
-    Raises:
-        UsageError: No query has a judgement.
-        ExtraMissing: ir-measures is not installed.
-    """
+    """Rank every judged query and measure."""
     judged = [query for query in queries if query["id"] in qrels]
     if not judged:
         raise UsageError(
@@ -279,17 +236,7 @@ def measure(
     queries: Iterable[str],
     metrics: Sequence[str] = METRICS,
 ) -> dict[str, float]:
-    """Return the mean metrics of some queries.
-
-    Args:
-        run: Query id → document ids, best first.
-        qrels: Judgements.
-        queries: Which ones.
-        metrics: Which ones, as ir-measures calls them; ``MRR`` for its ``RR``.
-
-    Raises:
-        ExtraMissing: ir-measures is not installed.
-    """
+    """Return the mean metrics of some queries."""
     extras.require("metrics", "eval", "ir_measures")
     import ir_measures
 
@@ -302,11 +249,7 @@ def measure(
 
 
 def write_run(path: Path, run: dict[str, list[str]]) -> None:
-    """Write a TREC run file: ``query Q0 document rank 1/rank ragstream``.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write a TREC run file: ``query Q0 document rank 1/rank ragstream``."""
     lines = [
         f"{query} Q0 {document} {rank} {1 / rank:.6f} ragstream"
         for query, ranked in run.items()

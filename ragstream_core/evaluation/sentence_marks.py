@@ -71,10 +71,6 @@ def is_complete(text: str, heading: str = "") -> bool:
     A row, with bars or with the names of its columns, a pair or a signature can. A sentence has to
     begin at its beginning, end at its end and close its brackets; if it begins with a word that
     leans on the sentence before, its heading has to be shown.
-
-    Args:
-        text: As it is quoted, on one line.
-        heading: The heading that is shown in front of it; empty: none.
     """
     said = text.strip()
     if _ROW.search(said) or (_PAIR.match(said) and len(said.split()) <= 12):
@@ -104,9 +100,6 @@ def is_binding(text: str) -> bool:
 
     What somebody once had to do, what "we" have to do in a derivation, and amounts without a number
     bind nobody.
-
-    Args:
-        text: As it is quoted, on one line. English; a few words of German, Chinese and Japanese.
     """
     if _GERMAN.search(text) or _EASTERN.search(text):
         return True

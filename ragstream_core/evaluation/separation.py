@@ -12,15 +12,7 @@ DIGITS = 4
 
 
 def auc(positives: Sequence[float], negatives: Sequence[float]) -> float | None:
-    """Return the chance that a positive scores above a negative; a tie counts half.
-
-    Args:
-        positives: Scores of those that should score high.
-        negatives: Scores of those that should not.
-
-    Returns:
-        In [0, 1]; 0.5 if the score says nothing; None if one group is empty.
-    """
+    """Return the chance that a positive scores above a negative; a tie counts half."""
     if not positives or not negatives:
         return None
     below = sorted(negatives)
@@ -31,16 +23,7 @@ def auc(positives: Sequence[float], negatives: Sequence[float]) -> float | None:
 def recall_at(
     positives: Sequence[float], negatives: Sequence[float], allowed: float
 ) -> float | None:
-    """Return the largest share of positives that a threshold takes without too many negatives.
-
-    Args:
-        positives: Scores of those that should be taken.
-        negatives: Scores of those that should not.
-        allowed: The largest share of negatives that may be taken, in [0, 1].
-
-    Returns:
-        In [0, 1]; it never falls if ``allowed`` grows. None if one group is empty.
-    """
+    """Return the largest share of positives that a threshold takes without too many negatives."""
     if not positives or not negatives:
         return None
     below = sorted(negatives)

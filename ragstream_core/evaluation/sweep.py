@@ -57,22 +57,7 @@ def heat_map(
     high: float,
     form: str,
 ) -> bytes:
-    """Draw a table of numbers, the larger the darker, with its axes, and a legend below.
-
-    Args:
-        values: A number a cell, row by row; None leaves it empty.
-        names: What the numbers are, what grows to the right, and what grows downwards: up to
-            thirteen of the letters that this module draws, in capitals whatever their case.
-        columns: Values above the columns.
-        rows: Values before the rows.
-        low: Value of the lightest colour.
-        high: Value of the darkest; the same as ``low`` makes all cells light.
-        form: How numbers are written, e.g. ``.3f``.
-
-    Returns:
-        A PNG, 8 bits a channel, in cells of `CELL` pixels: a line of names, a line of column
-        values, the rows, an empty line, the legend; two cells more than columns, at least four.
-    """
+    """Draw a table of numbers, the larger the darker, with its axes, and a legend below."""
     import numpy as np
 
     wide = (2, max(2, len(columns)), 2)
@@ -161,38 +146,23 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What one pair of thresholds comes to over all questions.
+    """What one pair of thresholds comes to over all questions."""
 
-    Attributes:
-        theta: ``gate.theta``, and ``gate.nli_theta`` if a model gates.
-        relative: ``gate.relative``.
-        kept_relevant: Share of the expected items among the candidates that pass the gate.
-        shown: Share of them that stands in the finished prompts.
-        candidates: Mean number of candidates that pass.
-        tokens: Mean tokens of a prompt.
-        saved: Mean tokens that A4 left out: behind the end of the evidence, repeated, or outside
-            of a window.
-        answered: Share of the questions whose prompt says so of all their pieces.
-        perhaps: Share of those that are *perhaps* answered at worst.
-        not_found: Share of those with a piece that is *not found*.
-        found: Expected items among the candidates, over all questions.
-        questions: How many were asked.
-        fingerprint: Digest of the questions, the generation, the other settings and the code; only
-            points with an equal one compare.
-    """
-
-    theta: float
-    relative: float
-    kept_relevant: float
-    shown: float
-    candidates: float
-    tokens: float
+    theta: float  # ``gate.theta``, and ``gate.nli_theta`` if a model gates
+    relative: float  # ``gate.relative``
+    kept_relevant: float  # share of the expected items among the candidates that pass the gate
+    shown: float  # share of them that stands in the finished prompts
+    candidates: float  # mean number of candidates that pass
+    tokens: float  # mean tokens of a prompt
+    # mean tokens that A4 left out: behind the end of the evidence, repeated, or outside of a window
     saved: float
-    answered: float
-    perhaps: float
-    not_found: float
-    found: int
+    answered: float  # share of the questions whose prompt says so of all their pieces
+    perhaps: float  # share of those that are *perhaps* answered at worst
+    not_found: float  # share of those with a piece that is *not found*
+    found: int  # expected items among the candidates, over all questions
     questions: int
+    # digest of the questions, the generation, the other settings and the code; only points with an
+    # equal one compare
     fingerprint: str
 
     def to_json(self) -> dict[str, Json]:
@@ -208,15 +178,7 @@ def point_of(
     *,
     fingerprint: str = "",
 ) -> Point:
-    """Add up what finished prompts hold; if nothing is found, both shares are 0.
-
-    Args:
-        asked: Each question with its prompt after the whole chain; at least one.
-        theta: Threshold in [0, 1].
-        relative: Threshold in [0, 1].
-        counter: Counts tokens as the prompts do.
-        fingerprint: Goes into the point; empty: it is compared with none.
-    """
+    """Add up what finished prompts hold; if nothing is found, both shares are 0."""
     found = kept = shown = candidates = tokens = saved = 0
     for question, prompt in asked:
         before = _held(question, prompt, prompt.views_by_stage["reranked"])
@@ -260,25 +222,16 @@ def _held(
 
 
 def word_shares(said: Iterable[str]) -> dict[str, float]:
-    """Return the share of each of the three words.
-
-    Args:
-        said: The worst word that each prompt says of its pieces; at least one.
-    """
+    """Return the share of each of the three words."""
     found = Counter(said)
     return {word: round(found[word] / found.total(), _DIGITS) for word in WORDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What the prompts of gold questions come to under some settings.
+    """What the prompts of gold questions come to under some settings."""
 
-    Attributes:
-        settings: Dotted key → value, of those that are varied.
-        report: What stands in the prompts.
-    """
-
-    settings: Mapping[str, str]
+    settings: Mapping[str, str]  # dotted key → value, of those that are varied
     report: PromptReport
 
     @property
@@ -293,23 +246,14 @@ class Variant:
 
 
 def write_point(folder: Path, point: Point) -> Path:
-    """Keep a point in a file of its own, so that several processes can sweep at once.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Keep a point in a file of its own, so that several processes can sweep at once."""
     path = folder / f"{point.theta:g}-{point.relative:g}.json"
     replace_text(path, json.dumps(point.to_json(), indent=1) + "\n")
     return path
 
 
 def read_points(folder: Path, fingerprint: str) -> list[Point]:
-    """Return the kept points that were measured on what holds now, in order.
-
-    Args:
-        folder: As of `write_point`.
-        fingerprint: Of what holds now; other points and damaged files are passed over.
-    """
+    """Return the kept points that were measured on what holds now, in order."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -325,9 +269,6 @@ def pictures(points: Sequence[Point]) -> dict[str, bytes]:
     """Return the heat maps as PNG: ``kept relevant``, ``shown`` and ``tokens``.
 
     θ grows to the right, the relative threshold downwards; the smallest number is the lightest.
-
-    Args:
-        points: At least one.
     """
     thetas = sorted({point.theta for point in points})
     relatives = sorted({point.relative for point in points})

@@ -43,15 +43,7 @@ QUESTION_CHARS = 120
 
 
 def gold_table(questions: Sequence[GoldQuestion], ranks: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """Return a row an expected item, in the order of the questions.
-
-    Args:
-        questions: The gold questions.
-        ranks: For each, the 1-based rank of each item that it expects; 0 if it was not found.
-
-    Returns:
-        Columns `GOLD_COLUMNS`; ``rank`` is a nullable integer, missing if nothing was found.
-    """
+    """Return a row an expected item, in the order of the questions."""
     pd = _pandas()
     rows = [
         (question.line, _short(question.question, QUESTION_CHARS), item, rank or pd.NA)
@@ -63,23 +55,14 @@ def gold_table(questions: Sequence[GoldQuestion], ranks: Sequence[Sequence[int]]
 
 
 def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
-    """Return a row a pair of thresholds, in the order given.
-
-    Returns:
-        Columns `SWEEP_COLUMNS`, as `Point` documents them.
-    """
+    """Return a row a pair of thresholds, in the order given."""
     pd = _pandas()
     rows = [[getattr(point, name) for name in SWEEP_COLUMNS] for point in points]
     return pd.DataFrame(rows, columns=[*SWEEP_COLUMNS])
 
 
 def variants_table(variants: Sequence[Variant]) -> pd.DataFrame:
-    """Return a row a variant, in the order given.
-
-    Returns:
-        The settings that are varied, `VARIANT_COLUMNS` as `PromptFigures` documents them (missing
-        if there is nothing to measure), and the shares of the three words.
-    """
+    """Return a row a variant, in the order given."""
     pd = _pandas()
     rows = [
         {
@@ -93,12 +76,7 @@ def variants_table(variants: Sequence[Variant]) -> pd.DataFrame:
 
 
 def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
-    """Return a row an answer, the least faithful first, those that claim nothing last.
-
-    Returns:
-        Columns `FAITHFULNESS_COLUMNS`; if a right answer is known also those of
-        `gold_answers.Comparison`. ``score`` is missing if an answer claims nothing.
-    """
+    """Return a row an answer, the least faithful first, those that claim nothing last."""
     pd = _pandas()
     rows = [
         {**judged.counts().to_json(), "question": _short(judged.of.question, QUESTION_CHARS)}
@@ -111,11 +89,7 @@ def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
 
 
 def prompts_table(measures: Sequence[PromptMeasure]) -> pd.DataFrame:
-    """Return a row a prompt, in the order given.
-
-    Returns:
-        Columns `PROMPT_COLUMNS`, as `PromptMeasure` documents them; what is not known is missing.
-    """
+    """Return a row a prompt, in the order given."""
     import pandas as pd
 
     rows = [[getattr(row, name) for name in PROMPT_COLUMNS] for row in measures]
@@ -132,11 +106,7 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _pandas() -> ModuleType:
-    """Return pandas.
-
-    Raises:
-        ExtraMissing: It is not installed.
-    """
+    """Return pandas."""
     extras.require("a table of an evaluation", "eval", "pandas")
     import pandas
 

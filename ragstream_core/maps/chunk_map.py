@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 def shares(sizes: Sequence[int], limit: int) -> list[int]:
-    """Divide a limit among groups by their size: whole parts, then the largest remainders.
-
-    Args:
-        sizes: Members of each group, ≥ 0.
-        limit: How many are taken in all, 0 ≤ limit ≤ sum(sizes).
-
-    Returns:
-        How many of each; they add up to ``limit``, each within 1 of its exact share.
-    """
+    """Divide a limit ≤ sum(sizes) by size: whole parts, then the largest remainders."""
     total = max(sum(sizes), 1)
     parts = [size * limit // total for size in sizes]
     left = sorted(range(len(sizes)), key=lambda i: (-(sizes[i] * limit % total), i))
@@ -38,16 +30,7 @@ def shares(sizes: Sequence[int], limit: int) -> list[int]:
 
 
 def stratified(groups: Sequence[Hashable], limit: int, *, seed: int) -> NDArray[np.int64]:
-    """Choose rows so that each group keeps its share; the same seed chooses the same.
-
-    Args:
-        groups: The group of each row.
-        limit: How many rows at most, ≥ 0.
-        seed: Of the choice within a group, ≥ 0.
-
-    Returns:
-        Row numbers, ascending: min(limit, rows) of them.
-    """
+    """Choose row numbers, ascending, so that each group keeps its share; repeats with its seed."""
     import numpy as np
 
     if len(groups) <= limit:
@@ -70,18 +53,10 @@ NAMES = {"tsne": "t-SNE", "pca": "PCA"}
 
 
 class PlacedChunk(NamedTuple):
-    """Where a chunk lies.
+    """Where a chunk lies."""
 
-    Attributes:
-        project: Its project; ``~history`` for a turn.
-        path: Its file below the project; of a turn ``<session>/<seq>``.
-        chunk_id: Its id.
-        x: To the right.
-        y: Upwards.
-    """
-
-    project: str
-    path: str
+    project: str  # its project; ``~history`` for a turn
+    path: str  # its file below the project; of a turn ``<session>/<seq>``
     chunk_id: str
     x: float
     y: float
@@ -104,25 +79,15 @@ class PlacedChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkMap:
-    """Chunks in the plane.
+    """Chunks in the plane."""
 
-    Attributes:
-        places: One a chunk that is shown, by project and chunk id.
-        total: How many chunks there are; more than places if only a sample is shown.
-        method: ``tsne`` or ``pca``.
-        seed: Of sample and projection.
-        perplexity: t-SNE's, as used; 0 with PCA.
-        generations: Project → generation.
-        notes: What a person should know of it, a sentence each.
-    """
-
-    places: tuple[PlacedChunk, ...]
-    total: int
-    method: str
+    places: tuple[PlacedChunk, ...]  # one a chunk that is shown, by project and chunk id
+    total: int  # how many chunks there are; more than places if only a sample is shown
+    method: str  # ``tsne`` or ``pca``
     seed: int
-    perplexity: float
-    generations: dict[str, int]
-    notes: tuple[str, ...] = ()
+    perplexity: float  # t-SNE's, as used; 0 with PCA
+    generations: dict[str, int]  # project → generation
+    notes: tuple[str, ...] = ()  # what a person should know of it, a sentence each
 
     @property
     def by(self) -> str:
@@ -141,12 +106,7 @@ class ChunkMap:
 
 
 def labels(places: Sequence[PlacedChunk], by: str) -> list[str]:
-    """Return what colours each place: its file, its conversation, or its project.
-
-    Args:
-        places: Of a map.
-        by: `FILES` or `PROJECTS`.
-    """
+    """Return what colours each place: its file, its conversation, or its project."""
     if by == PROJECTS:
         return [place.home for place in places]
     several = len({place.project for place in places}) > 1
@@ -154,23 +114,13 @@ def labels(places: Sequence[PlacedChunk], by: str) -> list[str]:
 
 
 def largest(names: Iterable[str], most: int) -> dict[str, int]:
-    """Return the names that come most often with their counts, the most frequent first.
-
-    Args:
-        names: One a place.
-        most: How many at most.
-    """
+    """Return the names that come most often with their counts, the most frequent first."""
     counts = Counter(names)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most])
 
 
 def as_csv(places: Sequence[PlacedChunk], texts: Iterable[str]) -> str:
-    """Return a map as CSV with a header line; every text is in it, whole.
-
-    Args:
-        places: The places.
-        texts: The text of each, in their order.
-    """
+    """Return a map as CSV with a header line; every text is in it, whole."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)

@@ -59,19 +59,7 @@ class _Frame:
 
 
 def draw(found: ChunkMap, *, by: str = "", size: tuple[int, int] = (1200, 820)) -> bytes:
-    """Draw a map.
-
-    Args:
-        found: The map; at least one place.
-        by: What colours tell apart, ``file`` or ``project``; empty: as the map has it.
-        size: Width and height in pixels, at least 600 × 400.
-
-    Returns:
-        A PNG of that size.
-
-    Raises:
-        ExtraMissing: The extra `maps` is not installed.
-    """
+    """Draw a map."""
     extras.require("a picture of a map", "maps", "PIL")
     from PIL import Image, ImageDraw
 

@@ -14,21 +14,13 @@ BINS = 12
 
 
 class Norms(NamedTuple):
-    """How long vectors are.
+    """How long vectors are."""
 
-    Attributes:
-        min: Of the finite ones; 0 if there is none.
-        mean: Likewise.
-        max: Likewise.
-        not_finite: How many are not.
-        not_unit: How many finite ones have a length that is off 1 by more than 1e-3.
-    """
-
-    min: float
+    min: float  # of the finite ones; 0 if there is none
     mean: float
     max: float
     not_finite: int
-    not_unit: int
+    not_unit: int  # how many finite ones have a length that is off 1 by more than 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +41,7 @@ class Repeats(NamedTuple):
 
 
 def norms(vectors: F32) -> Norms:
-    """Return how long the vectors are; those of a sound index have length 1.
-
-    Args:
-        vectors: Shape (n, d).
-    """
+    """Return how long the vectors are; those of a sound index have length 1."""
     import numpy as np
 
     lengths = np.sqrt(np.square(np.asarray(vectors, dtype=np.float64)).sum(axis=1))
@@ -69,15 +57,7 @@ def norms(vectors: F32) -> Norms:
 
 
 def histogram(values: Sequence[int], bins: int = BINS) -> list[Bucket]:
-    """Count whole numbers in equal ranges.
-
-    Args:
-        values: Numbers ≥ 0.
-        bins: How many ranges at most, ≥ 1.
-
-    Returns:
-        The ranges in order; their counts add up to the number of values. Empty for no value.
-    """
+    """Count whole numbers in equal ranges."""
     if not values:
         return []
     low, high = min(values), max(values)
@@ -90,10 +70,6 @@ def histogram(values: Sequence[int], bins: int = BINS) -> list[Bucket]:
 
 
 def repeated(hashes: Sequence[str]) -> Repeats:
-    """Return how many texts stand in several chunks.
-
-    Args:
-        hashes: The text hash of each chunk.
-    """
+    """Return how many texts stand in several chunks."""
     often = [count for count in Counter(hashes).values() if count > 1]
     return Repeats(len(often), sum(often), max(often, default=1))

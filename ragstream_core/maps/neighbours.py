@@ -17,34 +17,16 @@ from ragstream_core.retrieval.scoring import exact_cosines, propose, top
 
 
 class Neighbour(NamedTuple):
-    """A chunk near another.
-
-    Attributes:
-        chunk_id: Its id.
-        score: Cosine of the two vectors in [-1, 1], 6 digits.
-    """
+    """A chunk near another."""
 
     chunk_id: str
-    score: float
+    score: float  # cosine of the two vectors in [-1, 1], 6 digits
 
 
 def neighbours(
     views: Sequence[IndexView], anchors: Sequence[str], *, k: int, hidden: Collection[str] = ()
 ) -> list[list[Neighbour]]:
-    """Return the nearest chunks of some chunks, without themselves.
-
-    Args:
-        views: Pinned generations of one model.
-        anchors: Ids of chunks that are live in them.
-        k: How many of each at most, ≥ 1.
-        hidden: Ids of chunks that are never shown.
-
-    Returns:
-        For each anchor its neighbours by (−score, chunk_id).
-
-    Raises:
-        KeyError: An anchor is not live.
-    """
+    """Return for each live chunk its nearest others, by (−score, chunk_id)."""
     rows = rows_of(views)
     pool = rows.eligible(())
     if hidden:
@@ -63,29 +45,14 @@ def neighbours(
 
 
 def random_anchors(ids: Sequence[str], count: int, *, seed: int) -> list[str]:
-    """Choose chunks by chance; the same ids and seed give the same.
-
-    Args:
-        ids: Of all chunks; sorted first, so that their order does not matter.
-        count: How many at most.
-        seed: ≥ 0.
-    """
+    """Choose chunks by chance; the same ids and seed give the same."""
     known = sorted(set(ids))
     order = np.random.default_rng(seed).permutation(len(known))[:count]
     return [known[i] for i in order.tolist()]
 
 
 def named_anchors(views: Sequence[IndexView], name: str, count: int) -> list[str]:
-    """Return the chunks that a name means: an id, ``path#number``, or the first ones of a file.
-
-    Args:
-        views: Pinned generations.
-        name: The name; a path may begin with its project.
-        count: How many at most.
-
-    Raises:
-        UsageError: Nothing is called so.
-    """
+    """Return the chunks that a name means: an id, ``path#number``, or the first ones of a file."""
     path, sign, number = name.rpartition("#")
     files: list[tuple[int, str]] = []
     for view in views:

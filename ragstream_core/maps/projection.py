@@ -41,15 +41,7 @@ _STEP = re.compile(r"step (\d+) (\d+)")
 
 
 def pca(vectors: F32, dimensions: int = 2) -> F64:
-    """Project onto the directions of largest variance, each turned so that its signs are fixed.
-
-    Args:
-        vectors: Shape (n, d).
-        dimensions: How many, ≥ 1; those beyond d are zeros.
-
-    Returns:
-        Shape (n, dimensions), each column with mean 0.
-    """
+    """Project (n, d) onto the directions of largest variance; their signs are fixed."""
     import numpy as np
 
     found = np.zeros((len(vectors), dimensions))
@@ -71,22 +63,7 @@ def usable_perplexity(asked: float, rows: int) -> float:
 def project_vectors(
     vectors: F32, *, method: str, seed: int, perplexity: float, told: Progress | None = None
 ) -> F64:
-    """Lay vectors out in the plane.
-
-    Args:
-        vectors: Shape (n, d); for ``tsne`` at least `LEAST`.
-        method: ``tsne`` or ``pca``.
-        seed: Of t-SNE, ≥ 0.
-        perplexity: Of t-SNE, in (0, n); about how many neighbours count.
-        told: Called now and then.
-
-    Returns:
-        Shape (n, 2), rounded to 4 digits.
-
-    Raises:
-        ExtraMissing: t-SNE is asked for, and the extra `maps` is not installed.
-        OperationFailed: The child died: too little memory, or it was stopped.
-    """
+    """Lay vectors out in the plane: shape (n, 2), rounded to 4 digits."""
     if method != "pca":
         extras.require("t-SNE (`pca` needs nothing)", "maps", "sklearn", "threadpoolctl")
     points = pca(vectors) if method == "pca" else _tsne(vectors, seed, perplexity, told)
@@ -133,13 +110,7 @@ class Reports(io.TextIOBase):
 
 
 def embed(vectors: F32, seed: int, perplexity: float) -> F64:
-    """Return the points of vectors; for the child.
-
-    Args:
-        vectors: Shape (n, d), n ≥ 4.
-        seed: Of the random part of the start, ≥ 0.
-        perplexity: In (0, n).
-    """
+    """Return the points of vectors; for the child."""
     import numpy as np
     from sklearn.manifold import TSNE
 

@@ -55,44 +55,25 @@ UNREACHABLE = (
 
 @dataclass(frozen=True, slots=True)
 class ClearReport:
-    """What was done to chosen turns, or would be.
-
-    Attributes:
-        dry_run: Whether nothing was done.
-        sessions: Names of the conversations, sorted.
-        turns: How many turns were chosen.
-        questions: How many questions without an answer.
-        tags: How many edits of tags.
-        facts: How many facts, remembered or waiting.
-        damaged: How many lines that cannot be read any more.
-        archive: Path of the archive, or empty.
-        segments: Files of the journal that were rewritten.
-        rows: Chunks that went, of all generations.
-        texts: How many texts went.
-        removed: Names below the data root of what was removed.
-        left: Files of yours that hold the same words.
-        searched: How many files were searched.
-        warnings: What went wrong afterwards.
-        unreachable: What cannot be cleared from here; empty if the turns stay.
-        masked: How often each kind of thing was masked; None if no copies are made.
-    """
+    """What was done to chosen turns, or would be."""
 
     dry_run: bool
-    sessions: Sequence[str]
+    sessions: Sequence[str]  # names of the conversations, sorted
     turns: int
     questions: int = 0
     tags: int = 0
-    facts: int = 0
-    damaged: int = 0
-    archive: str = ""
-    segments: Sequence[str] = ()
-    rows: int = 0
+    facts: int = 0  # how many facts, remembered or waiting
+    damaged: int = 0  # how many lines that cannot be read any more
+    archive: str = ""  # path of the archive, or empty
+    segments: Sequence[str] = ()  # files of the journal that were rewritten
+    rows: int = 0  # chunks that went, of all generations
     texts: int = 0
-    removed: Sequence[str] = ()
-    left: Sequence[str] = ()
+    removed: Sequence[str] = ()  # names below the data root of what was removed
+    left: Sequence[str] = ()  # files of yours that hold the same words
     searched: int = 0
-    warnings: Sequence[str] = ()
-    unreachable: Sequence[str] = ()
+    warnings: Sequence[str] = ()  # what went wrong afterwards
+    unreachable: Sequence[str] = ()  # what cannot be cleared from here; empty if the turns stay
+    # how often each kind of thing was masked; None if no copies are made
     masked: Mapping[str, int] | None = None
 
     def to_json(self) -> dict[str, Json]:

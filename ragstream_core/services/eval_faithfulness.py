@@ -37,17 +37,11 @@ JUDGES = ("auto", "nli", "quote", "llm")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A judge.
-
-    Attributes:
-        judge: It.
-        weights: What its verdicts depend on besides the code: digest of its model.
-        exchanges: What a language model was asked so far; None where none is.
-    """
+    """A judge."""
 
     judge: Judge
-    weights: str
-    exchanges: Exchanges | None = None
+    weights: str  # what its verdicts depend on besides the code: digest of its model
+    exchanges: Exchanges | None = None  # what a language model was asked so far; None where none is
 
     @property
     def made(self) -> list[Exchange]:
@@ -211,18 +205,7 @@ def _fingerprint(
 
 
 def _judge_of(workspace: Workspace, name: str) -> Chosen:
-    """Return a judge.
-
-    Args:
-        workspace: Its settings say which models there are.
-        name: One of `JUDGES`; ``auto``: the entailment model of the gate where its weights are on
-            this machine, else by quote.
-
-    Raises:
-        UsageError: No such judge.
-        WeightsMissing: The entailment model is not on this machine.
-        RagstreamError: Another model cannot be had.
-    """
+    """Return a judge."""
     if name not in JUDGES:
         raise UsageError(f"no judge {name!r}", hint=f"one of {', '.join(JUDGES)}")
     config, found = workspace.config, workspace.config.chain().gate.model

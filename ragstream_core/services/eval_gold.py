@@ -18,21 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GoldReport:
-    """How well a generation answers the gold questions of its project.
-
-    Attributes:
-        project: Its name.
-        generation: Number of the generation that was asked.
-        figures: recall@k and MRR@k.
-        questions: The gold questions.
-        ranks: For each, the 1-based rank of each item that it expects; 0 where it is not among
-            the first k.
-    """
+    """How well a generation answers the gold questions of its project."""
 
     project: str
-    generation: int
-    figures: Figures
+    generation: int  # number of the generation that was asked
+    figures: Figures  # recall@k and MRR@k
     questions: Sequence[GoldQuestion]
+    # for each, the 1-based rank of each item that it expects; 0 where it is not among the first k
     ranks: Sequence[Sequence[int]]
 
     @property
@@ -66,11 +58,6 @@ class GoldReport:
 
 def ask_gold(workspace: Workspace, project: str, *, progress: Progress | None = None) -> GoldReport:
     """Ask every gold question as the quality gate does, and say where each expected item stands.
-
-    Args:
-        workspace: The data root; its retrieval settings rank the chunks.
-        project: Its name.
-        progress: Called with (done, total) after each question.
 
     Raises:
         UnknownProject: There is no such folder.

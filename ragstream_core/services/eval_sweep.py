@@ -78,11 +78,6 @@ def measure_gate(
 ) -> GateMeasurement:
     """Gate every gold question by the entailment model and by similarity, and keep what came of it.
 
-    Args:
-        workspace: The data root; its settings hold but for `gate.backend`.
-        project: Its name.
-        progress: Called with (done, total) ways of questions through the chain.
-
     Raises:
         UsageError: The project has no gold questions.
         WeightsMissing: The model of `gate.model` is not on this machine.

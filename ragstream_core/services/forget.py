@@ -33,28 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
-    """What erasing a file did; all zero where that was done already.
-
-    Attributes:
-        project: Where it was.
-        path: The file.
-        generations: How many generations held it.
-        chunks: Chunk rows that went, of all generations.
-        texts: How many texts went.
-        shared: How many texts other files have too: they stay.
-        removed: Names below the data root of what was removed.
-        left: Files of yours that hold the same words.
-        searched: How many files were searched.
-    """
+    """What erasing a file did; all zero where that was done already."""
 
     project: str
     path: str
     generations: int = 0
-    chunks: int = 0
+    chunks: int = 0  # chunk rows that went, of all generations
     texts: int = 0
-    shared: int = 0
+    shared: int = 0  # how many texts other files have too: they stay
+    # names below the data root of what was removed
     removed: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)  # files of yours that hold the same words
     searched: int = 0
 
     def to_json(self) -> dict[str, Json]:

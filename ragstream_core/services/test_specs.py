@@ -44,42 +44,27 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class SpecRequest:
-    """What is asked for.
-
-    Attributes:
-        project: The project.
-        requirements: Only these ids; empty: all.
-        pattern: What fits a requirement id; empty: as ``documentation.requirement_pattern`` says.
-        start: Number of the first case; 0: behind the highest that is taken.
-        form: ``deterministic`` or ``llm``; empty: as ``documentation.form`` says.
-        task: Name of a task profile.
-        embed_json: Embed the raw JSON of each case; None: as ``documentation.embed_json`` says.
-        renew: Write cases again that are there already.
-        dry_run: Only say what would be written; the chain does not run.
-    """
+    """What is asked for."""
 
     project: str
-    requirements: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()  # only these ids; empty: all
+    # what fits a requirement id; empty: as ``documentation.requirement_pattern`` says
     pattern: str = ""
-    start: int = 0
-    form: str = ""
-    task: str = ""
+    start: int = 0  # number of the first case; 0: behind the highest that is taken
+    form: str = ""  # ``deterministic`` or ``llm``; empty: as ``documentation.form`` says
+    task: str = ""  # name of a task profile
+    # embed the raw JSON of each case; None: as ``documentation.embed_json`` says
     embed_json: bool | None = None
-    renew: bool = False
-    dry_run: bool = False
+    renew: bool = False  # write cases again that are there already
+    dry_run: bool = False  # only say what would be written; the chain does not run
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A specification and its file.
+    """A specification and its file."""
 
-    Attributes:
-        spec: What was written now, and the coverage of everything.
-        markdown: The whole file; earlier sections are in it.
-    """
-
-    spec: Specification
-    markdown: str
+    spec: Specification  # what was written now, and the coverage of everything
+    markdown: str  # the whole file; earlier sections are in it
 
 
 def generate(
@@ -142,11 +127,7 @@ def _drafted(
 
 
 def _wanted(project: Project, named: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids that are asked for.
-
-    Raises:
-        UsageError: One of them stands in no document.
-    """
+    """Return the ids that are asked for."""
     known = project.found.ids
     for name in named:
         if name not in known:
@@ -273,19 +254,12 @@ def write(path: Path, markdown: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A project's own specification after it was written.
-
-    Attributes:
-        spec: What was written, and its coverage.
-        markdown: The whole file.
-        path: Where it lies; nothing is written where no requirement id was found.
-        changed: Whether its bytes are others than before.
-    """
+    """A project's own specification after it was written."""
 
     spec: Specification
     markdown: str
-    path: Path
-    changed: bool
+    path: Path  # where it lies; nothing is written where no requirement id was found
+    changed: bool  # whether its bytes are others than before
 
 
 def write_kept(

@@ -55,25 +55,17 @@ class FindingRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was found in one project or in the conversations.
-
-    Attributes:
-        project: Its name.
-        findings: What is not as it should be and was not repaired.
-        healed: What was made again.
-        generation: The newest; 0 if there is none or it cannot be read.
-        stores: How what is made from its index stands, by its key in reports; empty if nothing is
-            ingested, and of conversations.
-        finished: Whether an interrupted clearing was finished; None of projects.
-        suspicious: Counts of passages that look like commands to a model, if asked for.
-    """
+    """What was found in one project or in the conversations."""
 
     project: str
-    findings: Sequence[FindingRow] = ()
+    findings: Sequence[FindingRow] = ()  # what is not as it should be and was not repaired
     healed: Sequence[str] = ()
-    generation: int = 0
+    generation: int = 0  # the newest; 0 if there is none or it cannot be read
+    # how what is made from its index stands, by its key in reports; empty if nothing is ingested,
+    # and of conversations
     stores: Mapping[str, StoreState] = field(default_factory=dict)
-    finished: bool | None = None
+    finished: bool | None = None  # whether an interrupted clearing was finished; None of projects
+    # counts of passages that look like commands to a model, if asked for
     suspicious: Tally | None = None
 
     def to_json(self) -> dict[str, Json]:
@@ -192,13 +184,9 @@ def suspicious_passages(
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """The history at one moment.
+    """The history at one moment."""
 
-    Attributes:
-        findings: Part → what is not as it should be; every part is there.
-        status: What is embedded.
-    """
-
+    # part → what is not as it should be; every part is there
     findings: Mapping[str, Sequence[Finding]]
     status: HistoryStatus
 

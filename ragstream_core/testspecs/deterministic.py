@@ -43,21 +43,13 @@ _AFTER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The parts of one sentence; each stands in it word for word.
+    """The parts of one sentence; each stands in it word for word."""
 
-    Attributes:
-        given: Under which circumstances; may be empty.
-        when: What is done or happens; may be empty.
-        subject: What it speaks of, up to its verb; empty if that is not its beginning.
-        then: What must be true.
-        after: Whether it says what is so afterwards.
-    """
-
-    given: str
-    when: str
-    subject: str
+    given: str  # under which circumstances; may be empty
+    when: str  # what is done or happens; may be empty
+    subject: str  # what it speaks of, up to its verb; empty if that is not its beginning
     then: str
-    after: bool
+    after: bool  # whether it says what is so afterwards
 
     @property
     def goes_on(self) -> bool:
@@ -66,11 +58,7 @@ class Statement:
 
 
 def statement(sentence: str) -> Statement | None:
-    """Read one sentence; None if it states nothing that could be checked.
-
-    Args:
-        sentence: Without white space around it.
-    """
+    """Read one sentence; None if it states nothing that could be checked."""
     if len(sentence) > MAX_CHARS or sentence.endswith(("?", ":")):
         return None
     after = _AFTER.search(sentence) is not None
@@ -89,12 +77,7 @@ def statement(sentence: str) -> Statement | None:
 
 
 def listed(lead: str, item: str) -> Statement | None:
-    """Read an item of a list with the words that open the list: ``It must:`` · ``refuse links``.
-
-    Args:
-        lead: The sentence in front of the list, with its colon.
-        item: A sentence of an item.
-    """
+    """Read an item of a list with the words that open the list: ``It must:`` · ``refuse links``."""
     opened, own = statement(lead.rstrip(":")), statement(item)
     if opened is None or len(item) > MAX_CHARS or item.endswith(("?", ":")):
         return own
@@ -115,17 +98,11 @@ MAX_STEPS = 12
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of the sources.
+    """A sentence of the sources."""
 
-    Attributes:
-        source: Where it stands; its quote is the sentence.
-        is_check: Whether it stands where the source says how the requirement is checked.
-        lead: The words with a colon that open the list in which it stands.
-    """
-
-    source: Source
-    is_check: bool = False
-    lead: Source | None = None
+    source: Source  # where it stands; its quote is the sentence
+    is_check: bool = False  # whether it stands where the source says how the requirement is checked
+    lead: Source | None = None  # the words with a colon that open the list in which it stands
 
     @property
     def claim(self) -> Statement | None:
@@ -138,13 +115,7 @@ class Sentence:
 def is_testable(
     sentences: Sequence[str], checks: Sequence[str], lists: Sequence[tuple[str, str]] = ()
 ) -> bool:
-    """Whether the words of a definition state something that could be checked.
-
-    Args:
-        sentences: Its sentences.
-        checks: How it is checked.
-        lists: What opens a list, and a sentence of it.
-    """
+    """Whether the words of a definition state something that could be checked."""
     return (
         any(0 < len(check) <= MAX_CHARS for check in checks)
         or any(statement(sentence) for sentence in sentences)
@@ -155,14 +126,7 @@ def is_testable(
 def drafted(
     ids: tuple[str, ...], title: str, sentences: Sequence[Sentence], *, form_notes: Sequence[str]
 ) -> TestCase | None:
-    """Write a test case without an id; None if nothing that could be checked is stated.
-
-    Args:
-        ids: The requirements.
-        title: Of the definition.
-        sentences: Of the definition, then of what else mentions it, in order.
-        form_notes: Told with the case.
-    """
+    """Write a test case without an id; None if nothing that could be checked is stated."""
     checks = [one for one in sentences if one.is_check]
     said = [(one, one.claim) for one in sentences if not one.is_check]
     claims = [(one, found) for one, found in said if found is not None]

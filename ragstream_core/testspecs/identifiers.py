@@ -18,17 +18,11 @@ MAX_PATTERN = 200
 
 @dataclass(frozen=True, slots=True)
 class IdFormat:
-    """How test cases are numbered, e.g. ``TC-{number:03d}``.
+    """How test cases are numbered, e.g. ``TC-{number:03d}``."""
 
-    Attributes:
-        before: Letters, digits, ``.``, ``_`` and ``-`` in front of the number.
-        width: Least digits of the number, filled with zeros; 1 to 9.
-        after: As ``before``, behind the number.
-    """
-
-    before: str
-    width: int
-    after: str
+    before: str  # letters, digits, ``.``, ``_`` and ``-`` in front of the number
+    width: int  # least digits of the number, filled with zeros; 1 to 9
+    after: str  # as ``before``, behind the number
 
     def make(self, number: int) -> str:
         """Return the identifier of a number ≥ 1."""
@@ -42,23 +36,14 @@ class IdFormat:
         return int(inner) if self.make(int(inner)) == identifier else 0
 
     def fresh(self, taken: Collection[str], start: int = 0) -> Iterator[str]:
-        """Yield identifiers that nothing has yet, in ascending order.
-
-        Args:
-            taken: Identifiers in use, of whatever format.
-            start: First number; 0: the one behind the highest that is taken.
-        """
+        """Yield identifiers that nothing has yet, in ascending order."""
         first = start or 1 + max((self.number(identifier) for identifier in taken), default=0)
         made = (self.make(number) for number in itertools.count(first))
         return (identifier for identifier in made if identifier not in taken)
 
 
 def id_format(text: str) -> IdFormat:
-    """Read the setting ``documentation.id_format``.
-
-    Raises:
-        UnknownSetting: Not one ``{number}`` between plain characters.
-    """
+    """Read the setting ``documentation.id_format``."""
     try:
         parts = list(Formatter().parse(text))
     except ValueError:
@@ -77,14 +62,7 @@ def id_format(text: str) -> IdFormat:
 
 
 def id_pattern(text: str) -> re.Pattern[str]:
-    """Return the pattern that finds whole requirement ids.
-
-    Args:
-        text: A regular expression; no part of a longer word or number counts.
-
-    Raises:
-        UsageError: It is none, is longer than 200 characters, or fits the empty text.
-    """
+    """Return the pattern that finds whole requirement ids."""
     try:
         found = re.compile(f"{_BEFORE}(?:{text}){_AFTER}") if len(text) <= MAX_PATTERN else None
         usable = found is not None and re.fullmatch(text, "") is None

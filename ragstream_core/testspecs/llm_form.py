@@ -75,15 +75,7 @@ def case_of(
     known: Collection[str],
     model: str,
 ) -> TestCase:
-    """Return an answer as a test case without an id.
-
-    Args:
-        answer: Checked.
-        ids: The requirements that were asked about; they are always among those of the case.
-        passages: What the model was shown.
-        known: All requirement ids of the sources.
-        model: Its name.
-    """
+    """Return an answer as a test case without an id."""
     named = dict.fromkeys([*ids, *(name for name in answer.requirements if name in known)])
     invented = [name for name in dict.fromkeys(answer.requirements) if name not in known]
     note = f"the model named requirements that do not exist: {', '.join(invented)}"

@@ -64,17 +64,11 @@ _FENCE = re.compile(r"(?P<ticks>`{3,})(?P<language>[a-z]*)")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A case that a file has.
-
-    Attributes:
-        id: Its id.
-        requirements: The ids in its line `Requirements`.
-        text: The section, from its heading to the next.
-    """
+    """A case that a file has."""
 
     id: str
-    requirements: tuple[str, ...]
-    text: str
+    requirements: tuple[str, ...]  # the ids in its line `Requirements`
+    text: str  # the section, from its heading to the next
 
 
 def sections_of(text: str) -> list[Section]:
@@ -129,12 +123,7 @@ def section(case: TestCase, *, embed_json: bool) -> Section:
 
 
 def document(spec: Specification, sections: Sequence[Section]) -> str:
-    """Return the whole file.
-
-    Args:
-        spec: What was found; its cases need not be all.
-        sections: Every case of the file, in order.
-    """
+    """Return the whole file."""
     counts = ", ".join(f"{count} {state}" for state, count in spec.counts.items()) or "none"
     lines = [
         SIGNATURE,

@@ -31,17 +31,12 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One indexed document.
-
-    Attributes:
-        path: Relative to its project.
-        file_type: E.g. ``md``.
-        text: The chunks put side by side at their places; white space between them may be missing,
-            every other character is at its offset.
-    """
+    """One indexed document."""
 
     path: str
     file_type: str
+    # the chunks put side by side at their places; white space between them may be missing, every
+    # other character is at its offset
     text: str
 
     def at(self, span: Span) -> str:
@@ -50,11 +45,7 @@ class Document:
 
 
 def documents_of(chunks: Iterable[Chunk]) -> list[Document]:
-    """Return the documents that chunks were cut from, by path.
-
-    Args:
-        chunks: All chunks of a generation, in any order; they may overlap.
-    """
+    """Return the documents that chunks were cut from, by path."""
     by_path: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         by_path.setdefault(chunk.source, []).append(chunk)
@@ -91,56 +82,36 @@ DEFINING = ("heading", "row", "item", "prose")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a document says a requirement is.
+    """What a document says a requirement is."""
 
-    Attributes:
-        ids: The requirement ids that it begins with, mostly one.
-        path: The document.
-        span: All of it.
-        title: Its heading or its first words, on one line.
-        sentences: What it states, in order.
-        leads: A sentence of a list item, and the one with a colon that opens the list.
-        checks: What a column such as *Acceptance* states about checking it.
-    """
-
-    ids: tuple[str, ...]
+    ids: tuple[str, ...]  # the requirement ids that it begins with, mostly one
     path: str
     span: Span
-    title: str
-    sentences: tuple[Span, ...]
-    checks: tuple[Span, ...] = ()
+    title: str  # its heading or its first words, on one line
+    sentences: tuple[Span, ...]  # what it states, in order
+    checks: tuple[Span, ...] = ()  # what a column such as *Acceptance* states about checking it
+    # a sentence of a list item, and the one with a colon that opens the list
     leads: tuple[tuple[Span, Span], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A place where an id stands outside its own definitions.
-
-    Attributes:
-        path: The document.
-        span: The sentence around it; the id alone in code, and where another id is defined.
-        is_sentence: Whether it is a sentence.
-    """
+    """A place where an id stands outside its own definitions."""
 
     path: str
-    span: Span
+    span: Span  # the sentence around it; the id alone in code, and where another id is defined
     is_sentence: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """The requirement ids of a project.
-
-    Attributes:
-        definitions: In order of path and place.
-        by_id: Id → its definitions.
-        mentions: Id → its places; only ids that are defined, or that share the letters of one that
-            is: requirements are not numbered like ``UTF-8``.
-    """
+    """The requirement ids of a project."""
 
     definitions: tuple[Definition, ...]
+    # id → its places; only ids that are defined, or that share the letters of one that is:
+    # requirements are not numbered like ``UTF-8``
     mentions: dict[str, tuple[Mention, ...]]
-    by_id: dict[str, tuple[Definition, ...]]
+    by_id: dict[str, tuple[Definition, ...]]  # id → its definitions
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -159,12 +130,7 @@ def natural(identifier: str) -> tuple[str, int, str]:
 
 
 def find(documents: Iterable[Document], pattern: re.Pattern[str]) -> Requirements:
-    """Find all requirement ids of some documents.
-
-    Args:
-        documents: By path.
-        pattern: Fits whole ids.
-    """
+    """Find all requirement ids of some documents."""
     definitions, mentions = list[Definition](), list[tuple[str, Mention]]()
     for document in documents:
         if document.text.startswith(SIGNATURE) or not pattern.search(document.text):

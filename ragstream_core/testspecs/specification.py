@@ -27,24 +27,16 @@ Line = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A quotation that a test case stands on, and the citation that leads back to it.
-
-    Attributes:
-        marker: ``[source: FILE, chunk: SHORT ID]``, as `ragstream trace` takes it.
-        chunk_id: ``path::sha256::index``.
-        prompt_key: The prompt that found it; empty if nothing may be kept.
-        path: Relative to the project.
-        lines: First and last line in the file, 1-based; (0, 0) if they are not known.
-        page: Of a PDF, 1-based; 0 if there are none.
-        quote: Its words, verbatim.
-    """
+    """A quotation that a test case stands on, and the citation that leads back to it."""
 
     __pydantic_config__ = _STRICT
 
-    marker: Words
-    chunk_id: Words
+    marker: Words  # ``[source: FILE, chunk: SHORT ID]``, as `ragstream trace` takes it
+    chunk_id: Words  # ``path::sha256::index``
+    # the prompt that found it; empty if nothing may be kept
     prompt_key: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{64})?$")]
     path: Words
+    # first and last line in the file, 1-based; (0, 0) if they are not known
     lines: tuple[Line, Line]
     page: Line
     quote: Words
@@ -60,37 +52,26 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TestCase:
-    """One test case.
-
-    Attributes:
-        id: As ``documentation.id_format`` has it; empty while it is a draft.
-        title: One line.
-        precondition: What must hold before, or ``none stated``.
-        actions: The steps.
-        expected: What must be seen after each of them; as many.
-        postcondition: What must hold afterwards, or ``none stated``.
-        requirements: Ids that exist in the sources.
-        sources: What it stands on, each verbatim.
-        quote: The main one of their quotations.
-        form: Who wrote it: rules, or a language model.
-        model: Which one; empty for rules.
-        notes: What a reader should know, e.g. that a model's answer was not taken.
-    """
+    """One test case."""
 
     __test__ = False  # no test of pytest's
     __pydantic_config__ = _STRICT
 
+    # as ``documentation.id_format`` has it; empty while it is a draft
     id: Annotated[str, Field(max_length=100)]
     title: Words
-    precondition: Words
+    precondition: Words  # what must hold before, or ``none stated``
     actions: Texts
-    expected: Texts
-    postcondition: Words
-    requirements: Texts
+    expected: Texts  # what must be seen after each of them; as many
+    postcondition: Words  # what must hold afterwards, or ``none stated``
+    requirements: Texts  # ids that exist in the sources
+    # what it stands on, each verbatim
     sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=50)]
-    quote: Words
+    quote: Words  # the main one of their quotations
+    # who wrote it: rules, or a language model
     form: Literal["deterministic", "llm"] = "deterministic"
     model: str = ""
+    # what a reader should know, e.g. that a model's answer was not taken
     notes: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -108,11 +89,7 @@ def case_json(case: TestCase) -> str:
 
 
 def case_from(text: str | bytes) -> TestCase:
-    """Read a test case from its JSON form.
-
-    Raises:
-        IntegrityError: It does not fit the schema.
-    """
+    """Read a test case from its JSON form."""
     try:
         return _adapter().validate_json(text)
     except ValidationError as error:
@@ -140,44 +117,26 @@ DUE = "to be written"
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """One row of the table requirement → test cases.
-
-    Attributes:
-        requirement: Its id.
-        defined: ``path:line`` of the definition that was read; empty if there is none.
-        cases: Ids of its test cases.
-        state: ``covered``, or why there is no case.
-        words: What the source says instead, shortened; empty if it is covered.
-    """
+    """One row of the table requirement → test cases."""
 
     requirement: str
-    defined: str
-    cases: tuple[str, ...]
-    state: str
-    words: str = ""
+    defined: str  # ``path:line`` of the definition that was read; empty if there is none
+    cases: tuple[str, ...]  # ids of its test cases
+    state: str  # ``covered``, or why there is no case
+    words: str = ""  # what the source says instead, shortened; empty if it is covered
 
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What `ragstream spec` makes.
-
-    Attributes:
-        project: The project.
-        generation: Its generation that was read.
-        digest: Of that generation.
-        pattern: What fits a requirement id.
-        cases: Written now, in order of their ids.
-        coverage: A row a requirement, in natural order.
-        kept: Ids of cases that the file had before and that stay as they are.
-    """
+    """What `ragstream spec` makes."""
 
     project: str
     generation: int
     digest: str
-    pattern: str
-    cases: tuple[TestCase, ...] = ()
-    coverage: tuple[Coverage, ...] = ()
-    kept: tuple[str, ...] = ()
+    pattern: str  # what fits a requirement id
+    cases: tuple[TestCase, ...] = ()  # written now, in order of their ids
+    coverage: tuple[Coverage, ...] = ()  # a row a requirement, in natural order
+    kept: tuple[str, ...] = ()  # ids of cases that the file had before and that stay as they are
 
     @property
     def counts(self) -> dict[str, int]:
@@ -191,12 +150,7 @@ class Specification:
 
 
 def covered(rows: Iterable[Coverage], cases: Mapping[str, Iterable[str]]) -> tuple[Coverage, ...]:
-    """Return coverage rows that name the cases of each requirement.
-
-    Args:
-        rows: A row a requirement of the sources.
-        cases: Id of a case → its requirements; those that the sources do not have get a row.
-    """
+    """Return coverage rows that name the cases of each requirement."""
     of: dict[str, list[str]] = {}
     for case, requirements in cases.items():
         for requirement in requirements:

@@ -23,64 +23,34 @@ _ROUNDING_C = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour of a forecast; None if nothing is said.
+    """One hour of a forecast; None if nothing is said."""
 
-    Attributes:
-        time: By the clock of the place.
-        temperature_c: °C.
-        precipitation_mm: Sum of the hour.
-        wind_kmh: Mean of the hour.
-    """
-
-    time: dt.datetime
+    time: dt.datetime  # by the clock of the place
     temperature_c: float | None
-    precipitation_mm: float | None = None
-    wind_kmh: float | None = None
+    precipitation_mm: float | None = None  # sum of the hour
+    wind_kmh: float | None = None  # mean of the hour
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean, between the smallest and the largest value.
-
-    Args:
-        values: At least one.
-    """
+    """Return the arithmetic mean, between the smallest and the largest value."""
     found = math.fsum(values) / len(values)
     return min(max(found, min(values)), max(values))
 
 
 def population_sigma(values: Sequence[float]) -> float:
-    """Return the population standard deviation √(Σ(x − mean)² / n), ≥ 0 (R-270).
-
-    Args:
-        values: At least one.
-    """
+    """Return the population standard deviation √(Σ(x − mean)² / n), ≥ 0 (R-270)."""
     middle = mean(values)
     return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
 
 
 def anomalous(values: Sequence[float]) -> list[bool]:
-    """Return for each value whether abs(value − mean) > 1.5 σ, strictly (R-271).
-
-    Args:
-        values: At least one.
-
-    Returns:
-        Aligned with ``values``; fewer than four ninths are true (Chebyshev).
-    """
+    """Return for each value whether abs(value − mean) > 1.5 σ, strictly (R-271)."""
     middle, limit = mean(values), ANOMALY_SIGMAS * population_sigma(values)
     return [abs(value - middle) > limit + _ROUNDING_C for value in values]
 
 
 def rolling(days: Sequence[dt.date], values: Sequence[float]) -> list[float | None]:
-    """Return for each day the mean of it and the two days before (R-269).
-
-    Args:
-        days: Ascending, one a value.
-        values: One a day.
-
-    Returns:
-        Aligned; None if one of the three days is not there.
-    """
+    """Return for each day the mean of it and the two days before (R-269)."""
     back = ROLLING_DAYS - 1
     found: list[float | None] = []
     for last, day in enumerate(days):
@@ -91,11 +61,7 @@ def rolling(days: Sequence[dt.date], values: Sequence[float]) -> list[float | No
 
 
 def daily(hours: Iterable[Hour]) -> list[DaySummary]:
-    """Return the days of some hours (R-268); one with too few known hours is left out.
-
-    Args:
-        hours: Ascending.
-    """
+    """Return the days of some hours (R-268); one with too few known hours is left out."""
     known = [
         (day, of_day)
         for day, of_day in ((d, list(h)) for d, h in groupby(hours, lambda h: h.time.date()))
@@ -123,11 +89,7 @@ def daily(hours: Iterable[Hour]) -> list[DaySummary]:
 
 
 def overall(days: Sequence[DaySummary]) -> OverallStats:
-    """Return the figures of all days together.
-
-    Args:
-        days: At least one, from `daily`.
-    """
+    """Return the figures of all days together."""
     averages = [day.avg_c for day in days]
     return OverallStats(
         avg_c=mean(averages),

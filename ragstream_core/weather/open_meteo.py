@@ -72,28 +72,12 @@ class _Forecast(_Strict):
 
 
 def places_in(body: bytes) -> list[Place]:
-    """Return the places that a geocoding answer names, best first; none if it knows none.
-
-    Args:
-        body: JSON of ``/v1/search``.
-
-    Raises:
-        RequestError: It is something else.
-    """
+    """Return the places that a geocoding answer names, best first; none if it knows none."""
     return _checked(_Places, body, "list of places").results
 
 
 def hours_in(body: bytes, place: Place, days: int) -> list[Hour]:
-    """Return the hours of a forecast, ascending.
-
-    Args:
-        body: JSON of ``/v1/forecast``.
-        place: Which place was asked for.
-        days: How many days were.
-
-    Raises:
-        RequestError: It is something else, or for another place, or for more days.
-    """
+    """Return the hours of a forecast, ascending."""
     found = _checked(_Forecast, body, "forecast")
     east = abs(found.longitude - place.longitude)
     away = max(abs(found.latitude - place.latitude), min(east, 360 - east))
@@ -127,16 +111,7 @@ MAX_PLACES_OF_COUNTRY = 100
 
 
 class OpenMeteo:
-    """Asks Open-Meteo.
-
-    Args:
-        geocoding_url: Another one only for a test's server on this machine; no setting leads here.
-        forecast_url: Likewise.
-        now: The clock, in seconds.
-
-    Raises:
-        UnknownSetting: An address that is neither Open-Meteo's nor of this machine.
-    """
+    """Asks Open-Meteo; other addresses are for a test's server on this machine alone."""
 
     def __init__(
         self,
@@ -150,16 +125,7 @@ class OpenMeteo:
         self.now = now
 
     def places(self, city: str, *, country: str = "", limit_s: float) -> list[Place]:
-        """Return the places of a name, the best known first.
-
-        Args:
-            city: The name.
-            country: Its two letters or its English name; empty: any.
-            limit_s: Seconds from now to the last byte.
-
-        Raises:
-            RequestError: There is no answer that can be used.
-        """
+        """Return the places of a name, the best known first; ``country``: two letters or a name."""
         count = MAX_PLACES_OF_COUNTRY if country else MAX_PLACES
         asked = {"name": city, "count": count, "language": "en", "format": "json"}
         found = places_in(self._ask(self.geocoding, "/search", asked, limit_s))
@@ -167,16 +133,7 @@ class OpenMeteo:
         return [p for p in found if wanted in ("", p.country_code.casefold(), p.country.casefold())]
 
     def hours(self, place: Place, days: int, *, limit_s: float) -> list[Hour]:
-        """Return the forecast of a place by its clock, today first.
-
-        Args:
-            place: Where.
-            days: 1 to 16.
-            limit_s: Seconds from now to the last byte.
-
-        Raises:
-            RequestError: There is no answer that can be used.
-        """
+        """Return the forecast of a place by its clock, today first."""
         asked = {
             "latitude": f"{place.latitude:.4f}",
             "longitude": f"{place.longitude:.4f}",

@@ -31,11 +31,7 @@ _hundredths = PlainSerializer(lambda value: round(value, 2), return_type=float, 
 
 
 def one_line(text: object) -> object:
-    """Return a text as one line without control characters; anything else as it is, None as empty.
-
-    Args:
-        text: Of any origin.
-    """
+    """Return a text as one line without control characters; None as empty."""
     if text is None:
         return ""
     if not isinstance(text, str):
@@ -59,20 +55,13 @@ class Record(BaseModel):
 
 
 class Place(Record):
-    """A place as the geocoding service knows it.
+    """A place as the geocoding service knows it."""
 
-    Attributes:
-        name: For example ``Berlin``.
-        region: For example ``New Hampshire``; may be empty.
-        country: Its name; may be empty.
-        country_code: ISO 3166-1, two capital letters; may be empty.
-        latitude: Degrees north.
-        longitude: Degrees east.
-    """
-
-    name: Annotated[Name, Field(min_length=1)]
+    name: Annotated[Name, Field(min_length=1)]  # for example ``Berlin``
+    # for example ``New Hampshire``; may be empty
     region: Name = Field("", validation_alias=AliasChoices("region", "admin1"))
     country: Name = ""
+    # ISO 3166-1, two capital letters; may be empty
     country_code: Annotated[Name, Field(pattern="^([A-Z]{2})?$")] = ""
     latitude: float = Field(ge=-90, le=90, allow_inf_nan=False)
     longitude: float = Field(ge=-180, le=180, allow_inf_nan=False)
@@ -92,79 +81,47 @@ class Place(Record):
 
 
 class DaySummary(Record):
-    """One day of a forecast, by the clock of the place.
-
-    Attributes:
-        date: Which day.
-        avg_c: Mean of its hours, °C.
-        min_c: Coldest hour, °C.
-        max_c: Warmest hour, °C.
-        rolling_avg_c: Mean of this day and the two before it; None if they are not all there.
-        precipitation_mm: Sum of its hours; None if nothing is said about it.
-        avg_wind_kmh: Mean of its hours; None likewise.
-        anomaly: Whether its mean is more than 1.5 standard deviations from that of all days.
-    """
+    """One day of a forecast, by the clock of the place."""
 
     date: dt.date
-    avg_c: Degrees
-    min_c: Degrees
-    max_c: Degrees
+    avg_c: Degrees  # mean of its hours, °C
+    min_c: Degrees  # coldest hour, °C
+    max_c: Degrees  # warmest hour, °C
+    # mean of this day and the two before it; None if they are not all there
     rolling_avg_c: Degrees | None = None
-    precipitation_mm: Rain | None = None
-    avg_wind_kmh: Wind | None = None
+    precipitation_mm: Rain | None = None  # sum of its hours; None if nothing is said about it
+    avg_wind_kmh: Wind | None = None  # mean of its hours; None likewise
+    # whether its mean is more than 1.5 standard deviations from that of all days
     anomaly: bool = False
 
 
 class OverallStats(Record):
-    """All days of a forecast together.
+    """All days of a forecast together."""
 
-    Attributes:
-        avg_c: Mean of the days' means, °C.
-        min_c: Coldest hour, °C.
-        max_c: Warmest hour, °C.
-        volatility_c: Population standard deviation of the days' means, °C.
-        precipitation_mm: Sum; None if nothing is said about it.
-        avg_wind_kmh: Mean of the days' means; None likewise.
-        anomalies: The unusual days, in order.
-    """
-
-    avg_c: Degrees
-    min_c: Degrees
-    max_c: Degrees
-    volatility_c: Spread
-    precipitation_mm: Rain | None = None
-    avg_wind_kmh: Wind | None = None
+    avg_c: Degrees  # mean of the days' means, °C
+    min_c: Degrees  # coldest hour, °C
+    max_c: Degrees  # warmest hour, °C
+    volatility_c: Spread  # population standard deviation of the days' means, °C
+    precipitation_mm: Rain | None = None  # sum; None if nothing is said about it
+    avg_wind_kmh: Wind | None = None  # mean of the days' means; None likewise
     anomalies: tuple[dt.date, ...] = ()
 
 
 class WeatherAnalysis(Record):
-    """The weather of some days at one place, or why there is none.
-
-    Attributes:
-        city: As asked, made one line.
-        days: As asked.
-        place: Which place was taken; None if none was found.
-        alternatives: Other places of that name.
-        daily: In order, one a day; empty if there is a problem.
-        overall: All days together; None if there is a problem.
-        explanation: For people, plain text in paragraphs.
-        explained_by: ``text``, or the language model that wrote the explanation.
-        problem: Why there are no figures; empty if there are.
-        warnings: What else went otherwise than asked.
-        source: Whose data it is; their licence wants it to be said.
-    """
+    """The weather of some days at one place, or why there is none."""
 
     city: str
     days: int
-    place: Place | None = None
+    place: Place | None = None  # which place was taken; None if none was found
     alternatives: tuple[Place, ...] = Field((), max_length=MAX_ALTERNATIVES)
+    # in order, one a day; empty if there is a problem
     daily: tuple[DaySummary, ...] = Field((), max_length=MAX_DAYS)
     overall: OverallStats | None = None
-    explanation: str = Field(min_length=1, max_length=8_000)
-    explained_by: str = TEXT
-    problem: str = ""
-    warnings: tuple[str, ...] = ()
-    source: str = ATTRIBUTION
+    explanation: str = Field(min_length=1, max_length=8_000)  # for people, plain text in paragraphs
+    explained_by: str = TEXT  # ``text``, or the language model that wrote the explanation
+    problem: str = ""  # why there are no figures; empty if there are
+    warnings: tuple[str, ...] = ()  # what else went otherwise than asked
+    source: str = ATTRIBUTION  # whose data it is; their licence wants it to be said
 
     @model_validator(mode="after")
     def _whole_or_empty(self) -> WeatherAnalysis:

@@ -37,13 +37,7 @@ NEXT: dict[Kind, str] = {
 
 
 class WeatherTool:
-    """Looks up the weather of a city and explains it.
-
-    Args:
-        api: Open-Meteo; default: its two hosts.
-        model: Explains the figures; None: plain rules do.
-        timeout_s: Seconds that Open-Meteo may take in all.
-    """
+    """Looks up the weather of a city and explains it."""
 
     def __init__(
         self,
@@ -57,13 +51,7 @@ class WeatherTool:
         self._timeout_s = timeout_s
 
     def run(self, city_name: str, days: int = 7, *, country: str = "") -> WeatherAnalysis:
-        """Return the weather, or an analysis without figures that says why there is none.
-
-        Args:
-            city_name: 1 to 100 characters.
-            days: 1 to 16, today first.
-            country: Its two letters or its English name; empty: the best known place of the name.
-        """
+        """Return the weather, or an analysis without figures that says why there is none."""
         city = str(one_line(city_name))[:MAX_NAME]
         try:
             wrong = _wrong(city_name, days)

@@ -28,13 +28,7 @@ def day_text(date: dt.date) -> str:
 
 
 def explain(place: Place, days: Sequence[DaySummary], overall: OverallStats) -> str:
-    """Return three paragraphs about one day, four about several, an empty line between them.
-
-    Args:
-        place: Where.
-        days: At least one.
-        overall: All of them together.
-    """
+    """Return three paragraphs about one day, four about several, an empty line between them."""
     parts = [_first(place, days, overall)]
     if len(days) > 1:
         parts.append(_course(days))
@@ -131,13 +125,7 @@ INSTRUCTIONS = (
 
 
 def messages(place: Place, days: Sequence[DaySummary], overall: OverallStats) -> list[ChatMessage]:
-    """Return what a language model is told.
-
-    Args:
-        place: Where.
-        days: At least one.
-        overall: All of them together.
-    """
+    """Return what a language model is told."""
     facts = {
         "place": place.label,
         "days": [day.model_dump(mode="json") for day in days],
@@ -150,17 +138,7 @@ def messages(place: Place, days: Sequence[DaySummary], overall: OverallStats) ->
 def explain_with_model(
     model: ChatModel, place: Place, days: Sequence[DaySummary], overall: OverallStats
 ) -> tuple[str, str]:
-    """Return a model's explanation, in paragraphs without control characters, and its name.
-
-    Args:
-        model: Who is asked.
-        place: Where.
-        days: At least one.
-        overall: All of them together.
-
-    Raises:
-        ChatFailed: There is none, it broke off, or is longer than 6,000 characters.
-    """
+    """Return a model's explanation, in paragraphs without control characters, and its name."""
     reply = model.complete(messages(place, days, overall))
     if reply.status != "complete":
         raise ChatBroken(f"the explanation broke off: {reply.reason}")

@@ -50,19 +50,7 @@ AnsweredOrSkipped = Answered | Skipped
 def from_gold(
     workspace: Workspace, project: str, questions: Sequence[GoldQuestion], *, ask: bool
 ) -> Iterator[AnsweredOrSkipped]:
-    """Yield the answer to each gold question: the language model's, or the cited extract.
-
-    Args:
-        workspace: The data root; its settings hold, without any conversation.
-        project: Its name.
-        questions: The gold questions.
-        ask: Ask the configured language model; else the facts of the prompt are the answer.
-
-    Raises:
-        ChatFailed: The model did not answer the first question.
-        Refused: The first prompt seems to contain secrets and would leave this machine.
-        RagstreamError: Nothing is ingested, or a model is not available.
-    """
+    """Yield the answer to each gold question: the language model's, or the cited extract."""
     for nth, question in enumerate(questions):
         prompt = _prompt(workspace, project, question.question)
         issued = _issued(prompt)
@@ -78,11 +66,7 @@ def from_gold(
 
 
 def from_session(workspace: Workspace, session: str) -> Iterator[AnsweredOrSkipped]:
-    """Yield the answers of a recorded conversation, with what their prompts issued.
-
-    Raises:
-        UsageError: There is no answer in such a conversation.
-    """
+    """Yield the answers of a recorded conversation, with what their prompts issued."""
     from ragstream_core.wiring.journal import show
 
     rows = [row for row in show(workspace, session) if row.assistant.strip()]
@@ -93,11 +77,7 @@ def from_session(workspace: Workspace, session: str) -> Iterator[AnsweredOrSkipp
 
 
 def from_prompts(workspace: Workspace, keys: Sequence[str]) -> Iterator[AnsweredOrSkipped]:
-    """Yield the recorded answers to prompts; where there is none, the prompt's cited extract.
-
-    Raises:
-        UnknownPrompt: No prompt under one of the keys.
-    """
+    """Yield the recorded answers to prompts; where there is none, the prompt's cited extract."""
     from ragstream_core.wiring.journal import show
 
     turns = [row for row in show(workspace) if row.assistant.strip()]
@@ -110,17 +90,7 @@ def from_prompts(workspace: Workspace, keys: Sequence[str]) -> Iterator[Answered
 
 
 def from_file(workspace: Workspace, path: Path, project: str) -> Iterator[AnsweredOrSkipped]:
-    """Yield the answers of a file, as `evaluation.answer_file` reads it.
-
-    Args:
-        workspace: The data root.
-        path: The file.
-        project: Asked where a line names neither prompt nor passages; may be empty.
-
-    Raises:
-        UsageError: The file cannot be read, a line is not such an answer, or a project is missing.
-        RagstreamError: Nothing is ingested.
-    """
+    """Yield the answers of a file, as `evaluation.answer_file` reads it."""
     for number, line in read_answers(path):
         yield _of_line(workspace, line, number, project)
 

@@ -33,15 +33,7 @@ Texts = Callable[[], Iterable[str]]
 
 
 def purge_records(config: AppConfig, sought: TextFingerprints, staying: Texts) -> int:
-    """Remove the records with a copy from the database that `dagster.storage` names, if it does.
-
-    Returns:
-        How many rows went, or were emptied.
-
-    Raises:
-        StoreFailed: The database cannot be asked: they are still there.
-        UnknownSetting: The setting is no address of a database.
-    """
+    """Remove the records with a copy from the database that `dagster.storage` names, if it does."""
     with _asked(config) as db:
         if db is None or not sought:
             return 0

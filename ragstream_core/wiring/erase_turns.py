@@ -64,19 +64,7 @@ def finish(
     choice: Choice | None = None,
     progress: PhaseProgress | None = None,
 ) -> ErasureReport:
-    """Finish every clearing that was begun, also by another process; nothing to do is quick.
-
-    Args:
-        workspace: The data root.
-        choice: What is being cleared: also remove its fragments that crashes left.
-        progress: As for `erasure.erase`.
-
-    Raises:
-        ProjectLocked: Another process kept writing; run it again.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full, or something still holds the text; run it again.
-        OSError: A file cannot be read or removed; run it again.
-    """
+    """Finish every clearing that was begun, also by another process; nothing to do is quick."""
     turns, log = cleared_turns(workspace), journal(workspace)
     if choice is not None and log.folder.is_dir():
         for path in clearing.drop_fragments(log, choice.takes_bytes):
@@ -97,10 +85,6 @@ def resume(workspace: Workspace) -> None:
     """Finish what was killed: vectors being dropped, a clearing behind the catalog's mark.
 
     Cheap if there is nothing to finish.
-
-    Raises:
-        RagstreamError: As `finish`.
-        OSError: As `finish`.
     """
     finish_aside(workspace)
     folder = history_index_dir(workspace)
@@ -112,20 +96,12 @@ def resume(workspace: Workspace) -> None:
 
 
 def is_due(workspace: Workspace) -> bool:
-    """Return whether a clearing was begun and not finished.
-
-    Raises:
-        RagstreamError: The journal or the catalog cannot be read.
-    """
+    """Return whether a clearing was begun and not finished."""
     return cleared_turns(workspace).is_due
 
 
 def cleared_turns(workspace: Workspace) -> ClearedTurns:
-    """Return what all notices hide, and whether anything of it is left.
-
-    Raises:
-        RagstreamError: The journal or the catalog cannot be read.
-    """
+    """Return what all notices hide, and whether anything of it is left."""
     log, folder = journal(workspace), history_index_dir(workspace)
     if not log.folder.is_dir():
         return ClearedTurns(workspace, Folded())
@@ -143,12 +119,7 @@ def _is_marked(folder: Path, name: str = TOMBSTONE) -> bool:
 
 
 def finish_aside(workspace: Workspace) -> bool:
-    """Finish dropping the vectors of turns that were put aside; return whether that was due.
-
-    Raises:
-        RagstreamError: As `drop_vectors`.
-        OSError: As `drop_vectors`.
-    """
+    """Finish dropping the vectors of turns that were put aside; return whether that was due."""
     due = _is_marked(history_index_dir(workspace), ASIDE)
     if due:
         drop_vectors(workspace, Folded())  # hides no more turns: the tombstone names what is left
@@ -156,19 +127,7 @@ def finish_aside(workspace: Workspace) -> bool:
 
 
 def drop_vectors(workspace: Workspace, folded: Folded) -> int:
-    """Take turns out of the index only: chunks, texts, vectors; the journal keeps them.
-
-    Args:
-        workspace: The data root.
-        folded: Hides them.
-
-    Returns:
-        How many chunks went, of all generations.
-
-    Raises:
-        RagstreamError: The catalog is damaged or busy, or the disk failed; run it again.
-        OSError: A file cannot be removed; run it again.
-    """
+    """Take turns out of the index only: chunks, texts, vectors; the journal keeps them."""
     turns = ClearedTurns(workspace, folded, tombstone=ASIDE)
     hidden = turns.hide()
     turns.publish()
@@ -183,22 +142,16 @@ class ClearedTurns:
     """Turns as an `erasure.Subject`.
 
     Attributes:
-        workspace: The data root.
-        folded: Hides them.
-        gone: Those records that are still in the journal.
-        ranges: Their numbers and those of damaged lines.
-        is_due: Whether there is anything to do.
         copies: Finds and removes copies, but in archives, which are made on purpose.
-        tombstone: The durable mark in the catalog.
     """
 
     workspace: Workspace
     folded: Folded
-    gone: Sequence[Entry] = ()
-    ranges: Sequence[tuple[int, int]] = ()
-    is_due: bool = False
+    gone: Sequence[Entry] = ()  # those records that are still in the journal
+    ranges: Sequence[tuple[int, int]] = ()  # their numbers and those of damaged lines
+    is_due: bool = False  # whether there is anything to do
     name: str = "cleared turns"
-    tombstone: str = TOMBSTONE
+    tombstone: str = TOMBSTONE  # the durable mark in the catalog
 
     def __post_init__(self) -> None:
         """Find the places."""

@@ -30,14 +30,10 @@ class Subject(Protocol):
     """What is erased, in steps that can be repeated.
 
     A step raises a `RagstreamError` or an `OSError` if it cannot be done.
-
-    Attributes:
-        name: What a message calls it, e.g. "cleared turns".
-        copies: Finds and removes copies.
     """
 
-    name: str
-    copies: CopyEraser
+    name: str  # what a message calls it, e.g. "cleared turns"
+    copies: CopyEraser  # finds and removes copies
 
     def hide(self) -> Tombstone:
         """Take the rows out of every generation; the texts stay, under a tombstone."""
@@ -63,38 +59,22 @@ class Subject(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """What an erasure did.
+    """What an erasure did."""
 
-    Attributes:
-        hidden: What the index held: generations, chunk rows, texts.
-        texts: How many texts went; those that others have too stay.
-        segments: Names of the journal's files that were rewritten.
-        removed: Names of what was removed, sorted.
-        left: Names of the user's files that hold the same words, sorted.
-        searched: How many files were searched.
-        warnings: What went wrong with derived data afterwards.
-    """
-
-    hidden: Tombstone = NOTHING
-    texts: int = 0
+    hidden: Tombstone = NOTHING  # what the index held: generations, chunk rows, texts
+    texts: int = 0  # how many texts went; those that others have too stay
+    # names of the journal's files that were rewritten
     segments: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)  # names of what was removed, sorted
+    # names of the user's files that hold the same words, sorted
     left: list[str] = field(default_factory=list)
     searched: int = 0
+    # what went wrong with derived data afterwards
     warnings: list[str] = field(default_factory=list)
 
 
 def erase(subject: Subject, progress: PhaseProgress | None = None) -> ErasureReport:
-    """Erase a subject from every place, and search all files for what is left.
-
-    Args:
-        subject: What is erased.
-        progress: Called with each of `PHASES` as it begins, its position and their number.
-
-    Raises:
-        RagstreamError: A step failed, or something still holds the text; run it again.
-        OSError: A file cannot be read or removed; run it again.
-    """
+    """Erase a subject from every place, and search all files for what is left."""
 
     def begin(phase: str) -> None:
         if progress is not None:

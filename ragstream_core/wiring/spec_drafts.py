@@ -51,31 +51,18 @@ DRAFT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What became of one unit.
+    """What became of one unit."""
 
-    Attributes:
-        key: Digest of all that it depends on.
-        prompt_key: The prompt with its passages; empty where nothing may be kept.
-        case: Without its id; None where there is none.
-        state: ``covered``, or why there is no case.
-        words: What the source says where there is none.
-        exchanges: What a language model was asked, in order.
-    """
-
-    key: str
-    prompt_key: str
-    case: TestCase | None
-    state: str = COVERED
-    words: str = ""
-    exchanges: tuple[Exchange, ...] = ()
+    key: str  # digest of all that it depends on
+    prompt_key: str  # the prompt with its passages; empty where nothing may be kept
+    case: TestCase | None  # without its id; None where there is none
+    state: str = COVERED  # ``covered``, or why there is no case
+    words: str = ""  # what the source says where there is none
+    exchanges: tuple[Exchange, ...] = ()  # what a language model was asked, in order
 
 
 def specs_dir(workspace: Workspace, project: str) -> Path:
-    """Return where a project's specifications are kept, whether there are any or not.
-
-    Raises:
-        InvalidName: The name could lead outside the data root.
-    """
+    """Return where a project's specifications are kept, whether there are any or not."""
     return workspace.data_dir / "specs" / workspace.index_dir(project).name
 
 
@@ -88,11 +75,7 @@ def draft_key(workspace: Workspace, inputs: PromptInputs, ids: Sequence[str], fo
 
 
 def keep(workspace: Workspace, project: str, draft: Draft) -> None:
-    """Keep a draft.
-
-    Raises:
-        OSError: Disk full, permission denied.
-    """
+    """Keep a draft."""
     data: dict[str, Any] = {
         "version": DRAFT_VERSION,
         "key": draft.key,
@@ -146,9 +129,6 @@ SILENT = "it gave no answer before, so it was not asked"
 class Asked(WrappedChat):
     """A language model, and how often in a row it gave no answer at all.
 
-    Args:
-        model: Who is asked.
-
     Attributes:
         silent: How often.
     """
@@ -160,11 +140,7 @@ class Asked(WrappedChat):
     def complete(
         self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
     ) -> ChatReply:
-        """Ask.
-
-        Raises:
-            ChatFailed: The model did not answer as it should.
-        """
+        """Ask."""
         try:
             reply = super().complete(messages, schema=schema)
         except ChatBroken:
@@ -179,29 +155,17 @@ class Asked(WrappedChat):
 
 @dataclass(frozen=True)
 class Drafter:
-    """Writes drafts of one project's requirements.
-
-    Attributes:
-        project: The project.
-        form: ``deterministic`` or ``llm``.
-        task: Name of a task profile.
-        known: All requirement ids of the sources.
-        asked: The language model; None: nobody is asked.
-    """
+    """Writes drafts of one project's requirements."""
 
     project: Project
-    form: str
-    task: str
-    known: Collection[str]
-    asked: Asked | None = None
+    form: str  # ``deterministic`` or ``llm``
+    task: str  # name of a task profile
+    known: Collection[str]  # all requirement ids of the sources
+    asked: Asked | None = None  # the language model; None: nobody is asked
 
     @classmethod
     def of(cls, project: Project, form: str, task: str) -> Drafter:
-        """Return one that asks the configured model where the form says so.
-
-        Raises:
-            RagstreamError: The provider's settings are wrong.
-        """
+        """Return one that asks the configured model where the form says so."""
         config = project.workspace.config
         asked = None
         if form == "llm":
@@ -209,12 +173,7 @@ class Drafter:
         return cls(project, form, task, frozenset(project.found.ids), asked)
 
     def __call__(self, unit: Unit) -> Draft:
-        """Return the draft of a unit: the one that is kept, or a new one.
-
-        Raises:
-            RagstreamError: The chain refused or failed.
-            OSError: Disk full, permission denied.
-        """
+        """Return the draft of a unit: the one that is kept, or a new one."""
         space = self.project.workspace
         inputs = inputs_of_unit(self.project, unit, self.task)
         key = draft_key(space, inputs, unit.ids, self.form)
@@ -234,13 +193,7 @@ class Drafter:
         return draft
 
     def written(self, unit: Unit, context: Context, exchanges: Exchanges | None) -> Draft:
-        """Return the draft that some passages make; its key is empty.
-
-        Args:
-            unit: The requirements.
-            context: What the chain found.
-            exchanges: Ask the language model, or read what it said then; None: by rules.
-        """
+        """Return the draft that some passages make; its key is empty."""
         case, note = None, ""
         if exchanges is not None:
             case, note = self._by_model(unit, context, exchanges)

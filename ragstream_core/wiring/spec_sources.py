@@ -41,37 +41,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Requirements that one test case is written for.
+    """Requirements that one test case is written for."""
 
-    Attributes:
-        ids: The ids that one definition begins with.
-        definitions: That one, then others of the same ids.
-    """
-
-    ids: tuple[str, ...]
-    definitions: tuple[Definition, ...]
+    ids: tuple[str, ...]  # the ids that one definition begins with
+    definitions: tuple[Definition, ...]  # that one, then others of the same ids
 
 
 @dataclass(frozen=True)
 class Project:
-    """What is read of a project.
-
-    Attributes:
-        workspace: The data root.
-        name: Its name.
-        generation: The generation's number.
-        digest: Of the generation.
-        created: When the generation was made; the time of every prompt asked about it.
-        documents: Path → document.
-        found: Its requirements.
-    """
+    """What is read of a project."""
 
     workspace: Workspace
     name: str
     generation: int
     digest: str
-    created: dt.datetime
-    documents: dict[str, Document]
+    created: dt.datetime  # when the generation was made; the time of every prompt asked about it
+    documents: dict[str, Document]  # path → document
     found: Requirements
     _texts: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -116,18 +101,7 @@ class Project:
 
 
 def read_project(workspace: Workspace, name: str, pattern: re.Pattern[str]) -> Project:
-    """Read the newest generation of a project.
-
-    Args:
-        workspace: The data root.
-        name: Of the project.
-        pattern: Fits whole requirement ids.
-
-    Raises:
-        UnknownProject: There is no such folder.
-        GenerationGone: Nothing is ingested.
-        IntegrityError: The index is damaged.
-    """
+    """Read the newest generation of a project."""
     workspace.require_project(name)
     view = open_view(workspace.index_dir(name))
     documents = documents_of(view.chunks(view.chunk_ids))
@@ -147,9 +121,6 @@ def inputs_of_unit(project: Project, unit: Unit, task: str) -> PromptInputs:
 
     Its time is the generation's, and no conversation takes part. The words of the document are
     asked for without their marks, so that none of them is a file name or a filter.
-
-    Raises:
-        RagstreamError: Unknown setting or task, or another model made the index.
     """
     definition = unit.definitions[0]
     document = project.documents[definition.path]
@@ -162,21 +133,14 @@ def inputs_of_unit(project: Project, unit: Unit, task: str) -> PromptInputs:
 
 @dataclass(frozen=True)
 class Context:
-    """What the chain found.
-
-    Attributes:
-        project: Whose documents these are.
-        prompt_key: The kept prompt; empty where nothing may be kept.
-        chunks: Candidates of documents by id; those that the prompt shows come first.
-        shown: How many of them it shows.
-        short: Chunk id → the short id under which the prompt shows it.
-    """
+    """What the chain found."""
 
     project: Project
-    prompt_key: str
+    prompt_key: str  # the kept prompt; empty where nothing may be kept
+    # candidates of documents by id; those that the prompt shows come first
     chunks: dict[str, Chunk]
     shown: int
-    short: Mapping[str, str]
+    short: Mapping[str, str]  # chunk id → the short id under which the prompt shows it
 
     @classmethod
     def of(cls, project: Project, prompt: SuperPrompt, prompt_key: str) -> Context:

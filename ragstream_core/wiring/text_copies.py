@@ -45,13 +45,6 @@ class CopyEraser:
     Attributes:
         searched: How many files the last walk over everything saw.
         removed: Names of what was removed, in order.
-
-    Args:
-        workspace: The data root.
-        store: Folder of the index that held the texts and loses their rows itself.
-        yours: Areas besides `YOURS` whose files are reported only.
-        made: Folders in these areas that were made from the texts all the same.
-        unsearched: A folder that is left out.
     """
 
     def __init__(
@@ -75,11 +68,7 @@ class CopyEraser:
         self._unsearched = unsearched
 
     def remove(self, path: Path) -> None:
-        """Remove a file or a folder and note its name; one that is gone is passed over.
-
-        Raises:
-            OSError: It cannot be removed.
-        """
+        """Remove a file or a folder and note its name; one that is gone is passed over."""
         if path.exists() or path.is_symlink():
             remove_path(path)
             self.note(path)
@@ -92,14 +81,6 @@ class CopyEraser:
         """Remove every copy that is ours once; return whether there was none.
 
         Not the journal and the live index, which lose their rows themselves.
-
-        Args:
-            sought: What to look for.
-            staying: Gives the texts that stay; words that stand there too are no copies.
-
-        Raises:
-            OperationFailed: A database is in use by another process, or cannot be asked.
-            OSError: Something cannot be read or removed.
         """
         files = (path for path in self._files() if self._is_ours(path) and not self._is_live(path))
         hits = self._hits(sought, files, staying)
@@ -111,12 +92,7 @@ class CopyEraser:
         return not hits and not rows
 
     def left(self, sought: TextFingerprints, staying: Texts) -> tuple[list[str], list[str]]:
-        """Search everything; return the names of our files with a copy, and of the user's.
-
-        Raises:
-            OperationFailed: A database cannot be asked.
-            OSError: A file cannot be read.
-        """
+        """Search everything; return the names of our files with a copy, and of the user's."""
         ours = records_left(self._config, sought, staying)
         yours: list[str] = []
         for path in self._hits(sought, self._files(), staying):
@@ -174,11 +150,7 @@ class CopyEraser:
         return folder.resolve().is_relative_to(self._data_dir.resolve())
 
     def _hits(self, sought: TextFingerprints, files: Iterable[Path], staying: Texts) -> list[Path]:
-        """Return the files with a copy of what does not stand in a text that stays.
-
-        Raises:
-            OSError: A file cannot be read.
-        """
+        """Return the files with a copy of what does not stand in a text that stays."""
         runs: dict[Path, set[bytes]] = {}
         for path in files if sought else ():
             found = self._found_in(path, sought)
@@ -206,10 +178,6 @@ class CopyEraser:
 
         A kept prompt and a recorded run go as a whole: what is left of one could not be replayed.
         What a language model said while it was made goes with it.
-
-        Raises:
-            OperationFailed: A database is in use by another process.
-            OSError: It cannot be removed.
         """
         prompts = self._data_dir / "prompts"
         if self._area_of(path) == "prompts":
@@ -233,12 +201,7 @@ def _is_of_logs(name: str) -> bool:
 
 
 def token_vectors(folders: Iterable[Path], text_hashes: Iterable[str]) -> Iterator[Path]:
-    """Yield the cached token vectors of some texts, those half written too.
-
-    Args:
-        folders: Folders of indexes.
-        text_hashes: Hashes of the texts.
-    """
+    """Yield the cached token vectors of some texts, those half written too."""
     hashes = set(text_hashes)
     for folder in folders:
         for path in folder.glob("tokens-*/*/*"):
@@ -247,11 +210,7 @@ def token_vectors(folders: Iterable[Path], text_hashes: Iterable[str]) -> Iterat
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """Yield a file in blocks that overlap; one that is gone holds nothing.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Yield a file in blocks that overlap; one that is gone holds nothing."""
     tail = b""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as handle:
         while block := handle.read(_BLOCK):
