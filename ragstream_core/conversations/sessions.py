@@ -28,6 +28,7 @@ from ragstream_core.conversations.journal.records import (
 from ragstream_core.conversations.journal.segments import parse_line
 from ragstream_core.conversations.use import used_in
 from ragstream_core.errors import RunCommand, UsageError
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
 from ragstream_core.records.identity import Json
 
@@ -364,9 +365,6 @@ def _on_disk(folder: Path) -> tuple[int, int]:
 
 def _mark(folder: Path) -> int:
     """Return up to which number the files hold everything; 0 if they are not as they were."""
-    try:
-        mark = json.loads((folder / MARK_NAME).read_text(encoding="utf-8"))
-        sound = (mark["files"], mark["bytes"]) == _on_disk(folder)
-        return int(mark["seq"]) if sound else 0
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+    mark = sidecar.read(folder / MARK_NAME, dict[str, int]) or {}
+    as_written = (mark.get("files"), mark.get("bytes")) == _on_disk(folder)
+    return mark.get("seq", 0) if as_written else 0

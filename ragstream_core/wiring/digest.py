@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, cast
 
 from pydantic import BaseModel, Field
 
@@ -19,6 +19,7 @@ from ragstream_core.conversations.journal.records import HIDDEN, Asked, Turn
 from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.conversations.use import is_usable
 from ragstream_core.errors import ChatFailed, RagstreamError
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import replace_text
 from ragstream_core.prompts.fences import quote_lines
 from ragstream_core.records.chat import ChatMessage
@@ -39,6 +40,26 @@ if TYPE_CHECKING:
 
 MAX_SCAN_BYTES = 16 << 20
 _VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The digest as it is kept, and how it was made."""
+
+    version: int
+    seq: int
+    chain: str
+    form: str
+    window: int
+    turns: tuple[DigestLine, ...]
+    sha256: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of everything but ``sha256``."""
+        row = asdict(self)
+        del row["sha256"]
+        return digest_of(row)
 
 
 def summary_path(workspace: Workspace, name: str) -> Path:
@@ -72,7 +93,7 @@ def digest_text(
     if not (settings.enabled and settings.summary_tokens and upto):
         return ""
     turns = newest_turns(workspace, settings, upto=upto, projects=projects)
-    kept = {line.seq: line for line in _kept(workspace, settings, upto) or ()}
+    kept = {line.seq: line for line in _kept(workspace, settings, upto)}
     told = [kept.get(seq) or extracted(seq, turn) for seq, turn in turns]
     return rendered(told, count=count, budget_tokens=settings.summary_tokens)
 
@@ -152,42 +173,30 @@ def write(
     Raises:
         OSError: Disk full, permission denied; each file is the old one or the new one.
     """
-    rows = [asdict(row) for row in told]
-    head: dict[str, Any] = {
-        "version": _VERSION,
-        "seq": newest.seq,
-        "chain": newest.chain,
-        "form": settings.summary_form,
-        "window": settings.rolling_window,
-        "turns": rows,
-    }
+    form, window = settings.summary_form, settings.rolling_window
+    kept = _Kept(_VERSION, newest.seq, newest.chain, form, window, tuple(told))
     count = counter_of_settings(workspace, workspace.config.chain()).count
     text = rendered(told, count=count, budget_tokens=settings.summary_tokens)
     path = summary_path(workspace, settings.index_name)
-    data = json.dumps({**head, "sha256": digest_of(head)}, ensure_ascii=False, indent=1)
+    data = json.dumps(asdict(kept) | {"sha256": kept.digest}, ensure_ascii=False, indent=1)
     replace_text(path.with_suffix(".md"), f"{text}\n" if text else "", durable=False)
     replace_text(path, data, durable=False)
 
 
-def _kept(workspace: Workspace, settings: MemoryConfig, upto: int) -> list[DigestLine] | None:
-    """Return the lines that the last turn left; None where they are not those of now."""
-    try:
-        text = summary_path(workspace, settings.index_name).read_text(encoding="utf-8")
-        head = json.loads(text)
-        mark = head.pop("sha256")
-        sound = mark == digest_of(head) and head["version"] == _VERSION
-        mine = (settings.summary_form, settings.rolling_window)
-        if not sound or (head["form"], head["window"]) != mine or head["seq"] > upto:
-            return None
-        newer = newer_than(journal(workspace), head["seq"], head["chain"])
-        return [DigestLine(**row) for row in head["turns"]] if _says_nothing(newer) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _says_nothing(newer: Sequence[Any] | None) -> bool:
-    """Whether the records behind the digest change nothing that it tells of."""
-    return newer is not None and all(isinstance(entry.record, Asked) for entry in newer)
+def _kept(workspace: Workspace, settings: MemoryConfig, upto: int) -> Sequence[DigestLine]:
+    """Return the lines that the last turn left; none where they are not those of now."""
+    kept = sidecar.read(summary_path(workspace, settings.index_name), _Kept)
+    wanted = (_VERSION, settings.summary_form, settings.rolling_window)
+    if (
+        kept is None
+        or kept.sha256 != kept.digest
+        or (kept.version, kept.form, kept.window) != wanted
+        or kept.seq > upto
+    ):
+        return ()
+    newer = newer_than(journal(workspace), kept.seq, kept.chain)
+    untold = newer is None or any(not isinstance(entry.record, Asked) for entry in newer)
+    return () if untold else kept.turns
 
 
 SIDE_CHARS = 1_200

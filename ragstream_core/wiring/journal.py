@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 import os
-import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from ragstream_core.conversations.clearing import cleared_since
 from ragstream_core.conversations.edits import apply_edits
@@ -55,7 +57,6 @@ Written = Turn | TagEdit | Asked | Fact
 """What the journal is given; notices of clearing come from the clearing alone."""
 IMPORT_WAIT_S = 10.0
 _TAG_LETTERS = 64
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _named: deque[tuple[str, str]] = deque(maxlen=1_000)
 """Data root and name of conversations that were begun in this process."""
 _naming = threading.Lock()
@@ -294,29 +295,27 @@ def _time(timestamp: str) -> str:
     return timestamp if timestamp[:16].replace(" ", "T") == usual[:16] else usual
 
 
+@functools.cache
+def _types_of(kind: Any) -> Mapping[str, TypeAdapter[Any]]:
+    return {name: TypeAdapter(hint) for name, hint in get_type_hints(kind).items()}
+
+
 def _require_types(record: Written) -> None:
     """Refuse values of another type than the record's, which would break every later reader.
 
     Raises:
-        UsageError: There is one, or a text that is no valid Unicode.
+        UsageError: There is one, or a text that is not valid Unicode.
     """
-    for field in fields(record):
-        value = getattr(record, field.name)
-        values = value if isinstance(value, tuple) else (value,)
-        kind = _type_of_values(str(field.type))
-        if isinstance(value, tuple) != field.type.startswith("tuple") or not all(
-            isinstance(v, kind) or (kind is float and type(v) is int) for v in values
-        ):
-            raise UsageError(f"{field.name} of a turn has another type than {field.type}")
-        if any(isinstance(v, str) and _SURROGATES.search(v) for v in values):
-            raise UsageError(f"{field.name} of a turn is not valid Unicode")
-
-
-def _type_of_values(declared: str) -> type:
-    """Return the type of a field's value; of a tuple's members."""
-    if declared.startswith("tuple[tuple"):
-        return tuple
-    return Mapping if "Mapping" in declared else float if declared == "float" else str
+    types = _types_of(type(record))  # type: ignore[arg-type]  # mypy takes no class for hashable
+    for name, adapter in types.items():
+        value = getattr(record, name)
+        try:
+            adapter.validate_python(value, strict=True)
+            adapter.dump_json(value)  # half of a surrogate pair is a text, but has no UTF-8
+        except ValidationError as error:
+            raise UsageError(f"{name} of a turn: {error.errors()[0]['msg']}") from None
+        except ValueError:
+            raise UsageError(f"{name} of a turn is not valid Unicode") from None
 
 
 def _checked_fact(fact: Fact) -> Fact:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragstream_core.conversations.importers.reader import is_export
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import sha256_hex
 
@@ -22,6 +23,14 @@ SETTLED = dt.timedelta(days=1)
 """An answer that its log does not call finished is taken once nothing was added for so long."""
 LogState = tuple[int, int, bool]
 """Bytes, mtime in ns, and whether nothing was added for `SETTLED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    v: int
+    seq: int
+    ids: frozenset[str]
+    files: dict[str, LogState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +51,10 @@ class FollowedLogs:
     @classmethod
     def load(cls, path: Path) -> FollowedLogs:
         """Return what a file remembers; nothing if it is lost, damaged or of another version."""
-        try:
-            row = json.loads(path.read_text(encoding="utf-8"))
-            if row["v"] == VERSION:
-                files = {str(p): (int(a), int(b), bool(c)) for p, (a, b, c) in row["files"].items()}
-                return cls(int(row["seq"]), frozenset(map(str, row["ids"])), files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            pass
-        return cls(0, frozenset(), {})
+        written = sidecar.read(path, _Written)
+        if written is None or written.v != VERSION:
+            return cls(0, frozenset(), {})
+        return cls(written.seq, written.ids, written.files)
 
     def save(self, path: Path) -> None:
         """Remember it durably; a log that is gone is forgotten, its turns are not.
