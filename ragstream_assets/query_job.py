@@ -34,7 +34,7 @@ from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.edit_prompt import with_edits
 from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.models import ranking_device
-from ragstream_core.wiring.prompt_reuse import recall
+from ragstream_core.wiring.saved_prompts import recall, save_prompt
 from ragstream_core.wiring.workspace import Workspace
 
 UNKEPT = "ragstream prompt … --no-persist runs it without a trace"
@@ -233,8 +233,6 @@ def _last_op(spec: StageSpec) -> dg.OpDefinition:
         workspace: WorkspaceResource,
         prompt: SuperPrompt,
     ) -> dg.Output[SuperPrompt]:
-        from ragstream_core.wiring.saved_prompts import save_prompt
-
         space, state = workspace.open(), state_of(context.run_id)
         result, metadata = staged(context, space, op=spec.op, prompt=prompt)
         with short_errors(context.run_id):

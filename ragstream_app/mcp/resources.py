@@ -107,9 +107,9 @@ def read_resource(desk: Desk, uri: str) -> TextResourceContents:
 
 
 def _prompt(desk: Desk, key: str) -> str:
-    from ragstream_core.services.explain import text_of
+    from ragstream_core.wiring.kept_prompt import KeptPrompt
 
-    return text_of(desk.workspace, desk.kept(key).prompt_key)
+    return KeptPrompt(desk.workspace, desk.kept(key)).text
 
 
 def _passage(desk: Desk, project: str, citation: str) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragstream_core.services.explain import Ancestor, Explanation
     from ragstream_core.services.verify_prompt import ShownFiles
     from ragstream_core.services.what_if import Compared, LeaveOneOut
-    from ragstream_core.wiring.saved_prompts import InjectedFile
+    from ragstream_core.wiring.kept_prompt import InjectedFile
 
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"

@@ -7,6 +7,7 @@ second. What cannot be tried is named as such.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,20 +24,36 @@ from ragstream_core.prompts.edits import PLACES, edits_key
 from ragstream_core.prompts.exchanges import exchange_from
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.json_form import fields_of
-from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.wiring import prompt_inputs, saved_prompts
 from ragstream_core.wiring.file_sources import RecordedAnswers
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
-    from ragstream_core.index.look import GenerationDiff
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records.identity import Json
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
 ALL, PART, NONE = "all of it", "part of it", "nothing"
-UNKNOWN = "unknown: "
 UNTRIED = ("code",)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Why nothing came out of a trial."""
+
+    reason: str
+
+
+Trial = str | Unknown
+"""The digest of what came out of a trial, or why nothing did."""
+
+
+def effect(before: str, after: str, trial: Trial) -> str:
+    """Return what an input did to the output, by what came out when it alone was changed."""
+    if isinstance(trial, Unknown):
+        return f"unknown: {trial.reason}"
+    return {after: ALL, before: NONE}.get(trial, PART)
 
 
 class Cause(NamedTuple):
@@ -99,100 +116,79 @@ def diff(workspace: Workspace, before: str, after: str) -> PromptDiff:
         IntegrityError: A record is damaged.
         RagstreamError: A rendering is lost and cannot be made again.
     """
-    old, new = (workspace.store.record(key) for key in (before, after))
-    was, now = PromptInputs.from_json(old.inputs), PromptInputs.from_json(new.inputs)
-    output = compare_outputs(output_of(workspace, old), output_of(workspace, new))
-    found = differing(was, now)
-    effects = _effects(workspace, old, new, list(found))
-    causes = [Cause(group, details, effects[group]) for group, details in found.items()]
-    causes += _answers(workspace, old, new, alone=not found and old.edits == new.edits)
-    causes += _edits(workspace, old, new, alone=not found and old.exchanges == new.exchanges)
+    old, new = (KeptPrompt.of(workspace, key) for key in (before, after))
+    found = differing(old.inputs, new.inputs)
+    causes = [
+        *_inputs(old, new, found),
+        *_answers(old, new, alone=not found and old.record.edits == new.record.edits),
+        *_edits(old, new, alone=not found and old.record.exchanges == new.record.exchanges),
+    ]
+    was, now = old.record.environment, new.record.environment
     environment = [
-        f"{name}: {old.environment.get(name, '-')} → {new.environment.get(name, '-')}"
-        for name in sorted({*old.environment, *new.environment})
-        if old.environment.get(name) != new.environment.get(name)
+        f"{name}: {was.get(name, '-')} → {now.get(name, '-')}"
+        for name in sorted({*was, *now})
+        if was.get(name) != now.get(name)
     ]
-    documents = _documents(workspace, was, now)
-    return PromptDiff(old.prompt_key, new.prompt_key, output, causes, environment, documents)
+    output = compare_outputs(_output(old), _output(new))
+    return PromptDiff(old.key, new.key, output, causes, environment, _documents(old, new))
 
 
-def output_of(workspace: Workspace, record: PromptRecord) -> Output:
-    """Return what came out of a recorded prompt; a lost rendering is made again.
-
-    Raises:
-        RagstreamError: It cannot be made again.
-    """
-    path = workspace.store.root / record.prompt_key / "super_prompt.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    inputs = PromptInputs.from_json(record.inputs)
-    if sha256_hex(text) != record.output_sha256:
-        return Output.of(prompt_inputs.rerun(workspace, inputs, RecordedAnswers.of(record)))
-    return Output(text, saved_prompts.selected_ids(workspace, record.prompt_key), inputs.receipts)
+def _output(kept: KeptPrompt) -> Output:
+    if not kept.stored_text:
+        return Output.of(kept.again)
+    return Output(kept.stored_text, kept.selection, kept.inputs.receipts)
 
 
-def _effects(
-    workspace: Workspace, old: PromptRecord, new: PromptRecord, groups: list[str]
-) -> dict[str, str]:
-    """Return what each group of inputs did to the output, by trial where that is needed."""
-    if old.output_sha256 == new.output_sha256:
-        return dict.fromkeys(groups, NONE)
-    same = all(getattr(old, n) == getattr(new, n) for n in ("environment", "exchanges", "edits"))
-    if len(groups) == 1 and same:
-        return dict.fromkeys(groups, ALL)  # nothing else is left
-    was, now = PromptInputs.from_json(old.inputs), PromptInputs.from_json(new.inputs)
-    base = _tried(workspace, was, old)
-    if base != old.output_sha256 and "unknown" not in base:
-        base = "unknown: the first prompt comes out differently now; ragstream replay says why"
-    if "unknown" in base:
-        return dict.fromkeys(groups, base)
-    effects = {}
-    for group in groups:
-        made = f"{UNKNOWN}other code cannot be tried"
-        if group not in UNTRIED:
-            made = _tried(workspace, swapped(was, now, group), old)
-        known = {old.output_sha256: NONE, new.output_sha256: ALL}
-        effects[group] = made if made.startswith(UNKNOWN) else known.get(made, PART)
-    return effects
+def _inputs(
+    old: KeptPrompt, new: KeptPrompt, groups: Mapping[str, Sequence[str]]
+) -> Iterator[Cause]:
+    """Yield the groups of inputs that differ with what each did, by trial where that is needed."""
+    before, after = old.record.output_sha256, new.record.output_sha256
+    beside = ("environment", "exchanges", "edits")
+    alone = len(groups) == 1 and all(
+        getattr(old.record, name) == getattr(new.record, name) for name in beside
+    )
+    is_known = alone or before == after
+    base = after if is_known else _tried(old, old.inputs, old.record)
+    if not is_known and base != before and not isinstance(base, Unknown):
+        base = Unknown("the first prompt comes out differently now; ragstream replay says why")
+    for group, details in groups.items():
+        trial = base
+        if not is_known and base == before:
+            inputs = swapped(old.inputs, new.inputs, group)
+            untried = Unknown("other code cannot be tried")
+            trial = untried if group in UNTRIED else _tried(old, inputs, old.record)
+        yield Cause(group, details, effect(before, after, trial))
 
 
-def _answers(
-    workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
-) -> list[Cause]:
-    """Return what a language model answered otherwise, as a cause; none where nothing differs."""
-    said = [dict(_said(workspace, record.exchanges)) for record in (old, new)]
+def _answers(old: KeptPrompt, new: KeptPrompt, *, alone: bool) -> Iterator[Cause]:
+    """Yield what a language model answered otherwise."""
+    before, after = (dict(_exchanges(kept)) for kept in (old, new))
     details = [
-        f"{op}: another answer" if op in said[0] and op in said[1] else f"{op}: asked once only"
-        for op in sorted({*said[0], *said[1]})
-        if said[0].get(op) != said[1].get(op)
+        f"{op}: another answer" if op in before and op in after else f"{op}: asked once only"
+        for op in sorted({*before, *after})
+        if before.get(op) != after.get(op)
     ]
-    effect = f"{UNKNOWN}its answers cannot be tried beside other inputs"
-    if alone:
-        effect = NONE if old.output_sha256 == new.output_sha256 else ALL
-    return [Cause("language model", details, effect)] if details else []
+    if details:
+        then, now = old.record.output_sha256, new.record.output_sha256
+        trial = now if alone else Unknown("its answers cannot be tried beside other inputs")
+        yield Cause("language model", details, effect(then, now, trial))
 
 
-def _edits(
-    workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
-) -> list[Cause]:
-    """Return what a person edited otherwise, as a cause; none where nothing differs."""
-    was, now = ({edit.target: edit for edit in record.edits} for record in (old, new))
+def _edits(old: KeptPrompt, new: KeptPrompt, *, alone: bool) -> Iterator[Cause]:
+    """Yield what a person edited otherwise."""
+    was, now = ({edit.target: edit for edit in kept.record.edits} for kept in (old, new))
     details = [
         f"{name}: {_edited_to(was.get(name))} → {_edited_to(now.get(name))}"
         for name in PLACES
-        if [edits_key([e]) for e in (was.get(name),) if e]
-        != [edits_key([e]) for e in (now.get(name),) if e]
+        if edits_key(filter(None, [was.get(name)])) != edits_key(filter(None, [now.get(name)]))
     ]
-    if not details:
-        return []
-    if old.output_sha256 == new.output_sha256:
-        effect = NONE
-    elif alone:
-        effect = ALL
-    else:
-        made = _tried(workspace, PromptInputs.from_json(old.inputs), replace(old, edits=new.edits))
-        known = {old.output_sha256: NONE, new.output_sha256: ALL}
-        effect = made if made.startswith(UNKNOWN) else known.get(made, PART)
-    return [Cause("edits", details, effect)]
+    if details:
+        before, after = old.record.output_sha256, new.record.output_sha256
+        with_edits = replace(old.record, edits=new.record.edits)
+        is_known = alone or before == after
+        trial = after if is_known else _tried(old, old.inputs, with_edits)
+        yield Cause("edits", details, effect(before, after, trial))
 
 
 def _edited_to(edit: Edit | None) -> str:
@@ -203,46 +199,34 @@ def _edited_to(edit: Edit | None) -> str:
     return " ".join(edit.value.split())[:60] or "nothing"
 
 
-def _said(workspace: Workspace, digests: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _exchanges(kept: KeptPrompt) -> Iterator[tuple[str, str]]:
     """Yield stage and exchange; one that is not kept goes by its digest."""
-    for digest in digests:
+    for digest in kept.record.exchanges:
         try:
-            yield exchange_from(workspace.store.blob(digest)).op, digest
+            yield exchange_from(kept.workspace.store.blob(digest)).op, digest
         except RagstreamError:
             yield digest[:12], digest
 
 
-def _tried(workspace: Workspace, inputs: PromptInputs, old: PromptRecord) -> str:
-    """Return the digest of what inputs give, or why nothing comes out."""
-    answers = RecordedAnswers.of(old)
+def _tried(old: KeptPrompt, inputs: PromptInputs, record: PromptRecord) -> Trial:
+    """Make the first prompt again of these inputs, with the answers and edits of a record."""
     try:
-        return sha256_hex(prompt_inputs.rerun(workspace, inputs, answers).extras.super_prompt)
+        prompt = old.rerun(inputs, RecordedAnswers.of(record))
     except RagstreamError as error:
-        return f"{UNKNOWN}{error.message}"
+        return Unknown(error.message)
+    return sha256_hex(prompt.extras.super_prompt)
 
 
-def _documents(
-    workspace: Workspace, was: PromptInputs, now: PromptInputs
-) -> dict[str, DocumentChanges]:
-    """Return added, changed and removed files of each project whose generation differs."""
-    old = {pin.project: pin.generation for pin in was.pins}
-    found = {}
-    for pin in now.pins:
-        before = old.get(pin.project, pin.generation)
-        made = _generations(workspace, pin.project, before, pin.generation)
-        if made is not None:
-            found[pin.project] = DocumentChanges(made.added, made.changed, made.removed)
-    return found
-
-
-def _generations(
-    workspace: Workspace, project: str, before: int, after: int
-) -> GenerationDiff | None:
+def _documents(old: KeptPrompt, new: KeptPrompt) -> dict[str, DocumentChanges]:
+    """Return the files of each project that differ between two generations which are kept."""
     from ragstream_core.index.look import compare
 
-    if before == after:
-        return None
-    try:
-        return compare(workspace.index_dir(project), before, after)
-    except RagstreamError:
-        return None  # one of them is gone; the causes say so
+    before = {pin.project: pin.generation for pin in old.pins}
+    changes = {}
+    for pin in new.pins:
+        generation = before.get(pin.project, pin.generation)
+        if generation != pin.generation:
+            with suppress(RagstreamError):  # one of them is gone; the causes say so
+                found = compare(new.workspace.index_dir(pin.project), generation, pin.generation)
+                changes[pin.project] = DocumentChanges(found.added, found.changed, found.removed)
+    return changes

@@ -30,8 +30,8 @@ from ragstream_core.prompts.store import PromptRecord, PromptStore
 from ragstream_core.records.identity import Json, parse_chunk_id, sha256_hex, shown_name
 from ragstream_core.records.json_form import json_of
 from ragstream_core.text.markup import fold_html, table_html, visible
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.file_states import chunk_locations, file_locations
+from ragstream_core.wiring.kept_prompt import InjectedFile, KeptPrompt
 from ragstream_core.wiring.llm_stages import recorded_usage
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from ragstream_core.prompts.exchanges import AgentsUsage
     from ragstream_core.records.stage_results import Decision, Edit
-    from ragstream_core.wiring.saved_prompts import InjectedFile
     from ragstream_core.wiring.workspace import Workspace
 
 RECENT_PROMPTS = 50
@@ -212,65 +211,52 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         UsageError: No such prompt, or no such candidate in it.
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    record = workspace.store.record(workspace.store.find(key))
-    ledger = saved_prompts.decisions(workspace, record.prompt_key)
-    found = ways(ledger)
+    kept = KeptPrompt.of(workspace, key)
+    found = ways(kept.ledger)
     if chunk:
         known = [way.chunk_id for way in found]
         meant = named(known, chunk) or [i for i in known if chunk in shown_name(i)]
         found = [way for way in found if way.chunk_id in meant]
     if chunk and not found:
         raise UsageError(
-            f"no candidate {chunk!r} in prompt {record.prompt_key[:12]}",
-            hint=(RunCommand("explain", record.prompt_key[:12]), " lists them"),
+            f"no candidate {chunk!r} in prompt {kept.key[:12]}",
+            hint=(RunCommand("explain", kept.key[:12]), " lists them"),
         )
-    usage = recorded_usage(workspace, record.exchanges)
-    files = saved_prompts.injected_files(record)
     return Explanation(
-        record,
+        kept.record,
         found,
-        line_of(workspace.store, record),
-        files,
-        usage,
-        times_asked(workspace.store.root / record.prompt_key),
-        headers_of(ledger),
-        _locations(workspace, record, found, files),
-        answers_of(ledger),
-        _remarks(workspace, record, [way.chunk_id for way in found if way.kept or chunk]),
+        line_of(workspace.store, kept.record),
+        kept.injected,
+        recorded_usage(workspace, kept.record.exchanges),
+        times_asked(kept.folder),
+        headers_of(kept.ledger),
+        _locations(kept, found),
+        answers_of(kept.ledger),
+        _remarks(kept, [way.chunk_id for way in found if way.kept or chunk]),
     )
 
 
-def _remarks(
-    workspace: Workspace, record: PromptRecord, chunk_ids: Sequence[str]
-) -> dict[str, str]:
+def _remarks(kept: KeptPrompt, chunk_ids: Sequence[str]) -> dict[str, str]:
     """Return what was assumed or left out of files, by their paths; of others nothing."""
     from ragstream_core.index.look import origin
 
-    pins = saved_prompts.pins_of(record)
     first = {
-        parse_chunk_id(i)[0]: i for i in chunk_ids if pins and not i.startswith(HISTORY_PREFIX)
+        parse_chunk_id(i)[0]: i for i in chunk_ids if kept.pins and not i.startswith(HISTORY_PREFIX)
     }
     found = dict[str, str]()
     for path, chunk_id in first.items():
-        for pin in pins:
+        for pin in kept.pins:
             with suppress(RagstreamError):
-                made = origin(workspace.index_dir(pin.project), chunk_id, pin.generation)
+                made = origin(kept.workspace.index_dir(pin.project), chunk_id, pin.generation)
                 if made is not None and made.remark:
                     found[path] = made.remark
     return found
 
 
-def _locations(
-    workspace: Workspace,
-    record: PromptRecord,
-    found: Sequence[Way],
-    files: Sequence[InjectedFile],
-) -> dict[str, str]:
-    chunks = chunk_locations(
-        workspace, saved_prompts.pins_of(record), (way.chunk_id for way in found)
-    )
-    homes = {row.id: (row.project, row.path) for row in files}
-    places = file_locations(workspace, homes.values())
+def _locations(kept: KeptPrompt, found: Sequence[Way]) -> dict[str, str]:
+    chunks = chunk_locations(kept.workspace, kept.pins, (way.chunk_id for way in found))
+    homes = {row.id: (row.project, row.path) for row in kept.injected}
+    places = file_locations(kept.workspace, homes.values())
     return {**chunks, **{i: places[home] for i, home in homes.items() if home in places}}
 
 
@@ -299,20 +285,6 @@ def newest_with(
         f"none of the last {RECENT_PROMPTS} prompts considered {citation[:200]!r}",
         hint=(RunCommand("prompt", '"…" -p PROJECT'), ", then ", RunCommand("why-not")),
     )
-
-
-def text_of(workspace: Workspace, key: str) -> str:
-    """Return the text of a kept Super-Prompt; one that is lost or altered is made again.
-
-    Args:
-        workspace: The data root.
-        key: Its key or the first digits of it.
-
-    Raises:
-        UnknownPrompt: No such prompt.
-        RagstreamError: Its rendering is lost and cannot be made again.
-    """
-    return saved_prompts.prompt_text(workspace, workspace.store.record(key))
 
 
 def _told(edit: Edit) -> dict[str, str]:

@@ -157,9 +157,9 @@ def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict
     """
     if not parse_markers(answer):
         return ()
-    from ragstream_core.wiring.saved_prompts import issued_ids  # what makes prompts again is heavy
+    from ragstream_core.wiring.kept_prompt import KeptPrompt  # what makes prompts again is heavy
 
-    issued = issued_ids(workspace, key) if key else set()
+    issued = KeptPrompt.of(workspace, key).issued if key else set()
     known, unknown = check_markers(answer, issued)
     ordered = sorted([*known, *unknown], key=lambda marker: marker.span)
     rows: dict[tuple[str, str], dict[str, Json]] = {

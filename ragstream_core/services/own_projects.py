@@ -17,8 +17,8 @@ from ragstream_core.errors import Refused
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import settings_at
 from ragstream_core.prompts.render import RECENT_HISTORY
-from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.journal import journal
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
@@ -66,15 +66,13 @@ def is_of_own(workspace: Workspace, record: PromptRecord, only: Collection[str])
         record: Of the prompt.
         only: The projects.
     """
-    inputs = PromptInputs.from_json(record.inputs)
+    kept = KeptPrompt(workspace, record)
+    inputs = kept.inputs
     if not {pin.project for pin in inputs.pins} <= set(only):
         return False
     settings = settings_at(inputs, OPS[-1])
     asked = overlay(settings, typed(SETTINGS))
     if not inputs.history.seq or (settings == asked and not inputs.history.session):
         return True
-    try:
-        text = (workspace.store.root / record.prompt_key / "super_prompt.md").read_text("utf-8")
-    except OSError:
-        return False
-    return _CONVERSATION.search(text) is None
+    text = kept.stored_text
+    return bool(text) and _CONVERSATION.search(text) is None

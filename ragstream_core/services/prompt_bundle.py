@@ -13,10 +13,9 @@ from ragstream_core.platform.files import replace_bytes
 from ragstream_core.prompts import bundle_format
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import Json, canonical_json
-from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs
-from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.journal import journal
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,12 +74,11 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
 
     if target.is_dir():
         raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
-    record = workspace.store.record(key)
-    inputs = PromptInputs.from_json(record.inputs)
+    kept = KeptPrompt.of(workspace, key)
+    inputs = kept.inputs
     bundle_format.require_exact(inputs)
     prompt_inputs.require_inputs(workspace, inputs)
-    path = workspace.store.root / record.prompt_key / RECORD_NAME
-    parts = {bundle_format.RECORD: path.read_bytes()}
+    parts = {bundle_format.RECORD: (kept.folder / RECORD_NAME).read_bytes()}
     required = bundle_format.required_blobs(inputs)
     for digest in required:
         parts[bundle_format.BLOB + digest] = workspace.store.blob(digest)
@@ -97,12 +95,12 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
         parts |= {
             bundle_format.index_part(pin.project, kind): data for kind, data in encoded.items()
         }
-    history = dict(_history(workspace, inputs))
+    history = dict(_history(kept))
     secrets |= _secrets_beside(history)
-    data = bundle_format.pack(record.prompt_key, parts | history)
+    data = bundle_format.pack(kept.key, parts | history)
     replace_bytes(target.resolve(), data)
     return WrittenBundle(
-        prompt_key=record.prompt_key,
+        prompt_key=kept.key,
         path=str(target),
         bytes=len(data),
         projects={pin.project: pin.generation for pin in inputs.pins},
@@ -152,16 +150,15 @@ def _secrets_beside(parts: Mapping[str, bytes]) -> set[str]:
     }
 
 
-def _history(workspace: Workspace, inputs: PromptInputs) -> Iterator[tuple[str, bytes]]:
+def _history(kept: KeptPrompt) -> Iterator[tuple[str, bytes]]:
     """Yield what a prompt saw of the conversation, and nothing where it saw nothing."""
-    memory = ConversationMemory(workspace, inputs)
-    pin = inputs.history
+    memory, pin = kept.memory(), kept.inputs.history
     if not pin.seq:
         return
     first = 1 if memory.shown else pin.seq  # what is not shown is only checked
     yield (
         bundle_format.JOURNAL,
-        b"".join(raw for _, raw in journal(workspace).lines(first, pin.seq + 1)),
+        b"".join(raw for _, raw in journal(kept.workspace).lines(first, pin.seq + 1)),
     )
     if memory.view is not None:
         from ragstream_core.index.snapshot import encode

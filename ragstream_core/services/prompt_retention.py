@@ -39,7 +39,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPrompt:
+class MarkedPrompt:
     """A prompt that was marked as kept, or is so no longer.
 
     Attributes:
@@ -104,7 +104,7 @@ class _Needs:
     text: str
 
 
-def keep(workspace: Workspace, key: str) -> KeptPrompt:
+def keep(workspace: Workspace, key: str) -> MarkedPrompt:
     """Mark a prompt as kept; from now on its generations stay.
 
     Args:
@@ -131,10 +131,10 @@ def keep(workspace: Workspace, key: str) -> KeptPrompt:
         with contextlib.suppress(OSError):
             marker.parent.rmdir()  # where nothing but the marker was left
         raise
-    return KeptPrompt(full_key, True, tuple((pin.project, pin.generation) for pin in pins))
+    return MarkedPrompt(full_key, True, tuple((pin.project, pin.generation) for pin in pins))
 
 
-def unkeep(workspace: Workspace, key: str) -> KeptPrompt:
+def unkeep(workspace: Workspace, key: str) -> MarkedPrompt:
     """Take the mark away; the next retention may drop its generations.
 
     Raises:
@@ -143,7 +143,7 @@ def unkeep(workspace: Workspace, key: str) -> KeptPrompt:
     """
     full_key = workspace.store.find(key)
     (workspace.store.root / full_key / KEPT_NAME).unlink(missing_ok=True)
-    return KeptPrompt(full_key, False, ())
+    return MarkedPrompt(full_key, False, ())
 
 
 def gc(workspace: Workspace, *, now: float | None = None, dry_run: bool = False) -> DroppedPrompts:

@@ -49,9 +49,9 @@ from ragstream_core.prompts.replay import replay
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.journal import snapshot_path
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
     from ragstream_core.index.portable import Portable
@@ -82,10 +82,10 @@ def replay_prompt(workspace: Workspace, key: str, *, live: bool = False) -> Repl
         UnknownPrompt: No prompt under that key.
         IntegrityError: Its record is damaged.
     """
-    record = workspace.store.record(key)
-    answers = RecordedAnswers.of(record, live=live)
-    run = functools.partial(prompt_inputs.rerun, workspace, answers=answers)
-    return replay(record, run, answers.differences)
+    kept = KeptPrompt.of(workspace, key)
+    answers = RecordedAnswers.of(kept.record, live=live)
+    run = functools.partial(kept.rerun, answers=answers)
+    return replay(kept.record, run, answers.differences)
 
 
 def replay_bundle(

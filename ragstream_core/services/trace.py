@@ -19,8 +19,6 @@ from ragstream_core.prompts.traced import (
     TracedTurn,
 )
 from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex
-from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.file_states import (
     CHANGED,
     CURRENT,
@@ -30,18 +28,10 @@ from ragstream_core.wiring.file_states import (
     homes_of,
     state_now,
 )
-from ragstream_core.wiring.saved_prompts import (
-    DIFF,
-    DIFF_PREFIX,
-    FILE_PREFIX,
-    injected_file,
-    injected_ids,
-    issued_ids,
-    pins_of,
-)
+from ragstream_core.wiring.history_pin import require_history
+from ragstream_core.wiring.kept_prompt import DIFF, InjectedFile, KeptPrompt
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
@@ -62,44 +52,43 @@ def trace(workspace: Workspace, citation: str, key: str) -> Trace:
         IntegrityError: Its record, or the index, is damaged.
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    record = workspace.store.record(key)
-    given_out = issued_ids(workspace, record.prompt_key)
+    kept = KeptPrompt.of(workspace, key)
     whole = next((m.id for m in parse_markers(citation)), citation)
-    if whole in given_out & {RECENT, MEMORY_DIGEST}:
-        return _talk(workspace, record, Cited(record.prompt_key, whole, whole, issued=True))
-    identifier = _resolved(workspace, record, citation)
+    if whole in kept.issued & {RECENT, MEMORY_DIGEST}:
+        return _talk(kept, Cited(kept.key, whole, whole, issued=True))
+    identifier = _resolved(kept, citation)
     digits = sha256_hex(identifier)
-    issued = [i for i in given_out if digits.startswith(i)]
+    issued = [i for i in kept.issued if digits.startswith(i)]
     short_id = issued[0] if issued else digits[:SHORT_ID_DIGITS]
-    cited = Cited(record.prompt_key, short_id, identifier, bool(issued))
+    cited = Cited(kept.key, short_id, identifier, bool(issued))
     if identifier.startswith(HISTORY_PREFIX):
-        return _turn(workspace, record, cited)
-    if identifier.startswith((FILE_PREFIX, DIFF_PREFIX)):
-        return _file(workspace, record, cited)
-    return _chunk(workspace, record, cited)
+        return _turn(kept, cited)
+    for file in kept.injected:
+        if file.id == identifier:
+            return _file(workspace, file, cited)
+    return _chunk(kept, cited)
 
 
-def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
+def citable(kept: KeptPrompt) -> list[str]:
     """Return the ids that a prompt could cite: its candidates, then its injected files.
 
     Raises:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    ledger = candidates_of(saved_prompts.decisions(workspace, record.prompt_key))
-    chunks = dict.fromkeys(row.chunk_id for row in ledger)
-    return [*chunks, *injected_ids(record)]
+    chunks = dict.fromkeys(row.chunk_id for row in candidates_of(kept.ledger))
+    return [*chunks, *(file.id for file in kept.injected)]
 
 
-def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
+def _resolved(kept: KeptPrompt, citation: str) -> str:
     """Return the id of what a citation means.
 
     Raises:
         UsageError: Nothing of the prompt, or several things.
     """
-    fits = named(citable(workspace, record), citation)
+    fits = named(citable(kept), citation)
     if len(fits) == 1:
         return fits[0]
-    key = record.prompt_key[:12]
+    key = kept.key[:12]
     what = f"{len(fits)} things" if fits else "nothing"
     raise UsageError(
         f"{citation!r} means {what} in prompt {key}",
@@ -107,22 +96,21 @@ def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
     )
 
 
-def _file(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedFile:
-    home = injected_file(record, cited.id)
-    project, path, sha256 = home.project, home.path, home.sha256
-    if home.kind == DIFF:
+def _file(workspace: Workspace, file: InjectedFile, cited: Cited) -> TracedFile:
+    project, path, sha256 = file.project, file.path, file.sha256
+    if file.kind == DIFF:
         now, moved = diff_now(workspace, project, path, sha256), None
     else:
         now, moved = _now(workspace, project, path, sha256)
     return TracedFile(
-        *cited, home.kind, home.source, now, project, path, sha256, moved,
+        *cited, file.kind, file.source, now, project, path, sha256, moved,
         file_location(workspace, project, path),
     )  # fmt: skip
 
 
-def _chunk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedChunk:
+def _chunk(kept: KeptPrompt, cited: Cited) -> TracedChunk:
+    workspace, pins = kept.workspace, kept.pins
     path, sha256, idx = parse_chunk_id(cited.id)
-    pins = pins_of(record)
     home = homes_of(workspace, pins, path, sha256)[0]
     now, moved = _now(workspace, home, path, sha256)
     found = TracedChunk(
@@ -198,15 +186,12 @@ def _moved_to(workspace: Workspace, project: str, sha256: str) -> str:
     return next(there, "")
 
 
-def _talk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedConversation:
+def _talk(kept: KeptPrompt, cited: Cited) -> TracedConversation:
     """Return which turns the prompt shows as its newest ones, or tells in their digest."""
-    from ragstream_core.wiring.conversation_memory import ConversationMemory
-    from ragstream_core.wiring.history_pin import require_history
-
-    memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs))
+    memory = kept.memory()
     session, seqs, now = memory.pin.session, (1, memory.pin.seq), CURRENT
     try:
-        require_history(workspace, memory.pin)
+        require_history(kept.workspace, memory.pin)
         if cited.id == RECENT:
             first, last = memory.rendered()[0]["range"]
             seqs = (first, last)
@@ -215,16 +200,13 @@ def _talk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedCon
     return TracedConversation(*cited, TALK, cited.id, now, session, seqs)
 
 
-def _turn(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedTurn:
+def _turn(kept: KeptPrompt, cited: Cited) -> TracedTurn:
     """Return the turn of the conversation that a piece was cut from."""
-    from ragstream_core.wiring.conversation_memory import ConversationMemory
-    from ragstream_core.wiring.history_pin import require_history
-
-    memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs), "retrieval")
+    memory = kept.memory("retrieval")
     source = cited.id.removeprefix(HISTORY_PREFIX)
     gone = TracedTurn(*cited, TURN, source, "no longer there")
     try:
-        require_history(workspace, memory.pin)
+        require_history(kept.workspace, memory.pin)
         view = memory.view
         if view is None:
             return gone

@@ -15,7 +15,6 @@ from ragstream_core.prompts.compare import blocks_of
 from ragstream_core.prompts.fences import NAME_MAX
 from ragstream_core.prompts.render import ATTACHMENTS, FILES, SAME_TEXT
 from ragstream_core.records.identity import Json, parse_chunk_id, sha256_hex
-from ragstream_core.wiring.file_sources import diffs_in
 from ragstream_core.wiring.file_states import (
     CHANGED,
     CURRENT,
@@ -24,13 +23,12 @@ from ragstream_core.wiring.file_states import (
     homes_of,
     state_now,
 )
-from ragstream_core.wiring.saved_prompts import decisions, pins_of, prompt_text, selected_ids
+from ragstream_core.wiring.kept_prompt import DIFF, KeptPrompt
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.wiring.workspace import Workspace
 
-INJECTED, QUOTED, DIFF = "injected", "quoted", "diff"
+INJECTED, QUOTED = "injected", "quoted"
 REPEATED = ("near_duplicate", "duplicate_text")
 _FRAME = re.compile(
     r'<<DOC \d{1,6} {2}id="[A-Za-z0-9_.-]{1,80}" source="([A-Za-z0-9._~/%-]{1,200})"'
@@ -82,23 +80,19 @@ def verify_key(workspace: Workspace, key: str) -> ShownFiles:
         IntegrityError: Its record is damaged.
         RagstreamError: Its ledger or its rendering is gone and cannot be made again.
     """
-    record = workspace.store.record(key)
-    rows = [
-        (*name.partition("/")[::2], sha256, INJECTED)
-        for name, sha256 in record.inputs["receipts"].items()
-    ]
-    shown = [*selected_ids(workspace, record.prompt_key), *_named(workspace, record)]
-    versions = dict.fromkeys(map(_version, shown))
-    pins = pins_of(record)
+    return _verified(KeptPrompt.of(workspace, key))
+
+
+def _verified(kept: KeptPrompt) -> ShownFiles:
+    workspace = kept.workspace
+    injected = [(f.project, f.path, f.sha256, f.kind) for f in kept.injected]
+    rows = [(*row[:3], INJECTED) for row in injected if row[3] != DIFF]
+    versions = dict.fromkeys(map(_version, [*kept.selection, *_named(kept)]))
     for path, sha256 in filter(None, versions):
-        homes = homes_of(workspace, pins, path, sha256)
+        homes = homes_of(workspace, kept.pins, path, sha256)
         rows.append((_nearest(workspace, homes, path, sha256), path, sha256, QUOTED))
-    files = _stated(workspace, rows)
-    for (project, path), text in diffs_in(record.inputs["texts"]).items():
-        digest = sha256_hex(text)
-        state = diff_now(workspace, project, path, digest)
-        files.append(ShownFile(project, path, digest, DIFF, state))
-    return ShownFiles(record.prompt_key, tuple(files))
+    rows += [row for row in injected if row[3] == DIFF]
+    return ShownFiles(kept.key, tuple(_stated(workspace, rows)))
 
 
 def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -> ShownFiles:
@@ -115,9 +109,9 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
         UsageError: The text is on no record and frames no file.
         RagstreamError: As `verify_key`.
     """
-    record = _recorded(workspace, text)
-    if record is not None:
-        return verify_key(workspace, record.prompt_key)
+    kept = _recorded(workspace, text)
+    if kept is not None:
+        return _verified(kept)
     rows = []
     blocks = blocks_of(text)  # without the prompt's mark; what else looks like a frame is no frame
     for line in "\n".join(blocks.get(name, "") for name in (FILES, ATTACHMENTS)).split("\n"):
@@ -136,12 +130,12 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
     return ShownFiles("", tuple(_stated(workspace, dict.fromkeys(rows))))
 
 
-def _named(workspace: Workspace, record: PromptRecord) -> list[str]:
+def _named(kept: KeptPrompt) -> list[str]:
     """Return the ids of the passages that a recorded prompt names as the same below a frame."""
-    dropped = [r.chunk_id for r in decisions(workspace, record.prompt_key) if r.rule in REPEATED]
+    dropped = [row.chunk_id for row in kept.ledger if row.rule in REPEATED]
     if not dropped:
         return []
-    ids = tuple(marker.id for marker in _also(blocks_of(prompt_text(workspace, record))))
+    ids = tuple(marker.id for marker in _also(blocks_of(kept.text)))
     return [i for i in dropped if ids and sha256_hex(i).startswith(ids)]
 
 
@@ -199,26 +193,22 @@ def _nearest(workspace: Workspace, homes: Sequence[str], path: str, sha256: str)
 
 
 def _stated(workspace: Workspace, rows: Iterable[tuple[str, str, str, str]]) -> list[ShownFile]:
-    return [
-        ShownFile(
-            project,
-            path,
-            sha256,
-            use,
-            state_now(workspace, project, path, sha256) if project else UNREADABLE,
-        )
-        for project, path, sha256, use in rows
-    ]
+    files = []
+    for project, path, sha256, use in rows:
+        look = diff_now if use == DIFF else state_now
+        state = look(workspace, project, path, sha256) if project else UNREADABLE
+        files.append(ShownFile(project, path, sha256, use, state))
+    return files
 
 
-def _recorded(workspace: Workspace, text: str) -> PromptRecord | None:
-    """Return the record of a text; a terminal adds one line end when it prints it."""
+def _recorded(workspace: Workspace, text: str) -> KeptPrompt | None:
+    """Return the kept prompt of a text; a terminal adds one line end when it prints it."""
     digests = {sha256_hex(text), sha256_hex(text.removesuffix("\n"))}
     for key in reversed(workspace.store.keys()):
         try:
-            record = workspace.store.record(key)
+            kept = KeptPrompt.of(workspace, key)
         except RagstreamError:
             continue  # another prompt's damage is not this one's
-        if record.output_sha256 in digests:
-            return record
+        if kept.record.output_sha256 in digests:
+            return kept
     return None

@@ -17,10 +17,10 @@ from ragstream_core.prompts.edits import run_edited
 from ragstream_core.prompts.inputs import begin, inputs_of, settings_at
 from ragstream_core.prompts.trail import latest_view
 from ragstream_core.records import SuperPrompt, evolve
-from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.llm_stages import FORMS
 from ragstream_core.wiring.query_vectors import recorded_queries
 from ragstream_core.wiring.stages import make_stage
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ragstream_core.ports import FileSource
     from ragstream_core.prompts.chain import Stage
     from ragstream_core.records.identity import Json
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -133,8 +134,9 @@ def leave_one_out(workspace: Workspace, key: str) -> LeaveOneOut:
         IntegrityError: Its record is damaged.
         RagstreamError: It cannot be made again.
     """
-    record = workspace.store.record(key)
-    inputs, note = _asking_nobody(PromptInputs.from_json(record.inputs))
+    kept = KeptPrompt.of(workspace, key)
+    record = kept.record
+    inputs, note = _asking_nobody(kept.inputs)
     prompt_inputs.require_inputs(workspace, inputs)
     answers = RecordedAnswers.of(record)
     edits = [edit for edit in record.edits if edit.target != SUPER_PROMPT]  # of the built text none

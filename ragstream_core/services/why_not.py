@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.parsers.engines import untagged
 from ragstream_core.prompts.explain import Way, named, ways
 from ragstream_core.prompts.inputs import settings_at
@@ -37,19 +36,16 @@ from ragstream_core.prompts.verdicts import (
     WhyNot,
 )
 from ragstream_core.records import Decision
-from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.wiring import ingestion, prompt_inputs, saved_prompts, search
-from ragstream_core.wiring.conversation_memory import ConversationMemory
-from ragstream_core.wiring.file_sources import RecordedAnswers
+from ragstream_core.wiring import ingestion, search
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.query_vectors import recorded_queries
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
     from ragstream_core.ports import IndexView, TokenCounter
-    from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
-    from ragstream_core.records.prompt_inputs import Pin
+    from ragstream_core.records.prompt_inputs import Pin, PromptInputs
     from ragstream_core.retrieval.list_ranks import ListRank
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
@@ -206,53 +202,40 @@ def why_not(workspace: Workspace, target: str, key: str) -> WhyNot:
         IntegrityError: The record or the index is damaged.
         RagstreamError: Neither the inputs nor the ledger are there.
     """
-    record = workspace.store.record(key)
-    case = _case(workspace, record)
+    case = _case(KeptPrompt.of(workspace, key))
     path, ids = _resolved(case, target)
     verdicts = [_verdict(case, project, i) for project, i in ids]
     if not verdicts:
-        verdicts = [absent_file(workspace, case.inputs, path)]
+        verdicts = [absent_file(workspace, case.kept.inputs, path)]
     pieces = pieces_of(case.prompt) if case.prompt is not None else []
     verdicts = _with_places(case, verdicts)
-    return WhyNot(record.prompt_key, target, case.note, pieces, verdicts)
+    return WhyNot(case.kept.key, target, case.note, pieces, verdicts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
     """A prompt made again, as far as that is possible."""
 
-    workspace: Workspace
-    inputs: PromptInputs
+    kept: KeptPrompt
     ways: dict[str, Way]
-    prompt: SuperPrompt | None
-    note: str
-    views: Sequence[IndexView] = field(default_factory=tuple)
-
-    @property
-    def memory(self) -> ConversationMemory:
-        """The conversation as the prompt saw it."""
-        return ConversationMemory(self.workspace, self.inputs, RETRIEVAL)
+    prompt: SuperPrompt | None = None
+    views: Sequence[IndexView] = ()
+    note: str = ""
 
     def known(self) -> Iterable[tuple[str, str, str]]:
         """Yield (project, path, chunk id) of all that could be searched: documents, turns."""
-        past = self.memory.view if self.prompt is not None else None
+        past = self.kept.memory(RETRIEVAL).view if self.prompt is not None else None
         for view in [*self.views, *([past] if past is not None else [])]:
             for identifier, path in zip(view.chunk_ids, view.paths, strict=True):
                 yield view.project, path, identifier
 
 
-def _case(workspace: Workspace, record: PromptRecord) -> _Case:
-    key, inputs = record.prompt_key, PromptInputs.from_json(record.inputs)
+def _case(kept: KeptPrompt) -> _Case:
     try:
-        prompt = prompt_inputs.rerun(workspace, inputs, RecordedAnswers.of(record))
-        views = [
-            open_view(workspace.index_dir(pin.project), generation=pin.generation)
-            for pin in inputs.pins
-        ]
+        return _Case(kept, _ways(kept.again.extras.decisions), kept.again, kept.views)
     except RagstreamError as error:
         note = f"nothing could be recomputed: {error.message}"
-        return _Case(workspace, inputs, _ways(saved_prompts.decisions(workspace, key)), None, note)
-    return _Case(workspace, inputs, _ways(prompt.extras.decisions), prompt, "", views)
+        return _Case(kept, _ways(kept.ledger), note=note)
 
 
 def _ways(rows: Sequence[Decision]) -> dict[str, Way]:
@@ -292,11 +275,11 @@ def _verdict(case: _Case, project: str, identifier: str) -> Verdict:
         lack = None if step.kept else _missing(case, way)
         return Verdict(identifier, project, path, step.kept, step.stage, step.rule, way.ended, lack)
     stage, rule, reason = POOL, "", ""
-    if f"{project}/{path}" in case.inputs.receipts:
+    if f"{project}/{path}" in case.kept.inputs.receipts:
         stage, rule, reason = "a1_file_injector", "injected", f"{path} is in ❖ FILES"
-    elif case.inputs.lock:
+    elif case.kept.inputs.lock:
         rule, reason = "lock", "Exact File Lock: only ❖ FILES, no retrieval"
-    elif f"{project}/{path}" in case.inputs.off:
+    elif f"{project}/{path}" in case.kept.inputs.off:
         filters = case.prompt.extras.filters if case.prompt is not None else ()
         written = " ".join(found.written for found in filters)
         why = f"switched off, or left out by {written}" if written else "switched off"
@@ -309,10 +292,12 @@ def _verdict(case: _Case, project: str, identifier: str) -> Verdict:
 
 def _missing(case: _Case, way: Way) -> Lack | None:
     """Return what a candidate lacks to go on, where one number decides."""
-    gate = settings_at(case.inputs, "a3_nli_gate")
+    gate = settings_at(case.kept.inputs, "a3_nli_gate")
     found = missing(gate, way.last, case.ways.values())
     if found is None and way.last.rule == OVER_BUDGET and case.prompt is not None:
-        return tokens_short(case.prompt, way.chunk_id, counter_of(case.workspace, case.inputs))
+        return tokens_short(
+            case.prompt, way.chunk_id, counter_of(case.kept.workspace, case.kept.inputs)
+        )
     return found
 
 
@@ -347,15 +332,15 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[ListRank]]:
     prompt = case.prompt
     if prompt is None or not wanted:
         return {}
-    pieces, inputs = pieces_of(prompt), case.inputs
+    pieces, inputs, workspace = pieces_of(prompt), case.kept.inputs, case.kept.workspace
     off = prompt.extras.pool.off
     alone = case.views[0].project if len(case.views) == 1 else ""
     closed = {f"{alone}/{path}" if alone else path for path in off}
     return list_ranks(
         search.retriever(
-            case.workspace,
+            workspace,
             settings_at(inputs, "retrieval"),
-            embedder=recorded_queries(case.workspace, inputs),
+            embedder=recorded_queries(workspace, inputs),
             inputs=inputs,
         ),
         case.views,
@@ -363,5 +348,5 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[ListRank]]:
         pieces=pieces,
         wanted=wanted,
         off=closed,
-        past=case.memory.past(),
+        past=case.kept.memory(RETRIEVAL).past(),
     )

@@ -20,8 +20,7 @@ from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, diffs_in
-from ragstream_core.wiring.prompt_reuse import recall
-from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.saved_prompts import recall, save_prompt
 from ragstream_core.wiring.stages import run_prompt, stages_of
 
 if TYPE_CHECKING:

@@ -22,15 +22,14 @@ from ragstream_core.conversations.clearing import cleared_since
 from ragstream_core.conversations.journal.records import OWN_PROJECTS, Turn
 from ragstream_core.conversations.question_match import asks_the_same, stands_alone
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError, RunCommand
-from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring import answer_cache, journal, models, prompt_inputs
 from ragstream_core.wiring.after_turn import after_turn
 from ragstream_core.wiring.answer_scope import scope_of
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import injected_ids
 from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
@@ -267,19 +266,14 @@ def issued_then(workspace: Workspace, key: str) -> dict[str, Issued]:
         UnknownPrompt: No prompt under that key.
         RagstreamError: Its record, its rendering or a generation is lost.
     """
-    record = workspace.store.record(key)
-    path = workspace.store.root / record.prompt_key / "super_prompt.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if sha256_hex(text) != record.output_sha256:
+    kept = KeptPrompt.of(workspace, key)
+    if not kept.stored_text:
+        path = kept.folder / "super_prompt.md"
         raise IntegrityError(f"{path} is not what it was", hint=RunCommand("replay", key[:12]))
-    files = {sha256_hex(i): i for i in injected_ids(record)}
-    views = [
-        open_view(workspace.index_dir(pin["project"]), generation=pin["generation"])
-        for pin in record.inputs["pins"]
-    ]
+    files = {sha256_hex(file.id): file.id for file in kept.injected}
     return {
-        match[1]: _issued(match, _chunk(views, unquote(match[2]), match[1]), files)
-        for match in _FRAME.finditer(text)
+        match[1]: _issued(match, _chunk(kept.views, unquote(match[2]), match[1]), files)
+        for match in _FRAME.finditer(kept.stored_text)
     }
 
 

@@ -1,31 +1,37 @@
-"""Finished prompts: keep one, and read or make again what its record can say of it."""
+"""Keeps finished prompts, and answers one that is asked for again from its record.
+
+Whatever its bytes depend on is among the pinned inputs, but for the bytes of files that are
+injected and the language model that stages ask; both are looked at here. Where the record, or what
+the stages left, is not what was kept, the chain runs again and says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from ragstream_core.prompts.citations import parse_markers
-from ragstream_core.prompts.explain import load_decisions
+from ragstream_core.errors import IntegrityError, RagstreamError, UnknownPrompt
+from ragstream_core.prompts import recorded
+from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import inputs_of, persists
+from ragstream_core.prompts.recorded import Asking
 from ragstream_core.prompts.replay import environment
-from ragstream_core.prompts.store import make_record
-from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
-from ragstream_core.records.prompt_inputs import Pin, PromptInputs
-from ragstream_core.wiring import prompt_inputs, prompt_reuse
-from ragstream_core.wiring.file_sources import RecordedAnswers, diffs_in
+from ragstream_core.prompts.store import RECORD_NAME, make_record
+from ragstream_core.records.identity import digest_of, sha256_hex
+from ragstream_core.wiring.file_sources import read_file
 from ragstream_core.wiring.journal import require_uncleared
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
-    from ragstream_core.records import Decision, SuperPrompt
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
-_FRAME = "<<DOC "
-FILE, DIFF = "file", "diff"
-FILE_PREFIX, DIFF_PREFIX = "files/", "diff/"
-"""How the ids of files that a prompt injects begin, and of their changes."""
+_PROVIDER = ("backend", "base_url", "model", "temperature", "max_output_tokens", "script")
 
 
 def save_prompt(
@@ -39,21 +45,8 @@ def save_prompt(
 ) -> PromptRecord:
     """Keep a prompt that went through the whole chain; return its record.
 
-    If nothing may be kept the record comes back without a key, and nothing is written.
-
-    Args:
-        workspace: The data root.
-        prompt: Finished.
-        run_id: Its Dagster run, if any.
-        resumed: Key of the prompt that it goes on from, if any.
-        timings_ms: Op → milliseconds.
-        passed: Step → the prompt after it, of all steps in order: kept, so that the same
-            request can be answered without running them.
-
-    Raises:
-        UsageError: The prompt carries no inputs.
-        InputUnavailable: Turns that it could read were cleared meanwhile.
-        OSError: Disk full, permission denied.
+    If nothing may be kept the record comes back without a key, and nothing is written. With
+    ``passed``, the prompt after each step, the same request is answered without running them.
     """
     record = make_record(
         prompt,
@@ -67,120 +60,126 @@ def save_prompt(
         return replace(record, prompt_key="")
     require_uncleared(workspace, inputs)
     try:
-        return prompt_reuse.kept(workspace, prompt, record, passed or {})
+        return _kept(workspace, prompt, record, passed or {})
     except FileNotFoundError:
         require_uncleared(workspace, inputs)  # a clearing took the folder while it was written
         raise
 
 
-def decisions(workspace: Workspace, key: str) -> list[Decision]:
-    """Return the ledger of a kept prompt; a lost one is made again from the inputs.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        RagstreamError: The ledger is gone, and so is an input.
-    """
-    found = load_decisions(workspace.store.root / workspace.store.find(key))
-    if found is not None:
-        return found
-    record = workspace.store.record(key)
-    answers = RecordedAnswers.of(record)
-    prompt = prompt_inputs.rerun(workspace, PromptInputs.from_json(record.inputs), answers)
-    return list(prompt.extras.decisions)
-
-
-def issued_ids(workspace: Workspace, key: str) -> set[str]:
-    """Return the citation ids that a recorded prompt gave out: those of its frames.
-
-    No quoted line can begin like a frame; a rendering that is lost or altered is made again.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        RagstreamError: Its rendering is lost and cannot be made again.
-    """
-    text = prompt_text(workspace, workspace.store.record(key))
-    frames = "\n".join(line for line in text.split("\n") if line.startswith(_FRAME))
-    return {marker.id for marker in parse_markers(frames) if marker.form == "fence"}
+def _kept(
+    workspace: Workspace,
+    prompt: SuperPrompt,
+    record: PromptRecord,
+    passed: Mapping[str, SuperPrompt],
+) -> PromptRecord:
+    """Keep a finished prompt, with what its stages left where it may be given again."""
+    pinned = prompt.extras.inputs
+    files = _files(workspace, pinned)
+    states = b""
+    if passed.keys() >= set(OPS) and _is_repeatable(prompt, files):
+        states = recorded.pack_states(passed)
+        record = replace(record, states_sha256=sha256_hex(states))
+    else:  # the same prompt again, of which some stages ran: what all of them left still holds
+        with contextlib.suppress(RagstreamError):
+            before = workspace.store.record(record.prompt_key)
+            record = replace(record, states_sha256=before.states_sha256)
+    folder = workspace.store.put(record, prompt, states=states)
+    recorded.note_asked(folder, Asking(pinned.now, ran=True))
+    if states:
+        read = pinned.read_as(time=prompt.extras.time_read, day=prompt.extras.day_read)
+        question = _question(workspace, read, files)
+        recorded.point(workspace.store.root, question, record.prompt_key)
+    return record
 
 
-def prompt_text(workspace: Workspace, record: PromptRecord) -> str:
-    """Return the Super-Prompt of a record; one that is lost or altered is made again.
-
-    Raises:
-        RagstreamError: Its rendering is lost and cannot be made again.
-    """
-    path = workspace.store.root / record.prompt_key / "super_prompt.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if sha256_hex(text) == record.output_sha256:
-        return text
-    answers = RecordedAnswers.of(record)
-    prompt = prompt_inputs.rerun(workspace, PromptInputs.from_json(record.inputs), answers)
-    return prompt.extras.super_prompt
-
-
-def selected_ids(workspace: Workspace, key: str) -> tuple[str, ...]:
-    """Return the ids of the chunks that a recorded prompt selected, best first.
-
-    Raises:
-        RagstreamError: Its ledger is gone and cannot be made again.
-    """
-    rows = [row for row in decisions(workspace, key) if row.stage == "a4"]
-    last = max((row.pass_no for row in rows), default=1)
-    return tuple(row.chunk_id for row in rows if row.kept and row.pass_no == last)
-
-
-class InjectedFile(NamedTuple):
-    """A file, or the changes of a file, that a prompt injected.
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A prompt from its record.
 
     Attributes:
-        short_id: What a citation names it by.
-        id: Of it in the prompt.
-        kind: ``file`` or ``diff``.
-        source: Its name in the prompt.
-        project: Its project.
-        path: Relative to the project.
-        sha256: Of its bytes then.
+        record: Of the prompt.
+        passed: Step → the prompt after it, of all steps in order.
+        asked: The times that it was asked for before, in order.
     """
 
-    short_id: str
-    id: str
-    kind: str
-    source: str
-    project: str
-    path: str
-    sha256: str
+    record: PromptRecord
+    passed: Mapping[str, SuperPrompt]
+    asked: Sequence[Asking]
+
+    @property
+    def prompt(self) -> SuperPrompt:
+        """The finished prompt."""
+        return list(self.passed.values())[-1]
 
 
-def injected_files(record: PromptRecord) -> list[InjectedFile]:
-    """Return the files and changes of files that a prompt injected."""
-    return [injected_file(record, identifier) for identifier in injected_ids(record)]
+def recall(workspace: Workspace, inputs: PromptInputs) -> tuple[Recalled | None, str]:
+    """Return the kept prompt that these inputs make; that it was asked for is noted.
+
+    None where the chain has to run; with it, for people, what is wrong with what was kept.
+    """
+    # the debug log tells of each stage, so with it the stages must run
+    if not persists(inputs) or workspace.config.settings.debug.enabled:
+        return None, ""
+    root = workspace.store.root
+    files = _files(workspace, inputs)
+    # a prompt that read no time answers at any, one that read the day on that day alone
+    for time, day in ((False, False), (False, True), (True, True)):
+        asked = _question(workspace, inputs.read_as(time=time, day=day), files)
+        key = recorded.pointed(root, asked)
+        if not key:
+            continue
+        try:
+            return _recalled(workspace, key, inputs), ""
+        except (UnknownPrompt, FileNotFoundError):
+            continue  # expired, forgotten or cleared
+        except (RagstreamError, OSError) as error:
+            said = error.message if isinstance(error, RagstreamError) else str(error)
+            return None, f"the record {key[:12]} could not answer, the chain ran again: {said}"
+    return None, ""
 
 
-def pins_of(record: PromptRecord) -> tuple[Pin, ...]:
-    """Return the projects of a prompt with their generations, of older formats too."""
-    return tuple(Pin(**pin) for pin in record.inputs["pins"])
+def _recalled(workspace: Workspace, key: str, inputs: PromptInputs) -> Recalled:
+    """Return a prompt from its record, every digest checked."""
+    stored = KeptPrompt.of(workspace, key)
+    record, folder = stored.record, stored.folder
+    data = (folder / recorded.STATES_NAME).read_bytes()
+    if sha256_hex(data) != record.states_sha256:
+        raise IntegrityError(f"{folder / recorded.STATES_NAME} is not what was kept")
+    found = Recalled(record, recorded.unpack_states(data, inputs), recorded.times_asked(folder))
+    if not stored.stored_text or found.prompt.extras.super_prompt != stored.stored_text:
+        raise IntegrityError(f"{folder / 'super_prompt.md'} is not what was kept")
+    recorded.note_asked(folder, Asking(inputs.now, ran=False))
+    os.utime(folder / RECORD_NAME)  # its age counts from here
+    return found
 
 
-def injected_ids(record: PromptRecord) -> list[str]:
-    """Return the ids of the files and changes of files that a prompt injected."""
-    several = len(record.inputs["pins"]) > 1
-    files = [
-        f"{FILE_PREFIX}{name if several else name.partition('/')[2]}@{sha256}"
-        for name, sha256 in record.inputs["receipts"].items()
-    ]
-    diffs = [
-        f"{DIFF_PREFIX}{'/'.join(home) if several else home[1]}@{sha256_hex(text)}"
-        for home, text in diffs_in(record.inputs["texts"]).items()
-    ]
-    return [*files, *diffs]
+def _is_repeatable(prompt: SuperPrompt, files: Mapping[str, str]) -> bool:
+    """Whether the same request would come to the same prompt, as far as it is up to us.
+
+    Not where settings or texts were changed on the way, where a language model gave no answer that
+    could be taken, or where an injected file has other bytes already.
+    """
+    if prompt.extras.inputs.changes or prompt.extras.edits:
+        return False
+    asked = prompt.extras.llm_usage.values()
+    receipts = inputs_of(prompt).receipts
+    return all(call.taken for call in asked) and receipts.items() <= files.items()
 
 
-def injected_file(record: PromptRecord, identifier: str) -> InjectedFile:
-    """Return an injected file, or change of a file, by its id."""
-    several = len(record.inputs["pins"]) > 1
-    kind = DIFF if identifier.startswith(DIFF_PREFIX) else FILE
-    shown, _, sha256 = identifier.partition("/")[2].rpartition("@")
-    alone = str(record.inputs["pins"][0]["project"])
-    project, path = shown.partition("/")[::2] if several else (alone, shown)
-    short = sha256_hex(identifier)[:SHORT_ID_DIGITS]
-    return InjectedFile(short, identifier, kind, shown, project, path, sha256)
+def _question(workspace: Workspace, inputs: PromptInputs, files: Mapping[str, str]) -> str:
+    """Return the digest of all that a prompt comes from, known before the chain runs."""
+    provider: list[Any] = []
+    if "llm" in inputs.settings["agents"].values():
+        settings = workspace.config.settings.provider
+        provider = [getattr(settings, name) for name in _PROVIDER]
+    return digest_of([inputs.to_json(), dict(files), provider])
+
+
+def _files(workspace: Workspace, inputs: PromptInputs) -> dict[str, str]:
+    """Return the sha256 of the files that the prompt may mean, ``project/path`` → 64 hex digits."""
+    found = {}
+    for name in inputs.names:
+        project, _, path = name.partition("/")
+        with contextlib.suppress(RagstreamError):  # the chain says what is wrong with it
+            found[name] = sha256_hex(read_file(workspace, project, path))
+    return found

@@ -13,6 +13,7 @@ from ragstream_core.records.identity import chunk_id, parse_chunk_id, sha256_hex
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.passages import AROUND, WIDE, Line, as_text, passage
 from ragstream_core.services.trace import citable, trace
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.workspace import open_workspace
 
 QUESTION = "How does the exact file lock restrict a prompt?"
@@ -23,7 +24,7 @@ def asked(indexed, run):
     """A workspace, a prompt's key, and the documents' chunks that it may cite."""
     key = json.loads(run("prompt", QUESTION, "-p", "manual", "--json")[1])["prompt_key"]
     workspace = open_workspace()
-    return workspace, key, citable(workspace, workspace.store.record(key))
+    return workspace, key, citable(KeptPrompt.of(workspace, key))
 
 
 def test_the_cited_lines_hold_the_chunk_and_have_the_file_s_numbers(asked, indexed):

@@ -88,20 +88,19 @@ def why(talk: ChatRepl, rest: str) -> CommandOutput:
     """
     from ragstream_core.prompts.explain import ways
     from ragstream_core.services.why_not import why_not
-    from ragstream_core.wiring import saved_prompts
+    from ragstream_core.wiring.kept_prompt import KeptPrompt
 
     key = _last_key(talk)
+    kept = KeptPrompt.of(talk.workspace, key)
     if not rest:
-        everything = ways(saved_prompts.decisions(talk.workspace, key))
-        locked = bool(talk.workspace.store.record(key).inputs["lock"])
+        everything = ways(kept.ledger)
+        locked = bool(kept.record.inputs["lock"])
         show = partial(print_explained, key, everything, locked=locked, detailed=False, most_out=10)
         rows: list[Json] = [way.to_json() for way in everything]
         return CommandOutput(data={"prompt_key": key, "candidates": rows}, show=show)
     found = why_not(talk.workspace, rest, key)
-    kept = {row.chunk_id for row in found.verdicts if row.kept}
-    steps = [
-        way for way in ways(saved_prompts.decisions(talk.workspace, key)) if way.chunk_id in kept
-    ]
+    shown = {row.chunk_id for row in found.verdicts if row.kept}
+    steps = [way for way in ways(kept.ledger) if way.chunk_id in shown]
 
     def show_one() -> None:
         print_why_not(found)

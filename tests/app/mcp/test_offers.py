@@ -18,9 +18,9 @@ from ragstream_app.mcp.server import READING, make_server
 from ragstream_core.errors import Action, RunCommand, SetSetting, worded
 from ragstream_core.library import History
 from ragstream_core.services.explain import explanation
-from ragstream_core.services.explain import text_of as explain_text
 from ragstream_core.services.history_update import catch_up
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from tests.app.mcp.mcp_clients import text_of
 from tests.processes import PATIENCE_S, until
 from tests.workspaces import (
@@ -456,7 +456,7 @@ def test_a_server_of_one_project_tells_of_no_conversation_about_another(space):
         History(space).append(said, f"The harbour opens {words}.", projects=projects, tags=["GOLD"])
     catch_up(space)
     known = ask_and_keep(space, said, settings={"history.always_tags": "GOLD"})
-    quoted = explain_text(space, known)
+    quoted = KeptPrompt.of(space, known).text
     assert "at nine" in quoted and "at ten" in quoted
     always = {"history.always_tags": "GOLD", "memory.enabled": "true"}
     own = replace(space, config=space.config.with_task(explicit=always))

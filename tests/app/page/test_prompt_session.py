@@ -92,16 +92,16 @@ def test_an_emptied_text_comes_back_with_a_message(finished):
 @pytest.fixture
 def full_disk(monkeypatch):
     """Lets nothing be kept while it is on."""
-    from ragstream_core.wiring import prompt_reuse
+    from ragstream_core.wiring import saved_prompts
 
-    real, on = prompt_reuse.kept, []
+    real, on = saved_prompts._kept, []
 
     def kept(workspace, *given):
         if on:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(workspace.data_dir))
         return real(workspace, *given)
 
-    monkeypatch.setattr(prompt_reuse, "kept", kept)
+    monkeypatch.setattr(saved_prompts, "_kept", kept)
     return on
 
 

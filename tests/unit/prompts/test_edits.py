@@ -23,8 +23,8 @@ from ragstream_core.services.forget import forget
 from ragstream_core.services.prompt_bundle import write_bundle
 from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.what_if import leave_one_out
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.answering import answer, prepare
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt, stages_of
@@ -79,7 +79,7 @@ def test_replay_makes_the_edits_again_without_the_rendering(workspace, values):
     (folder / "decisions.parquet").unlink()
     assert replay_prompt(workspace, record.prompt_key).verdict == "identical"
     assert workspace.store.record(record.prompt_key).edits == record.edits != ()
-    assert saved_prompts.decisions(workspace, record.prompt_key)
+    assert KeptPrompt(workspace, record).ledger
 
 
 def test_an_edited_text_is_a_prompt_of_its_own_and_replays(workspace):

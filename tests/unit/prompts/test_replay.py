@@ -17,7 +17,7 @@ from ragstream_core.prompts.explain import load_decisions, ways
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -219,12 +219,12 @@ def test_keys_prefixes_and_damage(workspace):
 
 def test_a_lost_ledger_is_made_again(workspace):
     _, record = made(workspace)
-    kept = saved_prompts.decisions(workspace, record.prompt_key)
+    kept = KeptPrompt(workspace, record).ledger
     path = workspace.store.root / record.prompt_key / "decisions.parquet"
     path.write_bytes(b"damaged")
-    assert saved_prompts.decisions(workspace, record.prompt_key) == kept
+    assert KeptPrompt(workspace, record).ledger == kept
     path.unlink()
-    assert saved_prompts.decisions(workspace, record.prompt_key[:8]) == kept
+    assert KeptPrompt.of(workspace, record.prompt_key[:8]).ledger == kept
 
 
 def test_explain_tells_every_candidates_way(workspace):

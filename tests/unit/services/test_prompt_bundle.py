@@ -26,9 +26,9 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.prompt_bundle import write_bundle
 from ragstream_core.services.replay import replay_bundle
 from ragstream_core.services.trace import trace
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -117,7 +117,7 @@ def test_what_the_prompt_saw_of_the_conversation_travels_with_it(space, empty, t
         say(space, f"Small talk {n}", f"Weather and lunch {n}.", day=2)
     embed(space)
     key, path = bundled(space, tmp_path, session="talk")
-    ledger = {row.chunk_id for row in saved_prompts.decisions(space, key)}
+    ledger = {row.chunk_id for row in KeptPrompt.of(space, key).ledger}
     assert any(i.startswith("history::") for i in ledger)
     say(space, "A secret later", "It stays at home.", day=3)
     embed(space)  # another selection is published meanwhile

@@ -15,8 +15,9 @@ from ragstream_core.services.trace import trace
 from ragstream_core.services.verify_prompt import verify_key, verify_text
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import injected_files, issued_ids, save_prompt
+from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from tests.workspaces import hashed_workspace, write_docs
 
@@ -81,7 +82,7 @@ def test_a_file_that_changed_moved_on_or_went_away_is_said_to_have(space, tmp_pa
 def test_a_file_that_was_renamed_is_found_under_its_new_name(space, tmp_path):
     prompt, key = made(space, files=("settings.yaml",))
     (one,) = {i for i in prompt.final_selection_ids if i.startswith("catalog.md")}
-    (file,) = injected_files(space.store.record(key))
+    (file,) = KeptPrompt.of(space, key).injected
     folder = tmp_path / "doc_raw" / "demo"
     for name in ("catalog.md", "settings.yaml"):
         (folder / name).rename(folder / f"new-{name}")
@@ -103,7 +104,7 @@ def test_every_id_that_a_prompt_gives_out_can_be_followed(space, tmp_path):
     given = {"memory.enabled": True, "history.recency_k": 2}
     text = f"Who waits for the lock 1? Is it writer 1? {QUESTION}"
     key = made(space, text, session="talk", files=("settings.yaml",), settings=given)[1]
-    ids = issued_ids(space, key)
+    ids = KeptPrompt.of(space, key).issued
     assert {"recent", "digest"} < ids
     kinds = set()
     for identifier in ids:

@@ -39,11 +39,12 @@ from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.restore import restore
 from ragstream_core.services.trace import citable
 from ragstream_core.services.what_if import compared_with, leave_one_out
-from ragstream_core.wiring import answering, models, saved_prompts
+from ragstream_core.wiring import answering, models
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.llm_stages import recorded_usage
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import save_prompt, selected_ids
+from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import make_stage, run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.model_server import raw, said
@@ -183,11 +184,7 @@ def test_all_forms_ask_once_and_a_replay_asks_nobody(root, meet):
     meet(NEVER)
     assert replay_prompt(space, record.prompt_key).verdict == "identical"
     (space.store.root / record.prompt_key / "decisions.parquet").unlink()
-    assert {
-        r.chunk_id
-        for r in saved_prompts.decisions(space, record.prompt_key)
-        if r.stage == "a4" and r.kept
-    }
+    assert {r.chunk_id for r in KeptPrompt(space, record).ledger if r.stage == "a4" and r.kept}
 
 
 def test_a_refined_header_is_explained_and_is_no_candidate(root, meet):
@@ -200,7 +197,7 @@ def test_a_refined_header_is_explained_and_is_no_candidate(root, meet):
     assert (row["header"], row["kept"], row["rule"]) == ("format", True, "language_model")
     assert "numbered steps" in row["reason"]
     assert "format" not in {way.chunk_id for way in found.candidates}
-    assert "format" not in citable(space, found.record)
+    assert "format" not in citable(KeptPrompt(space, found.record))
 
 
 def test_what_was_read_stands_in_the_user_message_only_and_cannot_break_out(tmp_path, meet):
@@ -485,10 +482,8 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     assert prompt.extras.shape.domain == "limits"
     assert {"a4_condenser", "a4_condenser#2", "a3_nli_gate#2"} <= set(prompt.extras.exchanges)
     record = save_prompt(space, prompt)
-    assert selected_ids(space, record.prompt_key) == tuple(prompt.final_selection_ids)
-    kept = [
-        way.chunk_id for way in ways(saved_prompts.decisions(space, record.prompt_key)) if way.kept
-    ]
+    assert KeptPrompt(space, record).selection == tuple(prompt.final_selection_ids)
+    kept = [way.chunk_id for way in ways(KeptPrompt(space, record).ledger) if way.kept]
     assert kept == prompt.final_selection_ids  # by the pass that counts, best first
     meet(NEVER)
     assert replay_prompt(space, record.prompt_key).verdict == "identical"

@@ -26,8 +26,7 @@ from ragstream_core.services.prompt_retention import gc
 from ragstream_core.wiring import models, stages
 from ragstream_core.wiring.make_prompt import make_prompt, make_stages
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.prompt_reuse import recall
-from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.saved_prompts import recall, save_prompt
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
 from tests.workspaces import docs_of, hashed_workspace, write_docs
 
