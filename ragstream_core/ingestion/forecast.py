@@ -83,31 +83,19 @@ _PACKED = frozenset(  # or hold more pictures than words
 
 
 class Pending(NamedTuple):
-    """Why an ingest is due.
-
-    Attributes:
-        reason: One phrase.
-        changes: Differences by signature; None where the catalog could not tell.
-    """
+    """Why an ingest is due."""
 
     reason: str
-    changes: Changes | None
+    changes: Changes | None  # differences by signature; None where the catalog could not tell
 
 
 class Inspection(NamedTuple):
-    """A project's folder against its catalog.
-
-    Attributes:
-        found: What the folder holds.
-        newest: The newest generation, if any could be read.
-        pending: Why an ingest is due; None for a no-op.
-        away: Known documents of folders that are not there.
-    """
+    """A project's folder against its catalog."""
 
     found: Scan
     newest: Generation | None
     pending: Pending | None
-    away: int = 0
+    away: int = 0  # known documents of folders that are not there
 
     def idle_stats(self, project: str, *, seconds: float) -> IngestionStats:
         """Return the stats of the ingest that is not needed."""
@@ -175,43 +163,32 @@ def without_reader(found: Scan) -> dict[str, str]:
 
 
 class Known(NamedTuple):
-    """What the catalog knows.
+    """What the catalog knows."""
 
-    Attributes:
-        skipped: (path, reason) of documents that were read or looked at and not taken.
-        read: Live (bytes, chunks) of the files that have chunks, by type.
-        chunks_per_s: Of the newest ingest that says something about it; 0 where none does.
-        looked: Tokens a byte by type, from a look into files that were not read yet.
-        unread: (path, which pages) of documents with pages that have no text.
-        assumed: (path, what was assumed, left out or read by OCR) of documents.
-        again: Of the skipped ones, those that another reader may be able to read now.
-    """
-
+    # (path, reason) of documents that were read or looked at and not taken
     skipped: tuple[tuple[str, str], ...] = ()
+    # live (bytes, chunks) of the files that have chunks, by type
     read: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    # of the newest ingest that says something about it; 0 where none does
     chunks_per_s: float = 0.0
+    # tokens a byte by type, from a look into files that were not read yet
     looked: Mapping[str, float] = MappingProxyType({})
+    # (path, which pages) of documents with pages that have no text
     unread: tuple[tuple[str, str], ...] = ()
+    # (path, what was assumed, left out or read by OCR) of documents
     assumed: tuple[tuple[str, str], ...] = ()
+    # of the skipped ones, those that another reader may be able to read now
     again: tuple[str, ...] = ()
 
 
 class Forecast(NamedTuple):
-    """What an ingest would do, about; texts that have a vector already cost nothing.
-
-    Attributes:
-        files: Files to read whose content is new.
-        chunks: Their chunks, estimated from their bytes, type by type.
-        seconds: Wall time inside the model.
-        chunks_per_s: The speed this is reckoned with.
-        measured: Whether that speed was measured here; else it is a default.
-    """
+    """What an ingest would do, about; texts that have a vector already cost nothing."""
 
     files: int
-    chunks: int
-    seconds: float
-    chunks_per_s: float
-    measured: bool
+    chunks: int  # their chunks, estimated from their bytes, type by type
+    seconds: float  # wall time inside the model
+    chunks_per_s: float  # the speed this is reckoned with
+    measured: bool  # whether that speed was measured here; else it is a default
 
 
 def known(index_dir: Path, newest: Generation | None) -> Known:

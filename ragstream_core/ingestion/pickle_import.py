@@ -31,33 +31,19 @@ class PickleRefused(Refused):
 
 @dataclass(frozen=True, slots=True)
 class PickleLimits:
-    """What the child may use.
+    """What the child may use."""
 
-    Attributes:
-        file_bytes: Larger files are refused unread.
-        memory_bytes: Address space.
-        cpu_s: CPU seconds.
-        wall_s: Seconds until it is killed.
-    """
-
-    file_bytes: int = 512 * 2**20
+    file_bytes: int = 512 * 2**20  # larger files are refused unread
     memory_bytes: int = 3 * 2**30
     cpu_s: int = 120
-    wall_s: int = 300
+    wall_s: int = 300  # seconds until it is killed
 
 
 class Imported(NamedTuple):
-    """What an import did.
+    """What an import did."""
 
-    Attributes:
-        written: Paths relative to the project, in the file's order.
-        unchanged: Paths that held the same text already.
-        empty: Records without any text.
-        vectors: Vectors that were left behind.
-    """
-
-    written: tuple[str, ...]
-    unchanged: tuple[str, ...]
+    written: tuple[str, ...]  # paths relative to the project, in the file's order
+    unchanged: tuple[str, ...]  # paths that held the same text already
     empty: int
     vectors: int
 

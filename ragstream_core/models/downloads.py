@@ -43,17 +43,10 @@ _MOST_HEADER = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What `.pulled` says of a folder.
+    """What `.pulled` says of a folder."""
 
-    Attributes:
-        repo: ``organisation/model``.
-        commit: Revision, 40 hex digits.
-        host: The hub.
-        files: Name → sha256.
-    """
-
-    repo: str
-    commit: str
+    repo: str  # ``organisation/model``
+    commit: str  # revision, 40 hex digits
     host: str
     files: dict[str, str]
 

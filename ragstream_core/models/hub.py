@@ -44,36 +44,22 @@ _PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5", ".msgpack")
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """One file of a model.
+    """One file of a model."""
 
-    Attributes:
-        name: POSIX path in the model's folder.
-        size: Bytes.
-        sha256: Of its bytes; empty if the hub states only ``blob``.
-        blob: git's sha1 of a small file; empty if it states ``sha256``.
-    """
-
-    name: str
+    name: str  # POSIX path in the model's folder
     size: int
-    sha256: str = ""
-    blob: str = ""
+    sha256: str = ""  # empty if the hub states only ``blob``
+    blob: str = ""  # git's sha1 of a small file; empty if it states ``sha256``
 
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """What of a model would be fetched.
+    """What of a model would be fetched."""
 
-    Attributes:
-        repo: ``organisation/model``.
-        commit: The revision that the list is of, 40 hex digits.
-        files: By name; at least weights, ``config.json`` and ``tokenizer.json``.
-        licence: As the model's card says; may be empty.
-    """
-
-    repo: str
-    commit: str
-    files: tuple[HubFile, ...]
-    licence: str = ""
+    repo: str  # ``organisation/model``
+    commit: str  # the revision that the list is of, 40 hex digits
+    files: tuple[HubFile, ...]  # by name; at least weights, ``config.json`` and ``tokenizer.json``
+    licence: str = ""  # as the model's card says; may be empty
 
     @property
     def size(self) -> int:

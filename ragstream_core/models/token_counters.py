@@ -37,19 +37,12 @@ _HOME = "https://openaipublic.blob.core.windows.net/encodings"
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """One encoding of tiktoken.
+    """One encoding of tiktoken."""
 
-    Attributes:
-        name: As tiktoken calls it.
-        sha256: Of its file of ranks, as tiktoken demands it.
-        size: Bytes of that file.
-        pattern: Where a text is cut before ranks are looked up, as in `tiktoken_ext`.
-    """
-
-    name: str
-    sha256: str
+    name: str  # as tiktoken calls it
+    sha256: str  # of its file of ranks, as tiktoken demands it
     size: int
-    pattern: str
+    pattern: str  # where a text is cut before ranks are looked up, as in `tiktoken_ext`
 
     @property
     def file_name(self) -> str:
@@ -172,15 +165,10 @@ TOKENIZER = "tokenizer.json"
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A counter by its name.
+    """A counter by its name."""
 
-    Attributes:
-        name: What `counter_named` takes; part of a prompt's key.
-        note: Why it estimates although it should count; empty if all is well.
-    """
-
-    name: str
-    note: str = ""
+    name: str  # what `counter_named` takes; part of a prompt's key
+    note: str = ""  # why it estimates although it should count; empty if all is well
 
 
 def encoding_of(model: str) -> str:

@@ -48,26 +48,16 @@ UNUSABLE = "its Chroma collection cannot be opened"
 
 
 class CollectionState(NamedTuple):
-    """How a project's Chroma collection stands.
+    """How a project's Chroma collection stands."""
 
-    Attributes:
-        kept: Whether the settings ask for one.
-        generation: That it was made of; 0: there is none.
-        rows: How many it has.
-        self_recall: Share of a sample of rows that the graph finds by their own vectors; None: not
-            measured.
-        graph: Parameters of the graph.
-        problem: Why it could not be made; empty if it could.
-        next: What makes it good.
-    """
-
-    kept: bool
-    generation: int
+    kept: bool  # whether the settings ask for one
+    generation: int  # that it was made of; 0: there is none
     rows: int
+    # share of a sample of rows that the graph finds by their own vectors; None: not measured
     self_recall: float | None
-    graph: str
-    problem: str
-    next: str
+    graph: str  # parameters of the graph
+    problem: str  # why it could not be made; empty if it could
+    next: str  # what makes it good
 
     @property
     def sentence(self) -> str:

@@ -62,26 +62,17 @@ class How(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a store.
-
-    Attributes:
-        store: Which one.
-        made: ``unchanged``, ``updated``, ``rebuilt``, ``built``, ``found``; empty if it was left.
-        reason: Why it was made from nothing, or why it was left.
-        problem: What went wrong; empty if nothing did.
-        next: What makes that good.
-        is_off: Whether none is to be there.
-        is_repaired: Whether something that was wrong is right now.
-        details: What else is to know of what was made.
-    """
+    """What became of a store."""
 
     store: DerivedStore
+    # ``unchanged``, ``updated``, ``rebuilt``, ``built``, ``found``; empty if it was left
     made: str = ""
-    reason: str = ""
-    problem: str = ""
-    next: str = ""
-    is_off: bool = False
-    is_repaired: bool = False
+    reason: str = ""  # why it was made from nothing, or why it was left
+    problem: str = ""  # what went wrong; empty if nothing did
+    next: str = ""  # what makes that good
+    is_off: bool = False  # whether none is to be there
+    is_repaired: bool = False  # whether something that was wrong is right now
+    # what else is to know of what was made
     details: Mapping[str, Json] = field(default_factory=dict)
 
     @property
@@ -91,21 +82,13 @@ class Outcome:
 
 
 class DerivedStore(Protocol):
-    """A store that is made from an index beside it, and only names rows worth scoring.
+    """A store that is made from an index beside it, and only names rows worth scoring."""
 
-    Attributes:
-        name: Value of ``retrieval.store`` and first word of what a prompt pins of it.
-        report: Its key in reports.
-        check: Its name among checks and phases.
-        what: What it is called.
-        healed: What it is called among things that were made again.
-    """
-
-    name: str
-    report: str
-    check: str
-    what: str
-    healed: str
+    name: str  # value of ``retrieval.store`` and first word of what a prompt pins of it
+    report: str  # its key in reports
+    check: str  # its name among checks and phases
+    what: str  # what it is called
+    healed: str  # what it is called among things that were made again
 
     def why_unwanted(self, workspace: Workspace, project: str, chunks: int) -> str:
         """Return why a project of so many chunks has none; empty if it is to have one."""

@@ -56,29 +56,18 @@ BUILDING_S = 10.0
 
 
 class GraphState(NamedTuple):
-    """How the graph of a project stands, as its folder says; the database is not asked.
+    """How the graph of a project stands, as its folder says; the database is not asked."""
 
-    Attributes:
-        wanted: Whether the settings ask for one.
-        generation: The generation it was last compared with; 0: there is none.
-        built_of: The generation that it was made of.
-        rows: Vectors in it.
-        later: Rows of the index that came after it.
-        ef_search: Rows that a search keeps in view.
-        recall: Share of the exact nearest rows that are proposed, 0…1; None: not measured so.
-        problem: Why questions score every row instead; empty if they do not.
-        next: What makes it good.
-    """
-
-    wanted: bool = False
-    generation: int = 0
-    built_of: int = 0
+    wanted: bool = False  # whether the settings ask for one
+    generation: int = 0  # the generation it was last compared with; 0: there is none
+    built_of: int = 0  # the generation that it was made of
     rows: int = 0
-    later: int = 0
-    ef_search: int = 0
+    later: int = 0  # rows of the index that came after it
+    ef_search: int = 0  # rows that a search keeps in view
+    # share of the exact nearest rows that are proposed, 0…1; None: not measured so
     recall: float | None = None
-    problem: str = ""
-    next: str = ""
+    problem: str = ""  # why questions score every row instead; empty if they do not
+    next: str = ""  # what makes it good
 
     @property
     def sentence(self) -> str:

@@ -20,33 +20,19 @@ _ROWS, _LONGEST_HEAD = "rows.bin", 4_096
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Which graph a project is searched by, as its folder notes it.
+    """Which graph a project is searched by, as its folder notes it."""
 
-    Attributes:
-        name: Of the graph's table.
-        place: The database, without a password.
-        embed_fp: Fingerprint of the model.
-        digest: Of the generation it was last compared with.
-        generation: Number of that generation.
-        built_of: Number of the generation that the graph was made of.
-        rows: Vectors in it.
-        later: Rows of the index that came after it; they are all scored.
-        gone: Its rows that the index no longer has.
-        former: Graphs of ours that are still to be removed.
-        mine: Whether this machine made it.
-    """
-
-    name: str
-    place: str
+    name: str  # of the graph's table
+    place: str  # the database, without a password
     embed_fp: str
-    digest: str
+    digest: str  # of the generation it was last compared with
     generation: int
-    built_of: int
+    built_of: int  # number of the generation that the graph was made of
     rows: int
-    later: int
-    gone: int
-    mine: bool
-    former: tuple[str, ...] = ()
+    later: int  # rows of the index that came after it; they are all scored
+    gone: int  # its rows that the index no longer has
+    mine: bool  # whether this machine made it
+    former: tuple[str, ...] = ()  # graphs of ours that are still to be removed
 
 
 def read(index_dir: Path) -> Receipt | None:

@@ -71,46 +71,27 @@ _SEAL = (
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A graph as the database lists it.
-
-    Attributes:
-        name: Of its table.
-        generation: That it was made of.
-        digest: Of that generation.
-        rows: How many vectors it has.
-        maker: Digest of the machine and the folder that made it.
-    """
+    """A graph as the database lists it."""
 
     name: str
     generation: int
     digest: str
     rows: int
-    maker: str
+    maker: str  # digest of the machine and the folder that made it
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a graph is made of.
-
-    Attributes:
-        project: Its name.
-        generation: Its number.
-        digest: Of the generation.
-        embed_fp: Fingerprint of the model.
-        maker: Digest of this machine and folder.
-        names: Name of each vector, ascending, each once.
-        vectors: All vectors of the generation, float32.
-        rows: Row of each name in ``vectors``.
-    """
+    """What a graph is made of."""
 
     project: str
     generation: int
     digest: str
     embed_fp: str
-    maker: str
-    names: I64
-    vectors: F32 | PlacedRows
-    rows: I64
+    maker: str  # digest of this machine and folder
+    names: I64  # name of each vector, ascending, each once
+    vectors: F32 | PlacedRows  # all vectors of the generation, float32
+    rows: I64  # row of each name in ``vectors``
 
 
 def names_of(vectors: F32 | PlacedRows) -> I64:

@@ -51,25 +51,16 @@ TOO_SMALL = "the project is smaller than retrieval.approximate_at"
 
 
 class ListsState(NamedTuple):
-    """How the inverted lists of a project stand.
+    """How the inverted lists of a project stand."""
 
-    Attributes:
-        wanted: Whether the settings ask for them, the project being as large as it is.
-        generation: That they are of; 0: there are none of the newest.
-        lists: How many there are.
-        nprobe: How many of them a question looks at.
-        recall: Share of the exact nearest rows that they name, 0…1; None: not measured so.
-        problem: Why questions score every row instead; empty if they do not.
-        next: What makes it good.
-    """
-
-    wanted: bool = False
-    generation: int = 0
+    wanted: bool = False  # whether the settings ask for them, the project being as large as it is
+    generation: int = 0  # that they are of; 0: there are none of the newest
     lists: int = 0
-    nprobe: int = 0
+    nprobe: int = 0  # how many of them a question looks at
+    # share of the exact nearest rows that they name, 0…1; None: not measured so
     recall: float | None = None
-    problem: str = ""
-    next: str = ""
+    problem: str = ""  # why questions score every row instead; empty if they do not
+    next: str = ""  # what makes it good
 
     @property
     def sentence(self) -> str:

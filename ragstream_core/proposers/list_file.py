@@ -35,17 +35,11 @@ _ARRAYS = {"lists": "|u1", "sizes": "<i8", "centroids": "<f4", "ranges": "<f4"}
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Rows with ids: what a file holds, or what is new in the next one.
+    """Rows with ids: what a file holds, or what is new in the next one."""
 
-    Attributes:
-        ids: One a row, ≥ 0, ascending, each once.
-        matrix: Unit vectors, shape (n, dimension).
-        rows: Where the vector of each id is in it.
-    """
-
-    ids: I64
-    matrix: F32 | PlacedRows
-    rows: I64
+    ids: I64  # one a row, ≥ 0, ascending, each once
+    matrix: F32 | PlacedRows  # unit vectors, shape (n, dimension)
+    rows: I64  # where the vector of each id is in it
 
     @classmethod
     def of(cls, ids: I64, vectors: F32 | PlacedRows) -> Entries:

@@ -33,18 +33,10 @@ _TEMPORARY = ".making-"
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What became of the lists.
-
-    Attributes:
-        file: What they are now.
-        made: ``unchanged``, ``updated`` or ``rebuilt``.
-        reason: Why they were rebuilt; empty otherwise.
-        added: Rows added.
-        deleted: Rows deleted.
-    """
+    """What became of the lists."""
 
     file: IvfFile
-    made: str
+    made: str  # ``unchanged``, ``updated`` or ``rebuilt``
     reason: str = ""
     added: int = 0
     deleted: int = 0

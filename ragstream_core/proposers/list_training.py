@@ -41,17 +41,12 @@ MARGIN = 1e-5
 
 @dataclass(frozen=True)
 class Training:
-    """What inverted lists were trained to.
+    """What inverted lists were trained to."""
 
-    Attributes:
-        centroids: Unit vectors, shape (lists, dimension).
-        ranges: Least value of each dimension and its range, for the codes, shape (2 · dimension,).
-        rows: How many rows there were then.
-    """
-
-    centroids: F32
+    centroids: F32  # unit vectors, shape (lists, dimension)
+    # least value of each dimension and its range, for the codes, shape (2 · dimension,)
     ranges: F32
-    rows: int
+    rows: int  # how many rows there were then
 
     @property
     def lists(self) -> int:

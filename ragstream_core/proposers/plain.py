@@ -258,20 +258,12 @@ def _contiguous(vectors: F32) -> F32:
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a store may ask for.
-
-    Attributes:
-        folder: Where it may keep files.
-        dimension: Length of a vector.
-        name: First part of its file names.
-        embed_fp: Fingerprint of the model that makes the vectors.
-        model: Its name, for people.
-    """
+    """What a store may ask for."""
 
     folder: Path
     dimension: int
-    name: str = "vectors"
-    embed_fp: str = ""
+    name: str = "vectors"  # first part of its file names
+    embed_fp: str = ""  # fingerprint of the model that makes the vectors
     model: str = ""
 
 

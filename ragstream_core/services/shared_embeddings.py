@@ -34,46 +34,28 @@ LEAST_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class SharedModel:
-    """The vectors of one embedder in the table.
-
-    Attributes:
-        model: Its name.
-        fingerprint: Of the embedder (``embed_fp``).
-        dimension: Numbers of a vector.
-        vectors: How many there are.
-        bytes: Of their rows, about.
-        newest: When the last one was added, ISO 8601; empty if there is none.
-    """
+    """The vectors of one embedder in the table."""
 
     model: str
     fingerprint: str
     dimension: int
     vectors: int
-    bytes: int
-    newest: str
+    bytes: int  # of their rows, about
+    newest: str  # when the last one was added, ISO 8601; empty if there is none
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTable:
-    """What a table of shared vectors holds.
+    """What a table of shared vectors holds."""
 
-    Attributes:
-        database: Its address, without a password.
-        models: What it holds of each embedder.
-        bytes: Of the table with its index, on the database's disk.
-        mine: Fingerprint of the embedder that is configured here.
-        waiting: Texts that ingests have handed to workers and that have no vector yet.
-        workers: Names of the workers that take them; None if none was ever started there.
-        workers_of_other_models: Those that embed by another model.
-    """
-
-    database: str
-    models: tuple[SharedModel, ...]
-    bytes: int
-    mine: str
-    waiting: int = 0
+    database: str  # its address, without a password
+    models: tuple[SharedModel, ...]  # what it holds of each embedder
+    bytes: int  # of the table with its index, on the database's disk
+    mine: str  # fingerprint of the embedder that is configured here
+    waiting: int = 0  # texts that ingests have handed to workers and that have no vector yet
+    # names of the workers that take them; None if none was ever started there
     workers: Sequence[str] | None = None
-    workers_of_other_models: Sequence[str] = ()
+    workers_of_other_models: Sequence[str] = ()  # those that embed by another model
 
     @property
     def vectors(self) -> int:
@@ -87,12 +69,7 @@ class SharedTable:
 
 @dataclass(frozen=True, slots=True)
 class ClearedVectors:
-    """What was removed, or would be.
-
-    Attributes:
-        vectors: How many vectors.
-        dry_run: Whether they are still there.
-    """
+    """What was removed, or would be."""
 
     vectors: int
     dry_run: bool

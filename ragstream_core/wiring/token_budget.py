@@ -97,19 +97,14 @@ ANSWER_TOKENS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A model, and what a prompt for it may take; nobody was contacted.
+    """A model, and what a prompt for it may take; nobody was contacted."""
 
-    Attributes:
-        model: ``prompt.model_target``; without one the model that answers are asked of, empty where
-            the settings name none: nobody is asked for a name.
-        window_tokens: What it reads and writes together; 0 where nobody knows.
-        budget_tokens: Most tokens of the prompt, within that window.
-        price: US dollars of (tokens sent, tokens answered); None where nobody knows.
-    """
-
+    # ``prompt.model_target``; without one the model that answers are asked of, empty where the
+    # settings name none: nobody is asked for a name
     model: str
-    window_tokens: int
-    budget_tokens: int
+    window_tokens: int  # what it reads and writes together; 0 where nobody knows
+    budget_tokens: int  # most tokens of the prompt, within that window
+    # US dollars of (tokens sent, tokens answered); None where nobody knows
     price: Callable[[int, int], float | None] = field(repr=False)
 
     @property

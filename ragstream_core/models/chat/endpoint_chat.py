@@ -42,23 +42,14 @@ CUT = {"length": "the model's limit of tokens was reached", "content_filter": "i
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What a provider may want to know.
+    """What a provider may want to know."""
 
-    Attributes:
-        model: Name of the model; empty: the first that the endpoint lists.
-        endpoint: Where it is.
-        prices: What its tokens cost.
-        temperature: Sampling temperature; negative: not sent.
-        max_output_tokens: Most tokens of an answer; 0: the model's own limit.
-        script: For `scripted`: a file of answers; may be empty.
-    """
-
-    model: str
+    model: str  # name of the model; empty: the first that the endpoint lists
     endpoint: Endpoint
-    prices: Prices
-    temperature: float = 0.0
-    max_output_tokens: int = 0
-    script: str = ""
+    prices: Prices  # what its tokens cost
+    temperature: float = 0.0  # sampling temperature; negative: not sent
+    max_output_tokens: int = 0  # most tokens of an answer; 0: the model's own limit
+    script: str = ""  # for `scripted`: a file of answers; may be empty
 
 
 class EndpointChat:

@@ -30,15 +30,10 @@ def context_window(model: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of one model at one endpoint.
-
-    Attributes:
-        endpoint: Where it is.
-        input_usd_per_mtok: US dollars a million tokens sent; negative: from the table.
-        output_usd_per_mtok: Likewise of a million tokens answered.
-    """
+    """Prices of one model at one endpoint."""
 
     endpoint: Endpoint
+    # US dollars a million tokens sent; negative: from the table
     input_usd_per_mtok: float = FROM_TABLE
     output_usd_per_mtok: float = FROM_TABLE
 

@@ -88,26 +88,17 @@ Ids = tuple[int, ...]
 
 
 class Encoder(ABC):
-    """A `ragstream_core.ports.Embedder` whose subclasses embed one text at a time.
-
-    Attributes:
-        name: Model name for people.
-        dimension: Length of a vector.
-        window: Tokens of one text, special tokens and prefixes not included.
-        device: Where it computes, for people.
-        truncated_inputs: How many texts lost tokens on the way into the encoder; always 0, counted
-            so that a check can say so.
-        workers: Texts embedded at the same time.
-        texts_at_once: How many texts an ingest had better give it at a time; 0: any number.
-    """
+    """A `ragstream_core.ports.Embedder` whose subclasses embed one text at a time."""
 
     name: str
     dimension: int
-    window: int
+    window: int  # tokens of one text, special tokens and prefixes not included
     device: str = "cpu"
+    # how many texts lost tokens on the way into the encoder; always 0, counted so that a check can
+    # say so
     truncated_inputs: int = 0
     workers: int = 1
-    texts_at_once: int = 0
+    texts_at_once: int = 0  # how many texts an ingest had better give it at a time; 0: any number
     _pool: ThreadPoolExecutor
 
     @property
@@ -226,15 +217,11 @@ class EmbeddingBackend(Encoder):
 
     A subclass may override anything else as well; values are attributes of the class. Tokens are
     words and signs, and the token vectors for late interaction are those of the words alone.
-
-    Attributes:
-        name: Model name for people; default: the name of the class.
-        version: Raise it when the vectors of the same text change; part of the fingerprint.
-        window: Largest number of words and signs of one text that `embed_documents` is given.
     """
 
-    name: str = ""
-    version: int = 1
+    name: str = ""  # model name for people; default: the name of the class
+    version: int = 1  # raise it when the vectors of the same text change; part of the fingerprint
+    # largest number of words and signs of one text that `embed_documents` is given
     window: int = fingerprints.WINDOW
     _raw: ClassVar[Raw]
 

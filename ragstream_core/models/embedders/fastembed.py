@@ -36,15 +36,9 @@ Embed = Callable[[list[str]], Iterable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model of FastEmbed's list whose files are on this machine.
+    """A model of FastEmbed's list whose files are on this machine."""
 
-    Attributes:
-        name: As FastEmbed calls it.
-        folder: Where its files lie.
-        files: Those that decide its vectors, relative to the folder.
-    """
-
-    name: str
+    name: str  # as FastEmbed calls it
     folder: Path
     files: tuple[str, ...]
 

@@ -38,12 +38,7 @@ _MODEL_SUFFIXES = frozenset({".safetensors", ".json", ".txt", ".model"})
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """What a model wants in front of its inputs.
-
-    Attributes:
-        query: Put before a query; may be empty.
-        passage: Put before a passage; may be empty.
-    """
+    """What a model wants in front of its inputs."""
 
     query: str = ""
     passage: str = ""
@@ -167,21 +162,13 @@ class NotExportable(EmbeddingFailed):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is done with a text before and after the encoder.
+    """What is done with a text before and after the encoder."""
 
-    Attributes:
-        pooling: One of `POOLINGS`: how the last layer becomes one vector.
-        length: Most tokens of one input, special ones included.
-        prefixes: Put before queries and passages.
-        head: Ids of the special tokens before a text.
-        tail: Ids of the special tokens after it.
-    """
-
-    pooling: str
-    length: int
+    pooling: str  # one of `POOLINGS`: how the last layer becomes one vector
+    length: int  # most tokens of one input, special ones included
     prefixes: Prefixes
-    head: tuple[int, ...]
-    tail: tuple[int, ...]
+    head: tuple[int, ...]  # ids of the special tokens before a text
+    tail: tuple[int, ...]  # ids of the special tokens after it
 
 
 DEFAULT_RECIPE = Recipe("mean", WINDOW_WITH_SPECIALS, Prefixes(), (101,), (102,))

@@ -43,20 +43,12 @@ _CHECKED = ("A sentence.", "Two of them: longer, with numbers 12.5 and signs (li
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is known about a model's export.
-
-    Attributes:
-        source: The model's own folder.
-        folder: Where its export lies, or the reason why there is none.
-        fingerprint: ``embed_fp`` by onnxruntime.
-        refused: Why torch runs it; empty if there is an export, or none was tried.
-        made: Whether there is a whole export.
-    """
+    """What is known about a model's export."""
 
     source: Path
-    folder: Path
+    folder: Path  # where its export lies, or the reason why there is none
     fingerprint: str
-    refused: str
+    refused: str  # why torch runs it; empty if there is an export, or none was tried
     made: bool
 
 
@@ -184,13 +176,9 @@ def _compare(exported: OnnxEmbedder, model: str, models_dir: Path) -> None:
 
 
 class OnnxEmbedder(WindowedEncoder):
-    """An embedder over an exported model; safe to share between threads.
+    """An embedder over an exported model; safe to share between threads."""
 
-    Attributes:
-        precision: Of its products, for messages.
-    """
-
-    precision: Precision = "float32"
+    precision: Precision = "float32"  # of its products, for messages
 
     def __init__(
         self, folder: Path, recipe: Recipe, *, name: str, fingerprint: str, workers: int = 0

@@ -26,25 +26,15 @@ Notice = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """What a backend may ask for.
-
-    Attributes:
-        model: Model name or folder.
-        models_dir: ``<data>/models``.
-        device: ``auto`` or a torch device name.
-        workers: Texts encoded at the same time; 0 = one for each core.
-        notice: Told one line when something slow begins.
-        endpoint: Where a model behind HTTP is; None if none is configured.
-        precision: Of the products of the default model under `onnx`.
-    """
+    """What a backend may ask for."""
 
     model: str
-    models_dir: Path
-    device: str = "auto"
-    workers: int = 0
+    models_dir: Path  # ``<data>/models``
+    device: str = "auto"  # ``auto`` or a torch device name
+    workers: int = 0  # texts encoded at the same time; 0 = one for each core
     notice: Notice | None = None
-    endpoint: Endpoint | None = None
-    precision: Precision = "float32"
+    endpoint: Endpoint | None = None  # where a model behind HTTP is; None if none is configured
+    precision: Precision = "float32"  # of the products of the default model under `onnx`
 
 
 def _onnx_fingerprint(of: EmbeddingOptions) -> str:

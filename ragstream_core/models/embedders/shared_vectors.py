@@ -53,15 +53,10 @@ _REPLACE = f"{_INSERT}UPDATE SET crc = excluded.crc, vector = excluded.vector, m
 
 
 class FoundVectors(NamedTuple):
-    """What a table holds of some texts.
+    """What a table holds of some texts."""
 
-    Attributes:
-        vectors: Text hash → vector, of rows that are sound.
-        damaged: Text hashes of rows that are not.
-    """
-
-    vectors: dict[str, F32]
-    damaged: set[str]
+    vectors: dict[str, F32]  # text hash → vector, of rows that are sound
+    damaged: set[str]  # text hashes of rows that are not
 
 
 class VectorTable:

@@ -62,19 +62,12 @@ _LENGTH_BYTES = 8
 
 
 class _Gap(NamedTuple):
-    """Where bytes of the weights go.
+    """Where bytes of the weights go."""
 
-    Attributes:
-        length: Bytes of the graph before it.
-        name: Of the tensor.
-        transposed: Whether it stands there so.
-        factors: Which factors its columns had before it was rounded; -1: it is not.
-    """
-
-    length: int
+    length: int  # bytes of the graph before it
     name: str
-    transposed: bool
-    factors: int = -1
+    transposed: bool  # whether it stands there so
+    factors: int = -1  # which factors its columns had before it was rounded; -1: it is not
 
 
 class _Graph(NamedTuple):

@@ -43,13 +43,9 @@ def _counts(path: Path) -> bool:
 
 
 class CrossEncoderReranker:
-    """A `ragstream_core.ports.Reranker`; the model is loaded at the first score.
+    """A `ragstream_core.ports.Reranker`; the model is loaded at the first score."""
 
-    Attributes:
-        kind: What comes before the model in `name`.
-    """
-
-    kind = "cross_encoder"
+    kind = "cross_encoder"  # what comes before the model in `name`
 
     def __init__(self, folder: Path, *, model: str = "", device: str = "auto") -> None:
         self._folder = folder

@@ -14,15 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReembedReranker:
-    """Scores passages by the cosines of fresh vectors, LogAvgExp over the query pieces.
-
-    Attributes:
-        embedder: Embeds pieces and passages.
-        tau: Sharpness over the pieces > 0; one piece is its own cosine.
-    """
+    """Scores passages by the cosines of fresh vectors, LogAvgExp over the query pieces."""
 
     embedder: Embedder
-    tau: float = 9.0
+    tau: float = 9.0  # sharpness over the pieces > 0; one piece is its own cosine
 
     def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""

@@ -45,26 +45,15 @@ SPARSE = "too few rows found themselves: built anew with a denser graph"
 
 @dataclass(frozen=True, slots=True)
 class CollectionReport:
-    """What became of a collection.
-
-    Attributes:
-        receipt: What it is now.
-        folder: Where it lies; plain chromadb opens it.
-        made: ``unchanged``, ``updated`` or ``rebuilt``.
-        reason: Why it was rebuilt; empty otherwise.
-        added: Rows added.
-        deleted: Rows deleted.
-        verified: Vectors that were compared with the catalog's.
-        seconds: How long it took.
-    """
+    """What became of a collection."""
 
     receipt: Receipt
-    folder: Path
-    made: str
+    folder: Path  # where it lies; plain chromadb opens it
+    made: str  # ``unchanged``, ``updated`` or ``rebuilt``
     reason: str = ""
     added: int = 0
     deleted: int = 0
-    verified: int = 0
+    verified: int = 0  # vectors that were compared with the catalog's
     seconds: float = 0.0
 
 
@@ -234,17 +223,10 @@ class CollectionPublisher:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """One collection and the index it is derived from.
+    """One collection and the index it is derived from."""
 
-    Attributes:
-        chroma_dir: ``data/chroma_db/<project>``, or ``data/history/vectors/history_main``.
-        index_dir: ``data/index/<project>``, or ``data/history/index``.
-        project: Project name, or `HISTORY`.
-        model: Name of the embedding model, for people.
-    """
-
-    chroma_dir: Path
-    index_dir: Path
+    chroma_dir: Path  # ``data/chroma_db/<project>``, or ``data/history/vectors/history_main``
+    index_dir: Path  # ``data/index/<project>``, or ``data/history/index``
     project: str
     model: str = ""
 

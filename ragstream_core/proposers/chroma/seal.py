@@ -41,27 +41,9 @@ _ANSWERING = (
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was sealed, and from what.
+    """What was sealed, and from what."""
 
-    Attributes:
-        project: Project name as the user wrote it.
-        collection: Its name in Chroma.
-        generation: Generation of the index.
-        digest: Its digest.
-        embed_fp: Fingerprint of the model.
-        model: Its name.
-        dimension: Length of a vector.
-        rows: Live rows.
-        dead: Rows deleted since the collection was last built from nothing; Chroma keeps them.
-        chromadb: Version that wrote it.
-        manifest: sha256 of ``file_manifest.json`` inside.
-        graph: How its graph was built: a name of `vector_store_chroma.GRAPHS`.
-        self_recall: Share of a sample of rows that find themselves, 0…1; -1: never measured.
-        answers: Digest of the database's rows.
-        files: Relative path → sha256; empty for files that hold nothing yet.
-    """
-
-    project: str
+    project: str  # project name as the user wrote it
     collection: str
     generation: int
     digest: str
@@ -69,12 +51,14 @@ class Receipt:
     model: str
     dimension: int
     rows: int
-    dead: int
+    dead: int  # rows deleted since the collection was last built from nothing; Chroma keeps them
     chromadb: str
-    manifest: str
-    graph: str = "standard"
+    manifest: str  # sha256 of ``file_manifest.json`` inside
+    graph: str = "standard"  # how its graph was built: a name of `vector_store_chroma.GRAPHS`
+    # share of a sample of rows that find themselves, 0…1; -1: never measured
     self_recall: float = -1.0
     answers: str = ""
+    # relative path → sha256; empty for files that hold nothing yet
     files: dict[str, str] = field(default_factory=dict)
 
 

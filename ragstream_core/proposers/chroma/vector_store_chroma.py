@@ -39,16 +39,10 @@ GRAPHS: dict[str, Json] = {
 
 @dataclass(frozen=True, slots=True)
 class ChromaHit:
-    """One row that a query found.
-
-    Attributes:
-        id: The row's id.
-        score: Cosine in [-1, 1] as the engine computed it, higher is better.
-        metadata: What is stored beside the vector.
-    """
+    """One row that a query found."""
 
     id: str
-    score: float
+    score: float  # cosine in [-1, 1] as the engine computed it, higher is better
     metadata: Metadata
 
 
