@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, RagstreamError
@@ -23,6 +23,7 @@ from ragstream_core.proposers.derived_store import (
     FailedAttempt,
     How,
     Outcome,
+    StoreState,
     failed_attempt,
     index_dir_of,
 )
@@ -45,35 +46,6 @@ NOT_INSTALLED = "not kept: the extra 'chroma' is not installed"
 NONE, BEHIND = "it has no Chroma collection", "its Chroma collection is of another generation"
 UNUSABLE = "its Chroma collection cannot be opened"
 """The same words whatever the cause: a prompt's key holds them."""
-
-
-class CollectionState(NamedTuple):
-    """How a project's Chroma collection stands."""
-
-    kept: bool  # whether the settings ask for one
-    generation: int  # that it was made of; 0: there is none
-    rows: int
-    # share of a sample of rows that the graph finds by their own vectors; None: not measured
-    self_recall: float | None
-    graph: str  # parameters of the graph
-    problem: str  # why it could not be made; empty if it could
-    next: str  # what makes it good
-
-    @property
-    def sentence(self) -> str:
-        """What to know of it, for people; empty if it is whole and finds all its rows."""
-        if self.problem:
-            return f"the Chroma collection was left as it was: {self.problem}; next: {self.next}"
-        if self.self_recall is None or self.self_recall >= 1:
-            return ""
-        return (
-            f"the Chroma collection holds all {self.rows:,} rows; its graph finds "
-            f"{self.self_recall:.1%} of a sample by their own vectors"
-        )
-
-    def figures(self) -> dict[str, Json]:
-        """Return nothing: Dagster has an asset for it."""
-        return {}
 
 
 class ChromaCollections:
@@ -139,19 +111,25 @@ class ChromaCollections:
         project: str,
         newest: Generation | None,
         failed: FailedAttempt | None,
-    ) -> CollectionState:
+    ) -> StoreState:
         """Return how it stands; reads two small files."""
         receipt = seal.current_receipt(self.folder(workspace, project))
+        rows = receipt.rows if receipt else 0
         recall = receipt.self_recall if receipt and receipt.self_recall >= 0 else None
-        return CollectionState(
-            kept=not self.why_unwanted(workspace, project, 0),
-            generation=receipt.generation if receipt else 0,
-            rows=receipt.rows if receipt else 0,
-            self_recall=recall,
-            graph=receipt.graph if receipt else "",
-            problem=failed.message if failed else "",
-            next=failed.hint if failed else "",
-        )
+        own: dict[str, Json] = {
+            "kept": not self.why_unwanted(workspace, project, 0),
+            "generation": receipt.generation if receipt else 0,
+            "rows": rows,
+            "self_recall": recall,
+            "graph": receipt.graph if receipt else "",
+        }
+        if failed is not None:
+            sentence = f"{self.failure(project)}: {failed.message}; next: {failed.hint}"
+            return StoreState(own, sentence, failed.message, failed.hint)
+        if recall is None or recall >= 1:
+            return StoreState(own)
+        found = f"its graph finds {recall:.1%} of a sample by their own vectors"
+        return StoreState(own, f"the Chroma collection holds all {rows:,} rows; {found}")
 
     def pin(
         self, workspace: Workspace, _: RetrievalConfig, pins: Sequence[Pin]

@@ -31,24 +31,18 @@ if TYPE_CHECKING:
 FAILED, MEASURED = "failed.json", "recall.json"
 
 
-class StoreState(Protocol):
-    """How a store of a project stands; its fields are what `ragstream status --json` shows."""
+class StoreState(NamedTuple):
+    """How a store of a project stands, as small files say."""
 
-    @property
-    def problem(self) -> str:
-        """Why it cannot be asked; empty if it can."""
-        ...
+    own: Mapping[str, Json]  # what it alone has in `ragstream status --json`
+    sentence: str = ""  # what to know of it, for people; empty if there is nothing to know
+    problem: str = ""  # why it cannot be asked; empty if it can
+    next: str = ""  # what makes it good
+    figures: Mapping[str, Json] = {}  # what Dagster shows of it beside a generation
 
-    @property
-    def sentence(self) -> str:
-        """What to know of it, for people; empty if there is nothing to know."""
-        ...
-
-    def figures(self) -> dict[str, Json]:
-        """Return what Dagster shows of it beside a generation; nothing if none is wanted."""
-        ...
-
-    def _asdict(self) -> dict[str, Json]: ...
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream status --json` shows of it."""
+        return {**self.own, "problem": self.problem, "next": self.next}
 
 
 class How(NamedTuple):
@@ -268,3 +262,16 @@ def noted_recall(folder: Path, stamp: Mapping[str, object]) -> float | None:
 def recall_words(share: float | None) -> str:
     """Return a recall for people."""
     return "not measured yet" if share is None else f"{share:.1%}"
+
+
+def proposer_state(
+    own: Mapping[str, Json], figures: Mapping[str, str], sentence: str, problem: str, remedy: str
+) -> StoreState:
+    """Return the state of a store in whose place every row is scored; figures name their fields."""
+    if not own["wanted"]:
+        return StoreState(own)
+    if problem:
+        sentence = f"questions score every chunk: {problem}; next: {remedy}"
+    shown = {figure: own.get(key, sentence) for figure, key in figures.items()}
+    known = {figure: "-" if value is None else value for figure, value in shown.items()}
+    return StoreState(own, sentence, problem, remedy, known)

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import (
@@ -32,7 +32,9 @@ from ragstream_core.proposers.derived_store import (
     FailedAttempt,
     How,
     Outcome,
+    StoreState,
     noted_recall,
+    proposer_state,
     recall_words,
 )
 from ragstream_core.proposers.graph_receipt import GRAPHS, measured_for
@@ -50,48 +52,14 @@ if TYPE_CHECKING:
 
 STORE = "pgvector"
 SETTING = "vector_store.url"
+FIGURES = {
+    "pgvector_rows": "rows", "pgvector_ef_search": "ef_search", "pgvector_recall": "recall",
+    "pgvector_state": "sentence",
+}  # fmt: skip
+NOT_MADE = "no graph was made for it yet"
 UNREACHABLE = "the database of pgvector's graph cannot be asked"
 BUILDING_S = 10.0
 """How long an erasure waits for a process that makes a graph."""
-
-
-class GraphState(NamedTuple):
-    """How the graph of a project stands, as its folder says; the database is not asked."""
-
-    wanted: bool = False  # whether the settings ask for one
-    generation: int = 0  # the generation it was last compared with; 0: there is none
-    built_of: int = 0  # the generation that it was made of
-    rows: int = 0
-    later: int = 0  # rows of the index that came after it
-    ef_search: int = 0  # rows that a search keeps in view
-    # share of the exact nearest rows that are proposed, 0…1; None: not measured so
-    recall: float | None = None
-    problem: str = ""  # why questions score every row instead; empty if they do not
-    next: str = ""  # what makes it good
-
-    @property
-    def sentence(self) -> str:
-        """What to know of it, for people; empty if a project needs none."""
-        if not self.wanted:
-            return ""
-        if self.problem:
-            return f"questions score every chunk: {self.problem}; next: {self.next}"
-        beside = f", {self.later:,} newer chunks are scored beside it" if self.later else ""
-        return (
-            f"questions ask pgvector's graph of {self.rows:,} vectors (generation {self.built_of})"
-            f"{beside}; share of the nearest chunks that are found: {recall_words(self.recall)}"
-        )
-
-    def figures(self) -> dict[str, Json]:
-        """Return what Dagster shows of it beside a generation; nothing if none is needed."""
-        if not self.wanted:
-            return {}
-        return {
-            "pgvector_rows": self.rows,
-            "pgvector_ef_search": self.ef_search,
-            "pgvector_recall": "-" if self.recall is None else self.recall,
-            "pgvector_state": self.sentence,
-        }
 
 
 def database_of(workspace: Workspace) -> Database:
@@ -172,22 +140,35 @@ class PgvectorGraphs:
         project: str,
         newest: Generation | None,
         failed: FailedAttempt | None,
-    ) -> GraphState:
-        """Return how it stands; reads small files."""
+    ) -> StoreState:
+        """Return how it stands; reads small files, the database is not asked."""
+        own: dict[str, Json] = {
+            "wanted": False, "generation": 0, "built_of": 0, "rows": 0, "later": 0,
+            "ef_search": 0, "recall": None,
+        }  # fmt: skip
         if newest is None or self.why_unwanted(workspace, project, newest.counts.get("chunks", 0)):
-            return GraphState()
-        index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
+            return StoreState(own)
+        own["wanted"] = True
         if failed is not None:
-            return GraphState(True, problem=failed.message, next=failed.hint)
+            return proposer_state(own, FIGURES, "", failed.message, failed.hint)
+        index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
         receipt = graph_receipt.read(index_dir)
         if receipt is None or receipt.embed_fp != newest.embed_fp:
-            again = worded((check_hint(index_dir),))
-            return GraphState(True, problem="no graph was made for it yet", next=again)
+            return proposer_state(own, FIGURES, "", NOT_MADE, worded((check_hint(index_dir),)))
         stamp = measured_for(receipt, depth=chosen.depth, ef=chosen.ef_search)
-        return GraphState(
-            True, receipt.generation, receipt.built_of, receipt.rows, receipt.later,
-            chosen.ef_search, noted_recall(index_dir / GRAPHS, stamp),
-        )  # fmt: skip
+        share = noted_recall(index_dir / GRAPHS, stamp)
+        own |= {
+            name: getattr(receipt, name) for name in ("generation", "built_of", "rows", "later")
+        }
+        own |= {"ef_search": chosen.ef_search, "recall": share}
+        later = receipt.later
+        beside = f", {later:,} newer chunks are scored beside it" if later else ""
+        sentence = (
+            f"questions ask pgvector's graph of {receipt.rows:,} vectors "
+            f"(generation {receipt.built_of}){beside}; "
+            f"share of the nearest chunks that are found: {recall_words(share)}"
+        )
+        return proposer_state(own, FIGURES, sentence, "", "")
 
     def pin(
         self, workspace: Workspace, _: RetrievalConfig, pins: Sequence[Pin]

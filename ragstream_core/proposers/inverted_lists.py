@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import (
@@ -28,8 +28,10 @@ from ragstream_core.proposers.derived_store import (
     FailedAttempt,
     How,
     Outcome,
+    StoreState,
     note_recall,
     noted_recall,
+    proposer_state,
     recall_words,
 )
 from ragstream_core.proposers.list_paths import LISTS as FOLDER
@@ -47,43 +49,12 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 NOT_INSTALLED = "the extra 'faiss' is not installed"
+NOT_MADE = "there are none of the newest generation"
 TOO_SMALL = "the project is smaller than retrieval.approximate_at"
-
-
-class ListsState(NamedTuple):
-    """How the inverted lists of a project stand."""
-
-    wanted: bool = False  # whether the settings ask for them, the project being as large as it is
-    generation: int = 0  # that they are of; 0: there are none of the newest
-    lists: int = 0
-    nprobe: int = 0  # how many of them a question looks at
-    # share of the exact nearest rows that they name, 0…1; None: not measured so
-    recall: float | None = None
-    problem: str = ""  # why questions score every row instead; empty if they do not
-    next: str = ""  # what makes it good
-
-    @property
-    def sentence(self) -> str:
-        """What to know of them, for people; empty if a project needs none."""
-        if not self.wanted:
-            return ""
-        if self.problem:
-            return f"questions score every chunk: {self.problem}; next: {self.next}"
-        return (
-            f"questions look at {min(self.nprobe, self.lists):,} of {self.lists:,} inverted lists; "
-            f"share of the nearest chunks that they find: {recall_words(self.recall)}"
-        )
-
-    def figures(self) -> dict[str, Json]:
-        """Return what Dagster shows of them beside a generation; nothing if none are needed."""
-        if not self.wanted:
-            return {}
-        return {
-            "inverted_lists": self.lists,
-            "nprobe": self.nprobe,
-            "inverted_lists_recall": "-" if self.recall is None else self.recall,
-            "inverted_lists_state": self.sentence,
-        }
+FIGURES = {
+    "inverted_lists": "lists", "nprobe": "nprobe", "inverted_lists_recall": "recall",
+    "inverted_lists_state": "sentence",
+}  # fmt: skip
 
 
 class InvertedLists:
@@ -153,27 +124,33 @@ class InvertedLists:
         project: str,
         newest: Generation | None,
         failed: FailedAttempt | None,
-    ) -> ListsState:
+    ) -> StoreState:
         """Return how they stand; reads the ends of small files."""
-        chosen = workspace.config.chain().retrieval
+        chosen, index_dir = workspace.config.chain().retrieval, workspace.index_dir(project)
+        own: dict[str, Json] = {
+            "wanted": False, "generation": 0, "lists": 0, "nprobe": 0, "recall": None
+        }  # fmt: skip
         if newest is None or not self._are_for(chosen, newest.counts.get("chunks", 0)):
-            return ListsState()
+            return StoreState(own)
+        own["wanted"] = True
         if not extras.is_here("faiss"):
-            return ListsState(True, problem=NOT_INSTALLED, next=extras.install("faiss").line)
-        index_dir = workspace.index_dir(project)
-        there = _description(index_dir, newest)
-        stamp = _measured_for(newest.digest, there.get("training", ""), chosen)
-        missing = "" if there else "there are none of the newest generation"
-        again = worded((check_hint(index_dir),)) if missing else ""
-        return ListsState(
-            True,
-            newest.n if there else 0,
-            there["arrays"]["sizes"][1] // 8 if there else 0,  # bytes of one int64 a list
-            chosen.nprobe,
-            noted_recall(index_dir / FOLDER, stamp),
-            failed.message if failed else missing,
-            failed.hint if failed else again,
+            install = extras.install("faiss").line
+            return proposer_state(own, FIGURES, "", NOT_INSTALLED, install)
+        described, problem, remedy = _description(index_dir, newest), "", ""
+        lists = described["arrays"]["sizes"][1] // 8 if described else 0  # of int64
+        stamp = _measured_for(newest.digest, described.get("training", ""), chosen)
+        share = noted_recall(index_dir / FOLDER, stamp)
+        own |= {"lists": lists, "nprobe": chosen.nprobe, "recall": share}
+        own["generation"] = newest.n if described else 0
+        if failed is not None:
+            problem, remedy = failed.message, failed.hint
+        elif not described:
+            problem, remedy = NOT_MADE, worded((check_hint(index_dir),))
+        sentence = (
+            f"questions look at {min(chosen.nprobe, lists):,} of {lists:,} inverted lists; "
+            f"share of the nearest chunks that they find: {recall_words(share)}"
         )
+        return proposer_state(own, FIGURES, sentence, problem, remedy)
 
     def pin(
         self, workspace: Workspace, chosen: RetrievalConfig, pins: Sequence[Pin]

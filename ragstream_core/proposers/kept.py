@@ -90,7 +90,7 @@ def figures(workspace: Workspace, project: str) -> dict[str, Json]:
         newest = None
     shown: dict[str, Json] = {}
     for state in states(workspace, project, newest).values():
-        shown |= state.figures()
+        shown |= state.figures
     return shown
 
 

@@ -79,7 +79,7 @@ class VerifyReport:
         if self.finished is None:
             states = self.stores
             row |= {
-                store.report: states[store.report]._asdict() if states else {}
+                store.report: states[store.report].to_json() if states else {}
                 for store in kept.STORES
             }
         else:

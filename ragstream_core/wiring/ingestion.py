@@ -181,7 +181,7 @@ class ProjectStatus:
     def to_json(self) -> dict[str, Json]:
         """Return a project of `ragstream status --json`."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        stores = {name: state._asdict() for name, state in plain.pop("stores").items()}
+        stores = {name: state.to_json() for name, state in plain.pop("stores").items()}
         more = {"pending": self.pending._asdict(), "forecast": self.forecast._asdict()}
         return plain | more | stores
 

@@ -274,11 +274,12 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     idle = ingestion.unchanged(kept_root, "demo")
     assert not idle.committed and "not tried again" in idle.warnings[0]
     state = ingestion.status(kept_root, "demo").stores["collection"]
-    assert (state.kept, state.generation, state.self_recall) == (True, 0, None)
+    assert state.own | {"kept": True, "generation": 0, "self_recall": None} == state.own
     assert "no space left" in state.problem and "index check demo" in state.next
     checked = verify.verify_project(kept_root, "demo")
     assert checked.healed == ["the Chroma collection"] and not checked.findings
     assert (
-        checked.stores["collection"].self_recall == 1.0 and not checked.stores["collection"].problem
+        checked.stores["collection"].own["self_recall"] == 1.0
+        and not checked.stores["collection"].problem
     )
     assert ingestion.unchanged(kept_root, "demo").warnings == ()

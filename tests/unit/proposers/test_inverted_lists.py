@@ -133,9 +133,9 @@ def test_an_ingest_makes_them_above_the_setting_only(root):
     assert not ingest_project(large, "demo").warnings
     assert ingestion.unchanged(large, "demo") is not None
     state = ingestion.status(large, "demo").stores["inverted_lists"]
-    assert (state.wanted, state.generation, state.lists) == (True, 1, 16)
-    assert state.recall == 1.0 and "16 of 16" in state.sentence
-    assert not ingestion.status(space(root, at=0), "demo").stores["inverted_lists"].wanted
+    assert state.own | {"wanted": True, "generation": 1, "lists": 16} == state.own
+    assert state.own["recall"] == 1.0 and "16 of 16" in state.sentence
+    assert not ingestion.status(space(root, at=0), "demo").stores["inverted_lists"].own["wanted"]
     assert kept.figures(large, "demo")["inverted_lists_recall"] == 1.0
     assert kept.figures(space(root, at=0), "demo") == {}
 
@@ -217,7 +217,7 @@ def test_damage_is_named_questions_go_on_and_index_check_repairs(root):
     assert "store" not in prompt.extras.inputs.models
     report = verify.verify_project(large, "demo")
     assert STORE.healed in report.healed and not report.findings
-    assert report.stores["inverted_lists"].recall == 1.0
+    assert report.stores["inverted_lists"].own["recall"] == 1.0
     assert not warnings_of(ask(large))
 
 
@@ -479,7 +479,7 @@ def test_the_recall_is_measured_again_after_a_retraining(root):
     note = root / "index" / "demo" / LISTS / MEASURED
     row = json.loads(note.read_text())
     note.write_text(json.dumps({**row, "training": "another", "recall": 0.1}))
-    assert ingestion.status(large, "demo").stores["inverted_lists"].recall is None
+    assert ingestion.status(large, "demo").stores["inverted_lists"].own["recall"] is None
     keep_up(large)
     assert json.loads(note.read_text()) == row
 

@@ -1,7 +1,6 @@
 """The life cycle of all stores made from an index, with one that does what it is told."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +13,7 @@ from ragstream_core.proposers.derived_store import (
     FAILED,
     MEASURED,
     Outcome,
+    StoreState,
     note_recall,
     noted_recall,
 )
@@ -64,9 +64,7 @@ class Obedient:
 
     def state(self, workspace, project, newest, failed):
         problem = failed.message if failed else ""
-        return SimpleNamespace(
-            problem=problem, sentence=problem, figures=lambda: {"f": 1}, _asdict=dict
-        )
+        return StoreState({}, problem, problem, figures={"f": 1})
 
     def drop(self, workspace, project):
         self.dropped.append(project)
