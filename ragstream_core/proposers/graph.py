@@ -109,7 +109,7 @@ class PgvectorGraphs:
     def make(self, workspace: Workspace, project: str, how: How) -> Outcome:
         """See to it that a graph serves the newest generation."""
         from ragstream_core.index.view import open_view
-        from ragstream_core.proposers.graph_builder import GraphBuilder
+        from ragstream_core.proposers.graph_index import GraphBuilder
 
         index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
         extras.require(f"retrieval.store={STORE}", extras.STORES[STORE])
@@ -226,7 +226,7 @@ class PgvectorGraphs:
         """Return the rows that the graph names, and the best of those that came after it."""
         from ragstream_core.platform.postgres import sessions
         from ragstream_core.proposers import graph_tables
-        from ragstream_core.proposers.graph_search import GraphSearch
+        from ragstream_core.proposers.graph_index import GraphSearch
 
         receipt = graph_receipt.read(workspace.index_dir(view.project))
         if receipt is None or receipt.embed_fp != view.embed_fp:

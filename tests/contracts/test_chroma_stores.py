@@ -9,14 +9,10 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import DuplicateId, UsageError
 from ragstream_core.index.history_turns import TurnRow
-from ragstream_core.proposers.chroma.history_store import (
-    REQUIRED,
-    HistoryStoreChroma,
-    turn_metadata,
-)
-from ragstream_core.proposers.chroma.names import HISTORY_MAIN, same_row
+from ragstream_core.proposers.chroma.names import HISTORY_MAIN, REQUIRED, same_row, turn_metadata
 from ragstream_core.proposers.chroma.vector_store_chroma import (
     ChromaVectorStoreBase,
+    HistoryStoreChroma,
     VectorStoreChroma,
 )
 from ragstream_core.records import Chunk

@@ -11,10 +11,9 @@ from ragstream_core.conversations.journal.records import HISTORY, TagEdit, Turn
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import open_view
 from ragstream_core.proposers import kept
-from ragstream_core.proposers.chroma import collection, history_store, seal
+from ragstream_core.proposers.chroma import collection, names, seal
 from ragstream_core.proposers.chroma.collection import Collection
-from ragstream_core.proposers.chroma.history_store import REQUIRED
-from ragstream_core.proposers.chroma.names import HISTORY_MAIN
+from ragstream_core.proposers.chroma.names import HISTORY_MAIN, REQUIRED
 from ragstream_core.proposers.collections import COLLECTION, collection_of, compare, resting
 from ragstream_core.services import history_update
 from ragstream_core.wiring.history_embedding import embed
@@ -101,7 +100,7 @@ def test_a_commit_in_between_makes_it_again(space, monkeypatch):
     """Tags are read as they are: rows of one generation never get those of the next."""
     before = open_view(history_index_dir(space), project=HISTORY).generation
     with pytest.raises(GenerationGone, match="now at generation"):
-        history_store.describer(history_index_dir(space), before - 1)
+        names.describer(history_index_dir(space), before - 1)
     sync, tries = Collection.sync, []
 
     def interrupted(collection, **given):

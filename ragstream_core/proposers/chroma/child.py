@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import IntegrityError, RagstreamError
 from ragstream_core.index.view import open_view
-from ragstream_core.proposers.chroma.history_store import HistoryStoreChroma, describer
-from ragstream_core.proposers.chroma.names import Metadata, row_metadata, same_row
+from ragstream_core.proposers.chroma.names import Metadata, describer, row_metadata, same_row
 from ragstream_core.proposers.chroma.process import Built, Job, Verified, receive, send
-from ragstream_core.proposers.chroma.vector_store_chroma import PAGE, VectorStoreChroma
+from ragstream_core.proposers.chroma.vector_store_chroma import (
+    PAGE,
+    HistoryStoreChroma,
+    VectorStoreChroma,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.index.view import CatalogView

@@ -7,18 +7,32 @@ project that Chroma does not accept stands in the collection's metadata.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.errors import GenerationGone, IntegrityError
+from ragstream_core.index import history_turns
+from ragstream_core.index.look import read
+from ragstream_core.index.rows import latest_generation
+from ragstream_core.index.schema import label, update_hint
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 
 if TYPE_CHECKING:
+    import sqlite3
+
+    from ragstream_core.index.history_turns import TurnRow
     from ragstream_core.records import Chunk
 
 Value = str | int | float | bool | Sequence[str] | None
 Metadata = Mapping[str, Value]
 """What stands beside a vector, or what a collection says of itself."""
+REQUIRED = frozenset(
+    {"session_id", "turn_id_start", "turn_id_end", "timestamp_first", "timestamp_last"}
+)
+"""What every row says of its turn; others only if there are any."""
+_NS = 1_000_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_CHARS = 200
@@ -92,3 +106,57 @@ def kept(metadata: Metadata) -> Metadata:
     flags = {f"tag_{tag}": True for tag in tags} if isinstance(tags, list | tuple) else {}
     full = {key: value for key, value in metadata.items() if value not in (None, "", [], ())}
     return {**full, **flags}
+
+
+def turn_metadata(chunk: Chunk, row: TurnRow) -> Metadata:
+    """Return what Chroma keeps beside the vector of one chunk of a turn (R-228), nothing empty.
+
+    Times are whole seconds since the epoch, so that a ``where`` filter can compare them; tags are
+    those of the generation that the collection was made from, each also as ``tag_NAME: True``.
+    """
+    if chunk.meta["sha256"] != row.sha256:
+        raise IntegrityError(f"{chunk.id} is of another version of its turn")
+    turn, seconds = row.turn, row.timestamp_ns // _NS
+    return kept(
+        {
+            "session_id": turn.session_id,
+            "turn_id_start": row.seq,
+            "turn_id_end": row.seq,
+            "turn": turn.id,
+            "tags": list(row.tags),
+            "timestamp": turn.timestamp,
+            "timestamp_first": seconds,
+            "timestamp_last": seconds,
+            "projects": list(turn.projects),
+            "active_dbs": list(turn.active_dbs),
+            "source": turn.source,
+            "importance": turn.importance,
+            "chunk_idx": chunk.meta["chunk_index"],
+            "chunk_id": sha256_hex(chunk.id)[:SHORT_ID_DIGITS],
+            "text_hash": sha256_hex(chunk.snippet),
+        }
+    )
+
+
+def describer(index_dir: Path, generation: int) -> Callable[[Chunk], Metadata]:
+    """Return what makes the metadata of one generation's rows."""
+
+    def look(db: sqlite3.Connection) -> tuple[int, dict[str, TurnRow]]:
+        newest = latest_generation(db)
+        rows = {row.path: row for row in history_turns.read_turns(db)}
+        return newest.n if newest else 0, rows
+
+    newest, rows = read(index_dir, look)
+    if newest != generation:
+        raise GenerationGone(
+            f"{label(index_dir)} is now at generation {newest}, not at {generation}",
+            hint=update_hint(index_dir),
+        )
+
+    def describe(chunk: Chunk) -> Metadata:
+        """Return the metadata of one chunk."""
+        if chunk.source not in rows:
+            raise IntegrityError(f"{index_dir}: the turn of {chunk.id} is missing")
+        return turn_metadata(chunk, rows[chunk.source])
+
+    return describe

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import StoreFailed
-from ragstream_core.proposers.chroma.names import Metadata
+from ragstream_core.errors import StoreFailed, UsageError
+from ragstream_core.proposers.chroma.names import HISTORY_MAIN, REQUIRED, Metadata
 from ragstream_core.proposers.plain import require_new
 
 if TYPE_CHECKING:
@@ -209,3 +209,29 @@ class VectorStoreChroma(ChromaVectorStoreBase):
             yield from zip(
                 page["ids"], page["metadatas"] or empty, page["documents"] or empty, strict=True
             )
+
+
+class HistoryStoreChroma(VectorStoreChroma):
+    """The turns of all sessions in one collection (R-227), for tools: prompts never read it."""
+
+    def __init__(
+        self, folder: Path, *, metadata: Metadata | None = None, graph: str = STANDARD
+    ) -> None:
+        super().__init__(folder, HISTORY_MAIN, metadata=metadata, graph=graph)
+
+    def add(
+        self,
+        ids: Sequence[str],
+        embeddings: F32,
+        metadatas: Sequence[Metadata],
+        *,
+        documents: Sequence[str] | None = None,
+    ) -> None:
+        """Add rows that say which turn they are of."""
+        for identifier, row in zip(ids, metadatas, strict=True):
+            if missing := sorted(REQUIRED - row.keys()):
+                raise UsageError(
+                    f"{identifier}: a row of {HISTORY_MAIN} needs {', '.join(missing)}",
+                    hint="make it with turn_metadata",
+                )
+        super().add(ids, embeddings, metadatas, documents=documents)

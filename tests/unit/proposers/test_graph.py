@@ -21,9 +21,8 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.proposers import (
     choose,
     graph,
-    graph_builder,
+    graph_index,
     graph_receipt,
-    graph_search,
     graph_tables,
     kept,
 )
@@ -110,7 +109,7 @@ def test_a_prompt_by_the_graph_is_that_of_exact_search_and_names_its_seal(
         asked.append([len(names) for names in found])
         return found
 
-    monkeypatch.setattr("ragstream_core.proposers.graph_search.search", noted)
+    monkeypatch.setattr("ragstream_core.proposers.graph_index.search", noted)
     few = {"retrieval.depth": 20, "retrieval.top_k": 20}
     large, exact = space(root, database, **few), space(root, "", "catalog", **few)
     assert not ingest_project(large, "demo").warnings
@@ -151,8 +150,8 @@ def test_later_generations_and_older_ones_are_searched_by_the_same_graph(root, d
 
 
 def new_process():
-    graph_search._rows_of.cache_clear()
-    graph_search._held_by.cache_clear()
+    graph_index._rows_of.cache_clear()
+    graph_index._held_by.cache_clear()
 
 
 def never(*_):
@@ -167,8 +166,8 @@ def test_the_first_question_of_a_process_reads_what_the_ingest_noted(root, datab
     expected = search(exact, QUESTION, ["demo"], k=15)
     new_process()
     with monkeypatch.context() as patch:
-        patch.setattr(graph_search, "names_of", never)
-        patch.setattr(graph_search, "names_in", never)
+        patch.setattr(graph_index, "names_of", never)
+        patch.setattr(graph_index, "names_in", never)
         assert search(large, QUESTION, ["demo"], k=15) == expected
     noted = root / "index" / "demo" / graph_receipt.GRAPHS / "rows.bin"
     whole = noted.read_bytes()
@@ -186,8 +185,8 @@ def test_the_first_question_of_a_process_reads_what_the_ingest_noted(root, datab
 def test_a_graph_that_too_much_came_after_is_built_anew_and_the_old_one_goes(
     root, database, postgres, monkeypatch
 ):
-    monkeypatch.setattr(graph_builder, "LATER_ROWS", 1)
-    monkeypatch.setattr(graph_builder, "LATER_SHARE", 300)
+    monkeypatch.setattr(graph_index, "LATER_ROWS", 1)
+    monkeypatch.setattr(graph_index, "LATER_SHARE", 300)
     large = space(root, database)
     ingest_project(large, "demo")
     key = save_prompt(large, ask(large)).prompt_key
@@ -405,7 +404,7 @@ def test_a_graph_whose_making_was_killed_goes_with_the_next_one(
 def test_a_machine_with_a_new_name_still_forgets(root, database, postgres, monkeypatch):
     large = space(root, database)
     ingest_project(large, "demo")
-    monkeypatch.setattr(graph_builder, "_maker", lambda _: "another")
+    monkeypatch.setattr(graph_index, "_maker", lambda _: "another")
     write(root, 3, random.Random(9))
     ingest_project(large, "demo")
     assert receipt(root).mine

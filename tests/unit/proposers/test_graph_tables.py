@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragstream_core.errors import InputUnavailable, StoreFailed
 from ragstream_core.platform.postgres import database_at
 from ragstream_core.proposers import graph_tables
-from ragstream_core.proposers.graph_search import GraphSearch, ViewRows
+from ragstream_core.proposers.graph_index import GraphSearch, ViewRows
 
 DIMENSION = 12
 
