@@ -24,7 +24,6 @@ from ragstream_core.index import look
 from ragstream_core.index.rows import vector_epoch
 from ragstream_core.index.schema import check_hint, label
 from ragstream_core.platform import array_file, extras
-from ragstream_core.platform.files import make_private_dir
 from ragstream_core.proposers.derived_store import (
     FailedAttempt,
     How,
@@ -35,6 +34,8 @@ from ragstream_core.proposers.derived_store import (
     proposer_state,
     recall_words,
 )
+from ragstream_core.proposers.list_paths import LISTS as FOLDER
+from ragstream_core.proposers.list_paths import MOVED, NONE, lists_path
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -47,12 +48,6 @@ if TYPE_CHECKING:
     from ragstream_core.settings.prompts import RetrievalConfig
     from ragstream_core.wiring.workspace import Workspace
 
-FOLDER = Path("stores", "ivf")
-"""Beside the other stores that are made from an index: erasing a file takes them all away."""
-OLDER = "lists-older-"
-"""Begins the names of lists whose index was replaced: their training holds, their places do not."""
-MOVED = "the vectors were moved since they were made"
-NONE = "there were none"
 NOT_INSTALLED = "the extra 'faiss' is not installed"
 NOT_MADE = "there are none of the newest generation"
 TOO_SMALL = "the project is smaller than retrieval.approximate_at"
@@ -267,17 +262,3 @@ def _training_of(index_dir: Path, view: CatalogView) -> tuple[str, str]:
         cause = error.__cause__
         why = cause.strerror if isinstance(cause, OSError) else "FAISS cannot map them"
         return "", f"its inverted lists cannot be read: {why}"
-
-
-def lists_path(index_dir: Path, digest: str) -> Path:
-    """Return the file of the lists of a generation."""
-    return index_dir / FOLDER / f"lists-{digest[:16]}.ivf"
-
-
-def keep_training(old: Path, index_dir: Path) -> None:
-    """Move lists from an index to the one that took its place; what cannot be moved is lost."""
-    for path in (old / FOLDER).glob("lists-*.ivf"):
-        name = OLDER + path.name.removeprefix(OLDER).removeprefix("lists-")
-        with contextlib.suppress(OSError):
-            make_private_dir(index_dir / FOLDER)
-            path.rename(index_dir / FOLDER / name)

@@ -36,7 +36,7 @@ from ragstream_core.platform import confirmed_files
 from ragstream_core.platform.files import make_private_dir, put_in_place, remove_path
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
 from ragstream_core.proposers import kept
-from ragstream_core.proposers.inverted_lists import keep_training
+from ragstream_core.proposers.list_paths import keep_training
 from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
