@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_app.api.errors import ApiError, response_of
 from ragstream_app.api.token import is_token
-from ragstream_assets.servers.guard import READING, refusal, refuse, unframed
+from ragstream_app.server.guard import READING, refusal, refuse, unframed
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_app.api.token import ensure_token, token_file
+from ragstream_app.server.guard import own_hosts
 from ragstream_app.server.processes import HOST
-from ragstream_assets.servers.guard import own_hosts
 from ragstream_core.config import AppConfig, quiet_environment
 from ragstream_core.errors import Refused, RunCommand, told_at_the_end
 

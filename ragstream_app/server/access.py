@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
+from ragstream_app.server.guard import own_hosts, refuse
 from ragstream_app.server.processes import HOST
-from ragstream_assets.servers.guard import own_hosts, refuse
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting, quoted
 from ragstream_core.platform.files import replace_text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_app.server.access import Login, PageAccess, page_access
-from ragstream_assets.servers.guard import Guard
+from ragstream_app.server.guard import Guard
 from ragstream_core.config import AppConfig, quiet_environment
 from ragstream_core.errors import told_at_the_end
 

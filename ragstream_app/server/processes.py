@@ -1,4 +1,9 @@
-"""Child processes in groups of their own that end with us, their ports, and the signals to stop."""
+"""The servers of `ragstream up`: child processes that start together and end together.
+
+Each has a process group of its own, so that what it started ends with it. A killed `up` cleans
+nothing up, but the system closes its pipes: a small process, the reaper, reads from one which
+groups there are, and ends them when the pipe does.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,16 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from ragstream_core.errors import OperationFailed
+from ragstream_core.platform.import_path import python
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -79,13 +88,15 @@ GRACE_S = 10.0
 """Seconds between asking a server to end and ending it."""
 _DYING_S = 5.0
 """What the system may take to clear away a killed process, a large one on a busy machine."""
+START_TIMEOUT_S = 180.0
 _POLL_S = 0.1
 _LAST_BYTES = 4_000
+REAPER = python("-E", "-m", "ragstream_app.server.processes")
 
 
 @dataclass
 class Server:
-    """One child process, started again where it died.
+    """One child process.
 
     Attributes:
         name: For people.
@@ -93,7 +104,6 @@ class Server:
         url: Address for people, empty where it has none.
         probe: Address that answers 200 once it is ready, empty where there is none.
         process: The process once it was started.
-        earlier: Processes before it that are dead, while something they started lives.
         log: The file its output goes to.
     """
 
@@ -102,7 +112,6 @@ class Server:
     url: str = ""
     probe: str = ""
     process: subprocess.Popen[bytes] | None = None
-    earlier: list[subprocess.Popen[bytes]] = field(default_factory=list)
     log: Path = Path(os.devnull)
 
     def last_words(self) -> str:
@@ -116,61 +125,128 @@ class Server:
         """Whether it was started and has ended."""
         return self.process is not None and self.process.poll() is not None
 
-    def groups(self) -> list[subprocess.Popen[bytes]]:
-        """Return the leaders of the groups that it, and those before it, have."""
-        return [*([self.process] if self.process else []), *self.earlier]
+    def cause(self) -> str:
+        """Say how it came to its end."""
+        code = self.process.returncode if self.process is not None else None
+        if code is not None and code < 0:
+            return f"by {signal.Signals(-code).name}"
+        return f"with code {code}"
 
-    def forget_ended(self) -> None:
-        """Forget the groups that are empty: their numbers may be given to others."""
-        self.earlier = [process for process in self.earlier if _group_lives(process)]
 
+class Servers:
+    """The servers of one `ragstream up`.
 
-def start(server: Server, environment: dict[str, str], logs: Path) -> None:
-    """Start a server in a new process group, its output in ``logs/<name>.log``.
-
-    The output of one that is started again follows what the dead one wrote.
-
-    Raises:
-        OSError: It cannot be started.
+    Args:
+        servers: In the order of their start.
+        environment: Of all of them.
+        logs: The folder of their output, one file each.
     """
-    server.log = logs / f"{server.name.lower().replace(' ', '-')}.log"
-    if server.process is not None:
-        server.earlier.append(server.process)
-    with server.log.open("ab" if server.process else "wb") as output:
-        server.process = subprocess.Popen(
-            server.command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+
+    def __init__(self, servers: list[Server], environment: dict[str, str], logs: Path) -> None:
+        self.servers = servers
+        self._environment, self._logs = environment, logs
+        self._reaper: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start all of them, at the same time."""
+        with held_back():
+            self._reaper = subprocess.Popen(
+                REAPER,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        for server in self.servers:
+            with held_back():
+                self._start(server)
+
+    def _start(self, server: Server) -> None:
+        server.log = self._logs / f"{server.name.lower().replace(' ', '-')}.log"
+        with server.log.open("wb") as output:
+            server.process = subprocess.Popen(
+                server.command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        if self._reaper is not None and self._reaper.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # somebody has ended the reaper
+                self._reaper.stdin.write(b"%d\n" % server.process.pid)
+                self._reaper.stdin.flush()
+
+    def wait_until(self, server: Server) -> None:
+        """Return once a server answers; one that ends, or is silent for too long, is an error."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers(server.probe):
+            self._require_all()
+            if time.monotonic() > deadline:
+                raise OperationFailed(
+                    f"{server.name} does not answer after {START_TIMEOUT_S:.0f} s",
+                    hint=f"its output is in {server.log}",
+                )
+            time.sleep(_POLL_S)
+
+    def watch(self) -> None:
+        """Return never: a server that ends is an error, and a signal unwinds."""
+        while True:
+            self._require_all()
+            time.sleep(_POLL_S)
+
+    def _require_all(self) -> None:
+        for server in self.servers:
+            if server.died():
+                said, _, next_ = server.last_words().partition("\nnext: ")
+                raise OperationFailed(
+                    f"{server.name} ended {server.cause()}: {said.removeprefix('error: ')}",
+                    hint=f"{next_}{'; ' if next_ else ''}its output is in {server.log}",
+                )
+
+    def stop(self) -> None:
+        """End all of them and what they started; a second Ctrl-C waits for it too."""
+        with held_back():
+            processes = [server.process for server in self.servers if server.process is not None]
+            end_groups([process.pid for process in processes], processes)
+            if self._reaper is not None:
+                self._reaper.kill()
+                self._reaper.communicate()
 
 
-def stop_all(servers: list[Server], *, grace_s: float = GRACE_S) -> None:
-    """Ask every group to end, wait, and end what is left; returns when none is alive."""
-    for server in servers:
-        server.forget_ended()
-    started = [process for server in servers for process in server.groups()]
+def end_groups(
+    groups: Iterable[int],
+    leaders: Iterable[subprocess.Popen[bytes]] = (),
+    *,
+    grace_s: float = GRACE_S,
+) -> None:
+    """Ask process groups to end, wait, and end what is left; returns when none is alive.
+
+    Args:
+        groups: Their numbers.
+        leaders: Those that are our children: one that nobody waits for counts as alive.
+        grace_s: How long they are waited for before they are killed.
+    """
+    left = set(groups)
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _DYING_S)):
-        for process in started:
-            _signal_group(process, number)
+        for group in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
         deadline = time.monotonic() + wait_s
-        while time.monotonic() < deadline and any(_group_lives(process) for process in started):
+        while left and time.monotonic() < deadline:
+            for leader in leaders:
+                leader.poll()
+            left = {group for group in left if _lives(group)}
             time.sleep(_POLL_S)
 
 
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+def _lives(group: int) -> bool:
     try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        process.poll()
-
-
-def _group_lives(process: subprocess.Popen[bytes]) -> bool:
-    process.poll()  # reaps the leader, which else counts as alive
-    try:
-        os.killpg(process.pid, 0)
-    except ProcessLookupError:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+if __name__ == "__main__":
+    end_groups(map(int, sys.stdin.read().split()))

@@ -77,16 +77,16 @@ OPEN = {"RAGSTREAM_PAGE__ADDRESS": "0.0.0.0"}
 @pytest.mark.parametrize(
     ("module", "given", "code", "said"),
     [
-        ("ragstream_assets.servers.web", NOWHERE, 1, "nobody answers there"),
-        ("ragstream_assets.servers.daemon", NOWHERE, 1, "nobody answers there"),
+        ("ragstream_app.server.dagster_servers web", NOWHERE, 1, "nobody answers there"),
+        ("ragstream_app.server.dagster_servers daemon", NOWHERE, 1, "nobody answers there"),
         ("ragstream_app.server.page", OPEN, 3, "would open the page to others"),
         ("ragstream_app.api.server", {"RAGSTREAM_EMBEDDINGS__NONE": "1"}, 2, "embeddings.none"),
     ],
 )
 def test_a_server_that_cannot_begin_says_why_and_what_next(root, module, given, code, said):
     done = subprocess.run(
-        [sys.executable, "-m", module], capture_output=True, text=True, timeout=WAIT_S, check=False,
-        env={**os.environ, "RAGSTREAM_DATA_DIR": str(root), **given},
+        [sys.executable, "-m", *module.split()], capture_output=True, text=True, check=False,
+        timeout=WAIT_S, env={**os.environ, "RAGSTREAM_DATA_DIR": str(root), **given},
     )  # fmt: skip
     assert done.returncode == code, done.stderr
     error, next_ = done.stderr.strip().splitlines()[-2:]
@@ -154,7 +154,7 @@ def test_a_second_web_server_of_another_data_root_shows_the_run(
     env = {**child_environment(other.config), "RAGSTREAM_DAGSTER__STORAGE": database,
            "RAGSTREAM_DAGSTER__PORT": str(port)}  # fmt: skip
     log = (tmp_path / "web.log").open("wb")
-    command = [sys.executable, "-m", "ragstream_assets.servers.web"]
+    command = [sys.executable, "-m", "ragstream_app.server.dagster_servers", "web"]
     with subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True) as web:
         try:
             assert until(lambda: asked(port, "{ version }"), WAIT_S)

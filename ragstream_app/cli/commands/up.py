@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragstream_app.server.processes import HOST, is_free
+from ragstream_app.server.processes import HOST, Server, Servers, is_free
 from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ragstream_app.server.access import PageAccess
-    from ragstream_app.server.processes import Server
-    from ragstream_app.server.supervisor import Supervisor
     from ragstream_core.config import AppConfig
 
 
@@ -44,15 +42,8 @@ def password(ctx: typer.Context) -> None:
 
 
 def _asked() -> str:
-    """Return the password that a person types twice, or a pipe's first line.
-
-    Raises:
-        Refused: The two inputs differ.
-    """
-    import sys
+    """Return the password that a person types twice, or a pipe's first line."""
     from getpass import getpass
-
-    from ragstream_core.errors import Refused
 
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
@@ -98,7 +89,7 @@ def up(
 ) -> None:
     """Start Dagster and the page on this machine; Ctrl-C stops them together.
 
-    A server that dies is started again. With `api.enabled` the server for programs runs as well.
+    One that ends, ends them all. With `api.enabled` the server for programs runs as well.
 
     Raises:
         Refused: A port is in use, or the page would be open to the network without protection.
@@ -122,9 +113,9 @@ def up(
     ]
     servers += [_api(config)] if config.settings.api.enabled else []
     environment = _environment(config)
-    with _signals_stop(), _running(servers, environment, config) as supervisor:
-        _announce(supervisor, config)
-        supervisor.watch()
+    with _signals_stop(), _running(servers, environment, config) as running:
+        _announce(running, config)
+        running.watch()
 
 
 def _write_config(config: AppConfig) -> None:
@@ -170,21 +161,19 @@ def _require_free(config: AppConfig, door: PageAccess | None) -> None:
 
 
 def _dagster(config: AppConfig, *, read_only: bool, with_daemon: bool) -> list[Server]:
-    from ragstream_app.server.processes import Server
     from ragstream_assets.instance import ready_home
     from ragstream_core.platform.import_path import python
 
     ready_home(config)
     flags = ["--read-only"] if read_only else []
-    web = python("-m", "ragstream_assets.servers.web", *flags)
-    daemon = python("-m", "ragstream_assets.servers.daemon")
+    web = python("-m", "ragstream_app.server.dagster_servers", "web", *flags)
+    daemon = python("-m", "ragstream_app.server.dagster_servers", "daemon")
     url = f"http://{HOST}:{config.settings.dagster.port}"
     servers = [Server("Dagster", web, url, f"{url}/server_info")]
     return servers + ([Server("Dagster daemon", daemon)] if with_daemon else [])
 
 
 def _page(door: PageAccess) -> Server:
-    from ragstream_app.server.processes import Server
     from ragstream_core.platform.import_path import python
 
     command = python("-m", "ragstream_app.server.page")
@@ -194,7 +183,6 @@ def _page(door: PageAccess) -> Server:
 def _api(config: AppConfig) -> Server:
     """Return the server for programs; its token is made here, so that it can be asked for."""
     from ragstream_app.api.token import ensure_token, token_file
-    from ragstream_app.server.processes import Server
     from ragstream_core.platform.import_path import python
 
     ensure_token(token_file(config))
@@ -215,20 +203,18 @@ def _environment(config: AppConfig) -> dict[str, str]:
 @contextlib.contextmanager
 def _running(
     servers: list[Server], environment: dict[str, str], config: AppConfig
-) -> Iterator[Supervisor]:
+) -> Iterator[Servers]:
     """Start the servers, and stop all of them at the end, also after an error."""
-    from ragstream_app.server.supervisor import Supervisor
     from ragstream_core.platform.files import make_private_dir
 
-    logs = make_private_dir(config.data_dir / "logs")
-    supervisor = Supervisor(servers, environment, logs, note)
+    running = Servers(servers, environment, make_private_dir(config.data_dir / "logs"))
     note("starting " + ", ".join(server.name for server in servers) + " …")
     try:
-        supervisor.start()
-        yield supervisor
+        running.start()
+        yield running
     finally:
         note("stopping …")
-        supervisor.stop()
+        running.stop()
 
 
 @contextlib.contextmanager
@@ -236,11 +222,6 @@ def _signals_stop() -> Iterator[None]:
     """Let SIGTERM and SIGHUP stop us as Ctrl-C does: by unwinding."""
 
     def unwind(number: int, _: FrameType | None) -> None:
-        """Unwind.
-
-        Raises:
-            SystemExit: Always.
-        """
         raise SystemExit(128 + number)
 
     before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -251,20 +232,18 @@ def _signals_stop() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _announce(supervisor: Supervisor, config: AppConfig) -> None:
+def _announce(running: Servers, config: AppConfig) -> None:
     """Say where each server is as soon as it answers, then what runs by itself."""
-    from ragstream_app.server.supervisor import triggers_at
+    from ragstream_app.server.dagster_servers import triggers_at
 
-    for server in supervisor.servers:
+    for server in running.servers:
         if server.probe:
-            supervisor.wait_until(server)
+            running.wait_until(server)
         _line(server.name, server.url or "running")
-    for server in supervisor.servers:
+    for server in running.servers:
         if server.name == "Dagster":
-            found = triggers_at(server.url)
-            _line("sensors on", ", ".join(found.sensors))
-            _line("schedules on", ", ".join(found.schedules))
-            _line("switched off", ", ".join(found.off))
+            for heading, names in triggers_at(server.url).items():
+                _line(heading, ", ".join(names))
     _line("data root", str(config.data_dir))
     _line("Ctrl-C", "stops them all; a run in progress is marked as failed and continues next time")
 

@@ -3,16 +3,14 @@
 import contextlib
 import json
 import os
-import signal
 import stat
 
 import pytest
 
 from ragstream_app.cli.commands import up
-from ragstream_app.server.processes import HOST, answers, is_free
-from ragstream_app.server.supervisor import Supervisor
+from ragstream_app.server.processes import HOST, Servers, is_free
 from ragstream_core.config import AppConfig
-from tests.processes import free_port, until
+from tests.processes import free_port
 
 OURS = ("ragstream_app.api", "ragstream_app.mcp", "starlette", "uvicorn", "mcp")
 RUN = f"""
@@ -88,20 +86,14 @@ def test_a_port_that_is_taken_is_refused_by_the_name_of_its_setting(data, run, m
 
 
 @pytest.mark.slow
-def test_it_is_started_again_when_it_dies_and_ends_with_the_rest(data, monkeypatch, tmp_path):
+def test_it_starts_and_ends_with_the_rest(data, monkeypatch, tmp_path):
     port = free_port()
     monkeypatch.setenv("RAGSTREAM_API__PORT", str(port))
-    config, said = AppConfig.load(), []
-    keeper = Supervisor([up._api(config)], dict(os.environ), tmp_path, said.append)
+    running = Servers([up._api(AppConfig.load())], dict(os.environ), tmp_path)
     try:
-        keeper.start()
-        (server,) = keeper.servers
-        keeper.wait_until(server)
-        os.kill(server.process.pid, signal.SIGKILL)
-        assert until(server.died)
-        keeper.look(1.0)
-        keeper.look(2.0)
-        assert until(lambda: answers(server.probe)) and "started again" in said[0]
+        running.start()
+        (server,) = running.servers
+        running.wait_until(server)
     finally:
-        keeper.stop()
+        running.stop()
     assert is_free(port) and server.process.returncode is not None

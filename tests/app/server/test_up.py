@@ -13,11 +13,9 @@ import pytest
 import yaml
 
 from ragstream_app.cli.commands import up
-from ragstream_app.server import supervisor
 from ragstream_app.server.access import page_access
-from ragstream_app.server.processes import HOST, Server, answers, is_free, start, stop_all
-from ragstream_app.server.supervisor import Supervisor, Triggers, pause_before, triggers_at
-from ragstream_assets.servers.web import HOST as DAGSTER_HOST
+from ragstream_app.server.dagster_servers import triggers_at
+from ragstream_app.server.processes import HOST, Server, Servers, answers, end_groups, is_free
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed
 from tests.processes import alive, children, free_port, until
@@ -59,12 +57,11 @@ def test_a_free_and_a_busy_port(busy_port):
     assert not answers(f"http://{HOST}:{free_port()}/")
 
 
-def test_stopping_ends_the_whole_group_even_if_it_does_not_want_to(tmp_path):
-    server = Server("stubborn one", [sys.executable, "-c", STUBBORN])
-    start(server, dict(os.environ), tmp_path)
+def test_stopping_ends_the_whole_group_even_if_it_does_not_want_to(watched):
+    (server,) = watched(STUBBORN).servers
     assert until(lambda: server.log.read_bytes().strip())
     grandchild = int(server.last_words())
-    stop_all([server], grace_s=0.5)
+    end_groups([server.process.pid], [server.process], grace_s=0.5)
     assert server.process.returncode == -signal.SIGKILL
     assert until(lambda: not alive(grandchild))
 
@@ -74,15 +71,17 @@ BRIEF = "print('no space left'); raise SystemExit(7)"
 
 @pytest.fixture
 def watched(tmp_path):
-    """A supervisor over one server that runs given code; stopped afterwards."""
+    """The servers of an `up`, one that runs given code first; stopped afterwards."""
     made = []
 
-    def make(code: str, probe: str = "") -> tuple[Supervisor, list[str]]:
-        said: list[str] = []
-        servers = [Server("small one", [sys.executable, "-c", code], probe=probe)]
-        made.append(Supervisor(servers, dict(os.environ), tmp_path, said.append))
+    def make(*codes: str, probe: str = "") -> Servers:
+        servers = [
+            Server(f"number {n}", [sys.executable, "-c", code], probe=probe)
+            for n, code in enumerate(codes)
+        ]
+        made.append(Servers(servers, dict(os.environ), tmp_path))
         made[-1].start()
-        return made[-1], said
+        return made[-1]
 
     yield make
     for one in made:
@@ -90,83 +89,32 @@ def watched(tmp_path):
 
 
 def test_a_server_that_ends_while_we_wait_is_reported_with_its_last_words(watched):
-    keeper, _ = watched(BRIEF, f"http://{HOST}:{free_port()}/")
-    with pytest.raises(OperationFailed, match="small one ended with code 7: no space left"):
-        keeper.wait_until(keeper.servers[0])
+    running = watched(BRIEF, probe=f"http://{HOST}:{free_port()}/")
+    with pytest.raises(OperationFailed, match="number 0 ended with code 7: no space left"):
+        running.wait_until(running.servers[0])
 
 
 def test_what_an_error_of_ours_says_is_the_message_and_the_next_step(watched):
     code = "print('error: the database is away\\n  next: start it'); raise SystemExit(1)"
-    keeper, _ = watched(code, f"http://{HOST}:{free_port()}/")
+    running = watched(code, probe=f"http://{HOST}:{free_port()}/")
     with pytest.raises(OperationFailed) as raised:
-        keeper.wait_until(keeper.servers[0])
-    assert raised.value.message == "small one ended with code 1: the database is away"
+        running.wait_until(running.servers[0])
+    assert raised.value.message == "number 0 ended with code 1: the database is away"
     assert raised.value.hint.startswith("start it; its output is in ")
 
 
-def test_a_killed_server_is_started_again_and_its_output_kept(watched):
-    keeper, said = watched("import time; print('ready', flush=True); time.sleep(600)")
-    (server,) = keeper.servers
-    first = server.process.pid
-    assert until(lambda: b"ready" in server.log.read_bytes())
-    keeper.look(0.0)
-    assert server.process.pid == first and said == []
-    os.kill(first, signal.SIGKILL)
-    assert until(server.died)
-    keeper.look(1.0)
-    assert said == ["small one ended by SIGKILL; it is started again"]
-    keeper.look(1.0)
-    assert server.process.pid != first and alive(server.process.pid)
-    assert until(lambda: server.log.read_bytes().count(b"ready") == 2)
-
-
-def test_a_server_that_does_not_stay_is_given_up(watched):
-    keeper, said = watched(BRIEF)
-    (server,), now, pids = keeper.servers, 0.0, set()
-    with pytest.raises(OperationFailed, match="ended 6 times within a minute") as failed:
-        while now < 100:
-            assert until(lambda: keeper._due or server.died())
-            pids.add(server.process.pid)
-            keeper.look(now)
-            now += 1.0
-    assert "no space left" in str(failed.value) and str(server.log) in failed.value.hint
-    assert len(pids) == supervisor.MOST_DEATHS == len(said) + 1
-    assert [line.rpartition("again")[2] for line in said] == [
-        "", " in 1 s", " in 2 s", " in 4 s", " in 8 s"
-    ]  # fmt: skip
-
-
-def test_deaths_far_apart_are_no_reason_to_give_up(watched):
-    keeper, said = watched(BRIEF)
-    for n in range(supervisor.MOST_DEATHS * 2):
-        assert until(keeper.servers[0].died)
-        keeper.look(n * (supervisor.WINDOW_S + 1))
-        keeper.look(n * (supervisor.WINDOW_S + 1))
-    assert len(said) == supervisor.MOST_DEATHS * 2
-    assert all(line.endswith("started again") for line in said)
-
-
-def test_pauses_grow_and_end():
-    pauses = [pause_before(n) for n in range(1, 30)]
-    assert pauses == sorted(pauses) and pauses[0] == 0 and pauses[-1] == supervisor.LONGEST_PAUSE_S
-
-
-def test_what_a_dead_server_left_behind_ends_with_everything(watched):
-    leaves = "import subprocess, sys; " + (
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
-        "print(child.pid, flush=True); child.wait()"
-    )
-    keeper, _ = watched(leaves)
-    (server,) = keeper.servers
-    assert until(lambda: server.log.read_bytes().strip())
-    orphan = int(server.last_words())
-    os.kill(server.process.pid, signal.SIGKILL)
-    assert until(server.died)
-    keeper.look(0.0)
-    keeper.look(0.0)
-    assert alive(orphan) and len(server.earlier) == 1
-    keeper.stop()
-    assert until(lambda: not alive(orphan)) and not alive(server.process.pid)
+def test_one_that_is_killed_ends_the_watch_and_the_end_is_that_of_all(watched):
+    running = watched(WILLING, "import time; print('ready', flush=True); time.sleep(600)")
+    first, second = running.servers
+    assert until(lambda: first.log.read_bytes().strip() and second.log.read_bytes().strip())
+    orphan = int(first.last_words())
+    os.kill(first.process.pid, signal.SIGKILL)
+    with pytest.raises(OperationFailed, match="number 0 ended by SIGKILL") as raised:
+        running.watch()
+    assert str(first.log) in raised.value.hint
+    assert alive(orphan) and alive(second.process.pid)
+    running.stop()
+    assert until(lambda: not alive(orphan)) and not alive(second.process.pid)
 
 
 WILLING = """
@@ -177,80 +125,46 @@ child.wait()
 """
 HASTY = """
 import sys
-from ragstream_app.server import orphan_reaper
+from ragstream_app.server.processes import end_groups
 
-orphan_reaper.GRACE_S = 0.5
-orphan_reaper.watch(0, set(map(int, sys.argv[1:])))
+end_groups(map(int, sys.stdin.read().split()), grace_s=0.5)
 """
 KILLED = """
-import os, sys, time
+import os, sys
 from pathlib import Path
-from ragstream_app.server import orphan_reaper
-from ragstream_app.server.processes import Server
-from ragstream_app.server.supervisor import Supervisor
+from ragstream_app.server import processes
 
 if sys.argv[3]:
-    orphan_reaper.COMMAND = (sys.executable, "-c", sys.argv[3])
-servers = [Server(name, [sys.executable, "-c", sys.argv[1]]) for name in ("one", "two")]
-keeper = Supervisor(servers, dict(os.environ), Path(sys.argv[2]), print)
-keeper.start()
+    processes.REAPER = (sys.executable, "-c", sys.argv[3])
+servers = [processes.Server(n, [sys.executable, "-c", sys.argv[1]]) for n in ("one", "two")]
+running = processes.Servers(servers, dict(os.environ), Path(sys.argv[2]))
+running.start()
 print(*(server.process.pid for server in servers), flush=True)
-keeper.watch()
+running.watch()
 """
 
 
-@pytest.fixture
-def supervised(tmp_path, request):
-    """A process that keeps two servers, each with a child of its own.
-
-    The param is the servers' code, and the reaper's if that is not to wait for long.
-    """
-    servers, reaper_code = request.param
-    command = [sys.executable, "-c", KILLED, servers, str(tmp_path), reaper_code]
+@pytest.mark.parametrize(
+    ("code", "reaper_code"), [(WILLING, ""), (STUBBORN, HASTY)], ids=["ends at once", "no SIGTERM"]
+)
+def test_a_killed_up_leaves_no_server_behind(tmp_path, code, reaper_code):
+    command = [sys.executable, "-c", KILLED, code, str(tmp_path), reaper_code]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     pids = [int(word) for word in process.stdout.readline().split()]
     logs = [tmp_path / f"{name}.log" for name in ("one", "two")]
     assert until(lambda: all(log.exists() and log.read_bytes().strip() for log in logs))
-    inner = [int(log.read_text()) for log in logs]
-    reaper = (set(children(process.pid)) - set(pids)).pop()
-    yield process, [*pids, *inner], reaper
+    everything = {*pids, *(int(log.read_text()) for log in logs), *children(process.pid)}
+    assert len(everything) == 5 and all(map(alive, everything))
     process.kill()
     process.wait()
-    assert until(lambda: not any(map(alive, [*pids, *inner, reaper])))
-
-
-@pytest.mark.parametrize("supervised", [(STUBBORN, HASTY)], indirect=True, ids=["no SIGTERM"])
-def test_a_killed_up_leaves_no_server_behind(supervised):
-    process, everything, reaper = supervised
-    assert all(map(alive, everything)) and alive(reaper)
-    process.kill()
-    process.wait()
-    assert until(lambda: not any(map(alive, [*everything, reaper])))
-
-
-@pytest.mark.parametrize(
-    "supervised",
-    [(WILLING, ""), (STUBBORN, HASTY)],
-    indirect=True,
-    ids=["ends at once", "no SIGTERM"],
-)
-def test_a_killed_reaper_is_replaced_and_knows_them_all(supervised):
-    process, everything, reaper = supervised
-    os.kill(reaper, signal.SIGKILL)
-    assert until(lambda: set(children(process.pid)) - {everything[0], everything[1], reaper})
-    replaced = (set(children(process.pid)) - {everything[0], everything[1], reaper}).pop()
-    assert all(map(alive, everything))
-    process.kill()
-    process.wait()
-    assert until(lambda: not any(map(alive, [*everything, replaced])))
+    assert until(lambda: not any(map(alive, everything)))
 
 
 def test_after_an_orderly_end_the_reaper_is_gone_as_well(watched):
-    keeper, _ = watched("import time; time.sleep(600)")
-    reaper = keeper._reaper._process.pid
-    assert alive(reaper)
-    keeper.stop()
+    running = watched("import time; time.sleep(600)")
+    assert alive(reaper := running._reaper.pid)
+    running.stop()
     assert not alive(reaper)
 
 
@@ -265,8 +179,8 @@ words = [sys.executable, "-S", "-c", sys.argv[2]]
 servers = [Server(f"number {n}", words) for n in range(int(sys.argv[3]))]
 environment = {**os.environ, "OF": sys.argv[1]}
 config = SimpleNamespace(data_dir=Path(sys.argv[1]))
-with up._signals_stop(), up._running(servers, environment, config) as supervisor:
-    supervisor.watch()
+with up._signals_stop(), up._running(servers, environment, config) as running:
+    running.watch()
 """
 
 
@@ -331,7 +245,7 @@ def test_everything_is_told_to_listen_on_loopback(data):
         up._page(page_access(config)),
     ]
     web, daemon, page = servers
-    assert DAGSTER_HOST == HOST and "--read-only" in web.command
+    assert "--read-only" in web.command
     assert (web.url, page.url) == (f"http://{HOST}:3999", f"http://{HOST}:8999")
     assert daemon.url == "" and all(server.command[0] == sys.executable for server in servers)
 
@@ -353,7 +267,7 @@ def test_dagster_finds_the_definitions_from_any_directory(data):
 
 
 def test_nothing_is_named_where_nobody_answers():
-    assert triggers_at(f"http://{HOST}:{free_port()}", timeout_s=0) == Triggers()
+    assert triggers_at(f"http://{HOST}:{free_port()}", timeout_s=0) == {}
 
 
 @pytest.mark.slow

@@ -8,8 +8,6 @@ import asyncio
 import contextlib
 import http.client
 import json
-import os
-import signal
 import threading
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -18,14 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_app.server.guard import Guard, own_hosts, refusal
 from ragstream_assets.instance import WORKSPACE, dagster_home, instance_of
 from ragstream_assets.schedules import retention_job
-from ragstream_assets.servers.code_servers import revive
-from ragstream_assets.servers.guard import Guard, own_hosts, refusal
 from tests.processes import (
     PATIENCE_S,
-    children,
-    command_of,
     free_port,
     opens_web_socket,
     until,
@@ -249,21 +244,6 @@ def test_no_other_site_may_frame_the_pages(servers):
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", guarded.port)) as connection:
         connection.request("GET", "/")
         assert connection.getresponse().headers.get_all("X-Frame-Options") == ["SAMEORIGIN"]
-
-
-def test_a_killed_code_server_is_started_again(servers):
-    guarded, _, context = servers
-    assert revive(context) == []
-    os.kill(_code_server_pid(), signal.SIGKILL)
-    assert until(lambda: revive(context) == ["ragstream"])
-    assert revive(context) == []
-    body = json.dumps({"query": LAUNCH})
-    assert b"LaunchRunSuccess" in guarded.send(Probe("POST", "/graphql", JSON, body))[1]
-
-
-def _code_server_pid() -> int:
-    (found,) = [p for p in children(os.getpid()) if "grpc" in command_of(p)]
-    return found
 
 
 # --- the rules themselves, without a server ---

@@ -1,1 +1,0 @@
-"""Dagster's web server and daemon behind a guard."""
