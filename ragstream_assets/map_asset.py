@@ -91,7 +91,7 @@ def _picture(found: ChunkMap) -> Metadata:
 
 def _figures(report: IndexReport) -> Metadata:
     lengths = [(f"{b.low} to {b.high}", b.count) for b in report.tokens.histogram]
-    findings = [finding._asdict() for finding in report.findings]
+    findings = [finding.to_json() for finding in report.findings]
     return {
         "generation": report.generation,
         "chunks": report.chunks,

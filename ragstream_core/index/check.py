@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.errors import Advice, RagstreamError, UsageError, worded
 from ragstream_core.index import vectors
 from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.look import read
@@ -44,16 +44,21 @@ _NO_VECTOR = (
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be.
+    """One thing that is not as it should be, for indexes, the history and what is made of them."""
 
-    Attributes:
-        check: ``catalog``, ``ids``, ``digest``, ``vectors``, ``texts``, ``erasing`` or
-            ``derived``.
-        message: What and where.
-    """
+    check: str  # which check says so, e.g. ``catalog``, ``vectors`` or ``erasing``
+    message: str  # what and where
+    subject: str = ""  # the file whose erasing was interrupted
+    remedy: Advice = ()  # what makes it good
 
-    check: str
-    message: str
+    @property
+    def run(self) -> str:
+        """What makes it good, in the words of the command line."""
+        return worded(self.remedy)
+
+    def to_json(self) -> dict[str, str]:
+        """Return the documented JSON form."""
+        return {"check": self.check, "message": self.message, "run": self.run}
 
 
 class Part(NamedTuple):
@@ -99,9 +104,11 @@ def verify_structure(
         newest = latest_generation(db)
         if newest is None:
             return [Finding("catalog", f"{index_dir} has no generation yet")]
-        erasing = (f"the erasing of {path} was interrupted" for path in tombstones(db))
         return [
-            *(Finding("erasing", message) for message in erasing),
+            *(
+                Finding("erasing", f"the erasing of {path} was interrupted", path)
+                for path in tombstones(db)
+            ),
             *_ids(db, newest, name_chunk),
             *_digest(db, newest),
             *(_live_texts(db, newest) if read_texts else ()),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RagstreamError, RunCommand
+from ragstream_core.index.check import Finding, verify_structure
 from ragstream_core.index.schema import LIVE
 from ragstream_core.index.vectors import VectorFile
 from ragstream_core.maps import figures
@@ -42,14 +43,6 @@ class VectorCounts(NamedTuple):
     live: int
     older: int
     missing: int
-
-
-class IndexFinding(NamedTuple):
-    """What is wrong with an index, and the command to run."""
-
-    check: str
-    message: str
-    run: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +88,7 @@ class IndexReport:
     vectors: VectorCounts
     norms: figures.Norms
     largest: Mapping[str, int]
-    findings: Sequence[IndexFinding]
+    findings: Sequence[Finding]
     locations: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Json]:
@@ -246,12 +239,10 @@ def _vectors(rows: _Rows) -> F32:
         return np.zeros((0, 1), dtype=np.float32)
 
 
-def _findings(index_dir: Path, project: str) -> list[IndexFinding]:
-    from ragstream_core.index.check import verify_structure
-
+def _findings(index_dir: Path, project: str) -> list[Finding]:
+    run = (RunCommand("index check", project),)
     found = dict.fromkeys(verify_structure(index_dir, read_texts=True))
-    run = f"ragstream index check {project}"
-    return [IndexFinding(kind, message, run) for kind, message in found]
+    return [finding._replace(remedy=run) for finding in found]
 
 
 def _model(workspace: Workspace, embed_fp: str) -> str:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import RagstreamError, quoted
-from ragstream_core.index import look
-from ragstream_core.index.check import Finding
+from ragstream_core.errors import Advice, RagstreamError, RunCommand, quoted
+from ragstream_core.index import history, look
+from ragstream_core.index.check import Finding, verify_data, verify_structure
+from ragstream_core.index.repair import repair_derived
 from ragstream_core.index.schema import CATALOG_NAME, is_pulled
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.injection_scan import Tally, tally
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION as CHROMA
 from ragstream_core.proposers.collections import compare
-from ragstream_core.wiring.journal import holds_journal, journal
+from ragstream_core.wiring.erase_turns import finish, finish_aside, is_due
+from ragstream_core.wiring.history_embedding import history_status
+from ragstream_core.wiring.history_publishing import publish
+from ragstream_core.wiring.journal import history_index_dir, holds_journal, journal
+from ragstream_core.wiring.verify_history import history_findings
 
 if TYPE_CHECKING:
     from ragstream_core.index.check import Part
@@ -37,20 +42,15 @@ LONGEST_WAIT = dt.timedelta(days=1)
 
 CLEARING = "an interrupted clearing"
 SELECTION = "the published selection"
-_HISTORY_COMMANDS = {
-    "clearing": "ragstream history check",
-    "journal": "ragstream backup DIR; what verifies is read as before, the rest is damaged",
-    "snapshot": "ragstream history embed",
+_OF_HISTORY: Mapping[str, Advice] = {
+    "clearing": (RunCommand("history check"),),
+    JOURNAL: (
+        RunCommand("backup", "DIR"),
+        "; what verifies is read as before, the rest is damaged",
+    ),
+    SNAPSHOT: (RunCommand("history embed"),),
 }
-_REBUILD = "ragstream history backfill --rebuild"
-
-
-class FindingRow(NamedTuple):
-    """A finding for people: what is wrong, where, and the command to run, or what comes before."""
-
-    check: str
-    message: str
-    run: str
+_REBUILD = (RunCommand("history backfill", "--rebuild"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class VerifyReport:
     """What was found in one project or in the conversations."""
 
     project: str
-    findings: Sequence[FindingRow] = ()  # what is not as it should be and was not repaired
+    findings: Sequence[Finding] = ()  # what is not as it should be and was not repaired
     healed: Sequence[str] = ()
     generation: int = 0  # the newest; 0 if there is none or it cannot be read
     # how what is made from its index stands, by its key in reports; empty if nothing is ingested,
@@ -72,7 +72,7 @@ class VerifyReport:
         """Return it as `ragstream index check --json` writes it."""
         row: dict[str, Json] = {
             "project": self.project,
-            "findings": [finding._asdict() for finding in self.findings],
+            "findings": [finding.to_json() for finding in self.findings],
             "healed": list(self.healed),
             "generation": self.generation,
         }
@@ -95,8 +95,6 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         project: Its name.
         part: Also read all data of this part of the texts.
     """
-    from ragstream_core.index.check import verify_data, verify_structure
-
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
         return VerifyReport(project)
@@ -109,51 +107,50 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         repaired, findings = _repair_derived(index_dir)
         outcomes = kept.bring_up_to_date(workspace, project, again=True)
     newest = _newest(index_dir)
-    rows = [_row(index_dir, finding) for finding in dict.fromkeys(findings)]
     return VerifyReport(
         project=project,
-        findings=[*rows, *_unmade(outcomes)],
-        healed=[*repaired, *(done.store.healed for done in outcomes if done.is_repaired)],
+        findings=_with_remedies(findings, lambda f: _remedy(index_dir, f), outcomes),
+        healed=[*repaired, *_repaired(outcomes)],
         generation=newest.n if newest else 0,
         stores=kept.states(workspace, project, newest),
     )
 
 
-def _unmade(outcomes: Sequence[Outcome]) -> list[FindingRow]:
-    """Return what is wrong with stores made from an index and could not be repaired."""
-    return [
-        FindingRow(done.store.check, done.problem, done.next) for done in outcomes if done.problem
-    ]
+def _with_remedies(
+    findings: Sequence[Finding], remedy: Callable[[Finding], Advice], outcomes: Sequence[Outcome]
+) -> list[Finding]:
+    """Return findings, each once, with what makes them good; stores that were not made last."""
+    rows = [finding._replace(remedy=remedy(finding)) for finding in dict.fromkeys(findings)]
+    unmade = [done for done in outcomes if done.problem]
+    return [*rows, *(Finding(d.store.check, d.problem, remedy=(d.next,)) for d in unmade)]
+
+
+def _repaired(outcomes: Sequence[Outcome]) -> list[str]:
+    return [done.store.healed for done in outcomes if done.is_repaired]
 
 
 def _repair_derived(index_dir: Path) -> tuple[list[str], list[Finding]]:
-    from ragstream_core.index.repair import repair_derived
-
     try:
         return repair_derived(index_dir), []
     except (RagstreamError, OSError) as error:
         return [], [Finding("derived", f"derived files cannot be made again: {error}")]
 
 
-def _row(index_dir: Path, finding: Finding) -> FindingRow:
-    """Return a finding for people, and the command to run against it."""
-    project, run = index_dir.name, ""
+def _remedy(index_dir: Path, finding: Finding) -> Advice:
+    project = index_dir.name
     if is_pulled(index_dir):
-        run = f"ragstream index pull {project} --verify"
-    elif finding.check == "erasing":
-        path = finding.message.removeprefix("the erasing of ").removesuffix(" was interrupted")
-        run = f"ragstream forget {quoted(path, '-p', project)}"
-    else:
-        run = f"ragstream ingest {project}" + ("" if finding.check == "derived" else " --rebuild")
-    return FindingRow(finding.check, finding.message, run)
+        return (RunCommand("index pull", f"{project} --verify"),)
+    if finding.subject:
+        return (RunCommand("forget", quoted(finding.subject, "-p", project)),)
+    return (RunCommand("ingest", project + (" --rebuild" * (finding.check != "derived"))),)
 
 
 def _newest(index_dir: Path) -> Generation | None:
     try:
-        found = look.kept_generations(index_dir)
+        kept_ones = look.kept_generations(index_dir)
     except RagstreamError:
         return None
-    return found[-1] if found else None
+    return kept_ones[-1] if kept_ones else None
 
 
 def suspicious_passages(
@@ -201,9 +198,6 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
     Raises:
         RagstreamError: The collection cannot be compared.
     """
-    from ragstream_core.wiring.history_embedding import history_status
-    from ragstream_core.wiring.verify_history import history_findings
-
     status = history_status(workspace)
     found: dict[str, list[Finding]] = {part: [] for part in PARTS}
     for finding in history_findings(workspace):
@@ -216,9 +210,15 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
 
 
 def waiting(status: HistoryStatus, now: dt.datetime) -> list[Finding]:
-    """Return a finding if turns have waited for more than a day; a wrong clock is no reason."""
-    since = _time(status.oldest_pending)
-    if not status.pending or (since is not None and now - since <= LONGEST_WAIT):
+    """Return a finding if turns have waited for more than a day."""
+    if not status.pending:
+        return []
+    try:
+        since = dt.datetime.fromisoformat(status.oldest_pending)
+    except ValueError:  # what cannot be read has waited too long
+        since = dt.datetime.min
+    since = since if since.tzinfo else since.replace(tzinfo=dt.UTC)
+    if now - since <= LONGEST_WAIT:
         return []
     return [Finding(WAITING, f"{status.pending} turns wait since {status.oldest_pending}")]
 
@@ -236,14 +236,6 @@ def aged(status: HistoryStatus) -> list[Finding]:
     return [Finding(AGE, f"published {hours:.0f} hours ago, {status.pending} turns wait")]
 
 
-def _time(text: str) -> dt.datetime | None:
-    try:
-        found = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
-
-
 def verify_history(workspace: Workspace, *, part: Part | None = None) -> VerifyReport:
     """Verify the conversations as a project; finish what was being cleared.
 
@@ -256,22 +248,15 @@ def verify_history(workspace: Workspace, *, part: Part | None = None) -> VerifyR
     Returns:
         With ``finished``; the project is ``~history``.
     """
-    from ragstream_core.wiring.verify_history import history_findings
-
     repaired, findings = repair_history(workspace)
     findings += history_findings(workspace, part)
     outcomes: list[Outcome] = []
     if not findings:
         outcomes = kept.bring_up_to_date(workspace, HISTORY, stores=[CHROMA], again=True)
-        repaired += [done.store.healed for done in outcomes if done.is_repaired]
-    rows = [
-        FindingRow(f.check, f.message, _HISTORY_COMMANDS.get(f.check, _REBUILD))
-        for f in dict.fromkeys(findings)
-    ]
     return VerifyReport(
         project=HISTORY,
-        findings=[*rows, *_unmade(outcomes)],
-        healed=[what for what in repaired if what != CLEARING],
+        findings=_with_remedies(findings, lambda f: _OF_HISTORY.get(f.check, _REBUILD), outcomes),
+        healed=[*(what for what in repaired if what != CLEARING), *_repaired(outcomes)],
         finished=CLEARING in repaired,
         generation=_history_generation(workspace),
     )
@@ -288,10 +273,6 @@ def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
     Returns:
         What was repaired, and what could not be.
     """
-    from ragstream_core.wiring.erase_turns import finish, finish_aside, is_due
-    from ragstream_core.wiring.history_embedding import history_status
-    from ragstream_core.wiring.history_publishing import publish
-
     repaired = []
     try:
         finished = finish_aside(workspace)
@@ -300,20 +281,17 @@ def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
             finished = True
         if finished:
             repaired.append(CLEARING)
-        now = history_status(workspace)
-        if now.generation != now.published and publish(workspace) is not None:
+        status = history_status(workspace)
+        if status.generation != status.published and publish(workspace) is not None:
             repaired.append(SELECTION)
     except (RagstreamError, OSError) as error:
-        return repaired, [Finding("clearing" if not repaired else "snapshot", str(error))]
+        return repaired, [Finding("clearing" if not repaired else SNAPSHOT, str(error))]
     return repaired, []
 
 
 def _history_generation(workspace: Workspace) -> int:
-    from ragstream_core.index.history import newest
-    from ragstream_core.wiring.journal import history_index_dir
-
     try:
-        found = newest(history_index_dir(workspace))
+        newest = history.newest(history_index_dir(workspace))
     except RagstreamError:
         return 0
-    return found[0].generation if found is not None else 0
+    return newest[0].generation if newest is not None else 0
