@@ -84,8 +84,10 @@ def session_of(ctx: typer.Context) -> Session:
 
 
 def emit_json(value: object) -> None:
-    """Write one JSON value to stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Write a JSON value, or records as their fields, to stdout."""
+    from ragstream_core.records.json_form import json_of
+
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=json_of))
 
 
 def note(text: str) -> None:

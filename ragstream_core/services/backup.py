@@ -2,11 +2,8 @@
 
 A backup mirrors the data root and carries ``backup.json``: the sha256 of every file and the digest
 of every project's newest generation. It is written beside its destination and renamed when it is
-complete.
-
-Conversations in a backup: the journal, the archive, and the catalog, which is dear to remake.
-
-The snapshot, the session logs and the Chroma collection are derived and made again.
+complete. Of the conversations it holds the journal, the archive, and the catalog, which is
+expensive to rebuild; the snapshot, the session logs and the Chroma collection are made again.
 """
 
 from __future__ import annotations
@@ -19,15 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.errors import (
-    Refused,
-    RunCommand,
-    UnknownProject,
-)
+from ragstream_core.conversations.journal.segments import CURRENT, closed_segments, torn_files
+from ragstream_core.errors import IntegrityError, Refused, RunCommand, UnknownProject
+from ragstream_core.index import history_turns
 from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.check import verify_structure
+from ragstream_core.index.history import open_history_catalog
 from ragstream_core.index.look import read
 from ragstream_core.index.rows import latest_generation
 from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
@@ -38,26 +36,26 @@ from ragstream_core.platform.files import (
     remove_path,
     replace_text,
 )
-from ragstream_core.records.identity import Json
+from ragstream_core.records.json_form import Json, json_of
 from ragstream_core.wiring import projects
-from ragstream_core.wiring.backup_files import (
-    BACKUP_VERSION,
-    HOME,
-    LIST_NAME,
-    LOGS,
-    IndexState,
-    files,
-    journal_files,
-    verify_history,
-    verify_indexes,
-)
 from ragstream_core.wiring.journal import history_dir, journal
-from ragstream_core.wiring.projects import indexed, pulled
 from ragstream_core.wiring.remembered_facts_files import copy_memory
+from ragstream_core.wiring.verify_history import name_chunk
 
 if TYPE_CHECKING:
-    from ragstream_core.index.catalog import Catalog
     from ragstream_core.wiring.workspace import Workspace
+
+LIST_NAME = "backup.json"
+BACKUP_VERSION = 1
+HOME, LOGS = "history", "logs"
+"""Where conversations lie in a backup, wherever they lie in the data root."""
+
+
+class IndexState(NamedTuple):
+    """The newest generation of a project: its number, 0 for none, and its digest."""
+
+    generation: int
+    digest: str
 
 
 class HistoryState(NamedTuple):
@@ -66,6 +64,15 @@ class HistoryState(NamedTuple):
     records: int
     generation: int
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What ``backup.json`` says; also when it was made and where the conversations stood."""
+
+    version: int
+    projects: dict[str, IndexState]
+    files: dict[str, str]  # path below the backup → sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +92,50 @@ class Backup:
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream backup --json` prints."""
-        return {
-            "path": self.path,
-            "files": self.files,
-            "bytes": self.bytes,
-            "projects": {name: state._asdict() for name, state in self.projects.items()},
-            "prompts": self.prompts,
-            "history": self.history._asdict() if self.history else {},
-            "in_place": list(self.in_place),
-            "pulled": list(self.pulled),
-            "already": self.already,
-        }
+        row: dict[str, Json] = {name: json_of(getattr(self, name)) for name in self.__slots__}
+        return row | {"history": row["history"] or {}}
 
 
-def copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
-    """Copy the conversations below the root of a backup; the catalog first, so it is not ahead.
+def files(folder: Path) -> Iterator[Path]:
+    """Yield the regular files below a folder, sorted."""
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
+        if path.is_file() and not path.is_symlink():
+            yield path
 
-    Returns:
-        None without any.
+
+def journal_files(folder: Path) -> Iterator[Path]:
+    """Yield the segments of a journal, oldest first, and what was quarantined."""
+    yield from (segment.path for segment in closed_segments(folder))
+    if (folder / CURRENT).exists():
+        yield folder / CURRENT
+    yield from torn_files(folder)
+
+
+def verify_catalogs(root: Path, states: Mapping[str, IndexState]) -> None:
+    """Check the copies of the indexes and of the history as they are checked themselves.
 
     Raises:
-        ProjectLocked: Another process writes.
-        IntegrityError: The catalog is damaged.
-        OSError: Disk full, permission denied.
+        IntegrityError: A copy is not sound.
     """
-    from ragstream_core.index import history_turns
-    from ragstream_core.index.history import open_history_catalog
+    for name, state in states.items():
+        findings = verify_structure(root / "index" / name) if state.generation else []
+        if findings:
+            raise IntegrityError(
+                f"the copy of {name} is not sound: {findings[0].message}",
+                hint=RunCommand("index check", f"{name} --read-data 1/1"),
+            )
+    index_dir = root / HOME / "index"
+    has_history = (index_dir / CATALOG_NAME).exists()
+    findings = verify_structure(index_dir, name_chunk=name_chunk) if has_history else []
+    if findings:
+        raise IntegrityError(
+            f"the copy of the history is not sound: {findings[0].message}",
+            hint=RunCommand("history check"),
+        )
 
+
+def _copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
+    """Copy the conversations, None without any; the catalog first, so that it is not ahead."""
     home, log = history_dir(workspace), journal(workspace)
     copy_memory(workspace, target)
     if not log.folder.is_dir():
@@ -157,8 +181,8 @@ def backup(
         OSError: Disk full, permission denied.
     """
     chosen = sorted(set(projects))
-    wanted = chosen or _own_indexes(workspace)
-    left = () if chosen else pulled(workspace.config.index_dir)
+    own, not_ingested, pulled = _all_projects(workspace)
+    wanted = chosen or own
     for name in wanted:
         if not (workspace.index_dir(name) / CATALOG_NAME).exists():
             raise UnknownProject(f"project {name} has no index", hint=RunCommand("ingest", name))
@@ -174,29 +198,29 @@ def backup(
     states = {}
     for name in wanted:
         with open_catalog(workspace.index_dir(name)) as catalog:
-            states[name] = _copy_index(catalog, staging / "index" / name)
+            catalog.copy_to(staging / "index" / name)
+            newest = catalog.latest()
+            states[name] = IndexState(newest.n, newest.digest) if newest else IndexState(0, "")
         _copy_texts(workspace, name, staging, documents=documents)
-    for name in (*_not_ingested(workspace), *left) if not chosen else ():
+    for name in (*not_ingested, *pulled) if not chosen else ():
         _copy_texts(workspace, name, staging, documents=False)
-    history = None if chosen else copy_history(workspace, staging)
+    history = None if chosen else _copy_history(workspace, staging)
     digests = {p.relative_to(staging).as_posix(): file_sha256(p) for p in files(staging)}
     listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
-              "projects": {name: state._asdict() for name, state in states.items()},
-              "history": history._asdict() if history else {}, "files": digests}  # fmt: skip
+              "projects": json_of(states), "history": json_of(history) or {},
+              "files": digests}  # fmt: skip
     replace_text(staging / LIST_NAME, json.dumps(listed, indent=1))
-    verify_indexes(staging, states)
-    verify_history(staging)
+    verify_catalogs(staging, states)
     size = sum((staging / name).stat().st_size for name in digests)
     already = there and _holds(destination, digests)
-    if there and not already and not force:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise _another_state(destination)
-    if already:
+    if already or (there and not force):
         shutil.rmtree(staging, ignore_errors=True)
     else:
         put_in_place(staging, destination)
+    if there and not already and not force:
+        raise _another_state(destination)
     return Backup(str(destination), len(digests), size, states, prompts, history, outside,
-                  tuple(left), already)  # fmt: skip
+                  () if chosen else tuple(pulled), already)  # fmt: skip
 
 
 def _another_state(destination: Path) -> Refused:
@@ -210,38 +234,31 @@ def _another_state(destination: Path) -> Refused:
     )
 
 
-def _is_of_now(workspace: Workspace, backup: Path, wanted: Sequence[str]) -> bool:
+def _is_of_now(workspace: Workspace, destination: Path, wanted: Sequence[str]) -> bool:
     """Return whether a backup names these projects with their newest generations of now."""
     newest = {name: read(workspace.index_dir(name), latest_generation) for name in wanted}
-    now = {name: found.digest if found else "" for name, found in newest.items()}
-    try:
-        listed = json.loads((backup / LIST_NAME).read_bytes())["projects"]
-        return {name: state["digest"] for name, state in listed.items()} == now
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+    now = {name: generation.digest if generation else "" for name, generation in newest.items()}
+    listed = sidecar.read(destination / LIST_NAME, Listed)
+    return listed is not None and {n: s.digest for n, s in listed.projects.items()} == now
 
 
-def _holds(backup: Path, digests: Mapping[str, str]) -> bool:
+def _holds(destination: Path, digests: Mapping[str, str]) -> bool:
     """Return whether a backup has just these files, each whole."""
+    listed = sidecar.read(destination / LIST_NAME, Listed)
+    if listed is None or listed.files != digests:
+        return False
     try:
-        listed = json.loads((backup / LIST_NAME).read_bytes())["files"]
-        return bool(listed == digests) and all(
-            file_sha256(backup / name) == digest for name, digest in digests.items()
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return all(file_sha256(destination / name) == sha for name, sha in digests.items())
+    except OSError:
         return False
 
 
-def _own_indexes(workspace: Workspace) -> list[str]:
-    root = workspace.config.index_dir
-    elsewhere = pulled(root)
-    return [name for name in indexed(root) if name not in elsewhere]
-
-
-def _not_ingested(workspace: Workspace) -> list[str]:
-    """Return the projects in place that have no index yet; what names their folders is kept."""
-    known = indexed(workspace.config.index_dir)
-    return [name for name in projects.in_place(workspace.data_dir) if name not in known]
+def _all_projects(workspace: Workspace) -> tuple[list[str], list[str], list[str]]:
+    """Return those with an index of their own, those in place without one, and those pulled."""
+    known, pulled = (f(workspace.config.index_dir) for f in (projects.indexed, projects.pulled))
+    in_place = projects.in_place(workspace.data_dir)
+    own = [name for name in known if name not in pulled]
+    return own, [name for name in in_place if name not in known], list(pulled)
 
 
 def _outside(workspace: Workspace, wanted: Iterable[str]) -> Iterator[str]:
@@ -264,12 +281,6 @@ def _require_free(path: Path) -> bool:
             hint="name another folder",
         )
     return there
-
-
-def _copy_index(catalog: Catalog, target: Path) -> IndexState:
-    catalog.copy_to(target)
-    newest = catalog.latest()
-    return IndexState(newest.n, newest.digest) if newest else IndexState(0, "")
 
 
 def _copy_texts(workspace: Workspace, name: str, target: Path, *, documents: bool) -> None:

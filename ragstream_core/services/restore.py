@@ -5,14 +5,17 @@ An index is copied beside its place and renamed when it is complete.
 
 from __future__ import annotations
 
+import contextlib
 import glob
-import json
+import os
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from ragstream_core.conversations.sessions import write_session_logs
 from ragstream_core.errors import (
     AddOption,
     IntegrityError,
@@ -24,6 +27,7 @@ from ragstream_core.errors import (
 from ragstream_core.index.look import read
 from ragstream_core.index.rows import latest_generation
 from ragstream_core.index.schema import CATALOG_NAME, project_lock
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
@@ -31,40 +35,35 @@ from ragstream_core.platform.files import (
     make_private_dir,
     put_in_place,
 )
-from ragstream_core.records.identity import Json
-from ragstream_core.wiring import projects
-from ragstream_core.wiring.backup_files import (
+from ragstream_core.services.backup import (
     BACKUP_VERSION,
     HOME,
     LIST_NAME,
     LOGS,
     IndexState,
+    Listed,
     journal_files,
-    keep_others,
-    verify_history,
-    verify_indexes,
+    verify_catalogs,
 )
+from ragstream_core.wiring import projects
+from ragstream_core.wiring.history_publishing import publish
 from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
+_MADE_AGAIN = re.compile(r"session-.*\.log|\.sessions\.json|\.lock(-holder)?|\.(conv|sess).*\.tmp")
+"""Names in the folder of the journal beside its own: what is made from it, and its lock."""
+
+
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A backup that was brought back."""
+    """A backup that was brought back; as JSON its fields."""
 
     path: str
     files: int
     projects: dict[str, IndexState]
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream restore --json` prints."""
-        return {
-            "path": self.path,
-            "files": self.files,
-            "projects": {name: state._asdict() for name, state in self.projects.items()},
-        }
 
 
 def restore(workspace: Workspace, source: Path, *, force: bool = False) -> Restored:
@@ -165,34 +164,31 @@ def _require_no_index(workspace: Workspace, name: str) -> None:
 
 def _verified(source: Path) -> tuple[list[str], dict[str, IndexState]]:
     """Return the files of a backup and the states of its indexes; all of them were checked."""
-    try:
-        listed = json.loads((source / LIST_NAME).read_bytes())
-        version, files = listed["version"], dict(listed["files"])
-        states = {name: IndexState(**state) for name, state in listed["projects"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    listed = sidecar.read(source / LIST_NAME, Listed)
+    if listed is None:
         raise UsageError(
             f"{source} is not a backup: it has no readable {LIST_NAME}",
             hint=(
                 "name a folder that a backup was made in; one that did not end goes on with ",
                 RunCommand("backup", str(source)),
             ),
-        ) from None
-    if version != BACKUP_VERSION:
+        )
+    if listed.version != BACKUP_VERSION:
         raise UsageError(
-            f"{source} is a backup of version {version}, this program reads {BACKUP_VERSION}",
+            f"{source} is a backup of version {listed.version}, this program reads "
+            f"{BACKUP_VERSION}",
             hint="restore it with the version of RAGstream that made it, or a newer one",
         )
-    for name in states:
+    for name in listed.projects:
         projects.checked(name)
-    for relative, digest in files.items():
+    for relative, digest in listed.files.items():
         pure = PurePosixPath(relative)
         path = source / relative
         inside = not pure.is_absolute() and ".." not in pure.parts and not path.is_symlink()
         if not inside or not path.is_file() or file_sha256(path) != digest:
             raise IntegrityError(f"{path} is not what was backed up", hint="use another backup")
-    verify_indexes(source, states)
-    verify_history(source)
-    return list(files), states
+    verify_catalogs(source, listed.projects)
+    return list(listed.files), listed.projects
 
 
 def _require_free(workspace: Workspace, source: Path) -> None:
@@ -231,7 +227,7 @@ def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) 
         make_private_dir(staging)  # nothing was embedded: the turns of now must not be found there
         with log.locked() if name == LOGS else project_lock(place):
             if name == LOGS:
-                keep_others(staging, place)
+                _keep_others(staging, place)
             put_in_place(staging, place)
     for path in _below(listed, f"{HOME}/archive/"):
         copy_durable(source / path, home / "archive" / Path(path).name)
@@ -240,13 +236,33 @@ def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) 
 
 
 def _derive(workspace: Workspace) -> None:
-    from ragstream_core.conversations.sessions import write_session_logs
-    from ragstream_core.wiring.history_publishing import publish
-
     shutil.rmtree(snapshot_path(workspace).parent, ignore_errors=True)
     log = journal(workspace)
-    try:
+    with contextlib.suppress(RagstreamError, OSError):  # the next embedding publishes again
         publish(workspace)
         write_session_logs(log, log.folder)
-    except (RagstreamError, OSError):  # the next embedding publishes again
-        return
+
+
+def _keep_others(staging: Path, place: Path) -> None:
+    """Take what is not of the journal along into the folder that replaces the folder of logs.
+
+    The debug logs lie there, and where `paths.logs` says so, files of others. They are linked, not
+    moved: whatever a kill leaves, each is in the place that counts.
+    """
+    shutil.copymode(place, staging)
+    journal = set(journal_files(place))
+    for path in place.iterdir():
+        if path in journal or _MADE_AGAIN.fullmatch(path.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, staging / path.name, symlinks=True, copy_function=_linked)
+        else:
+            _linked(path, staging / path.name)
+
+
+def _linked(source: str | Path, to: str | Path) -> None:
+    """Give a file a second name; where the file system has no such names, copy it."""
+    try:
+        os.link(source, to, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, to, follow_symlinks=False)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ragstream_core.index.check import Part
     from ragstream_core.index.rows import Generation
     from ragstream_core.proposers.derived_store import Outcome, StoreState
-    from ragstream_core.records.identity import Json
+    from ragstream_core.records.json_form import Json
     from ragstream_core.wiring.history_embedding import HistoryStatus
     from ragstream_core.wiring.workspace import Workspace
 

@@ -75,7 +75,7 @@ def restore(
 
     made = bring_back(session_of(ctx).workspace(), source, force=force)
     if as_json:
-        emit_json(made.to_json())
+        emit_json(made)
         return
     for name, state in made.projects.items():
         typer.echo(f"{name}: generation {state.generation}, digest {state.digest[:12]}")

@@ -14,12 +14,11 @@ from ragstream_core.index.schema import project_lock
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import generations, prompt_retention, verify
-from ragstream_core.services.backup import HistoryState, backup
+from ragstream_core.services.backup import HistoryState, IndexState, backup
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring.backup_files import IndexState
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, show, snapshot_path
 from ragstream_core.wiring.prompt_inputs import pin_inputs
