@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote
 
 from ragstream_core.answers.citations import Citation, Issued
 from ragstream_core.errors import FenceBroken
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.prompts.blocks import RECENT, file_texts, history_texts, selected_texts
 from ragstream_core.prompts.edited_prompt import is_edited, split_system, still_shown
+from ragstream_core.prompts.frames import frames
 from ragstream_core.prompts.line_owners import owners
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage, ChatUsage
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 _HEADING = re.compile(r"## \[[0-9a-f]{12,64}\] (.+)")
-_FRAME = re.compile(r'<<DOC \d{1,6} [0-9a-f]{12,64} id="[^"]{1,80}" source="([^"]{1,200})"')
 _FRAME_END = "<<END DOC "
 
 
@@ -53,8 +52,8 @@ def _place(text: str, line: int) -> str:
     for shown in text.split("\n")[:line]:
         if heading := _HEADING.fullmatch(shown):
             section, source = heading[1], ""
-        elif frame := _FRAME.match(shown):
-            source = unquote(frame[1])
+        elif opened := frames(shown):
+            source = opened[0].source
         elif shown.startswith(_FRAME_END):
             source = ""
     return f"{source} ({section}, line {line})" if source else f"{section} (line {line})"

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ragstream_core.prompts import frames
 from ragstream_core.prompts.fences import safe_name
 
 _ANSWER = re.compile(
@@ -20,10 +21,7 @@ _HEADER = re.compile(
     r"\[source: ?(?P<source>[^\[\]|#\n]{1,400})#(?P<id>[A-Za-z0-9_.-]{1,80})"
     r" \| score: ?(?P<score>-?\d{1,4}\.\d{1,6})\]"
 )
-_FENCE = re.compile(
-    r'<<DOC \d{1,6} [0-9a-f]{12,64} id="(?P<id>[A-Za-z0-9_.-]{1,80})"'
-    r' source="(?P<source>[A-Za-z0-9._~/%-]{1,200})"'
-)
+_FENCE = re.compile(frames.BEGINNING)
 _FORMS = (("answer", _ANSWER), ("header", _HEADER), ("fence", _FENCE))
 
 

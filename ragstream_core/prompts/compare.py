@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragstream_core.prompts.edited_prompt import sections_of
+from ragstream_core.prompts.frames import mark_of
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.json_form import fields_of
@@ -33,7 +35,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """The inputs of a prompt by the names that people give them; every field is in one group."""
 ITEMS = {"F": "facts", "C": "constraints", "O": "open_issues"}
-_MARK = re.compile(r"## \[([0-9a-f]{12,64})\] .+")
 _ITEM = re.compile(r"\| ([FCO])\d+\. (.+)")
 _SHOWN = 60
 
@@ -107,18 +108,14 @@ class OutputChanges:
 
 def blocks_of(text: str) -> dict[str, str]:
     """Return the sections of a Super-Prompt by name, without their mark, in order."""
-    first = _MARK.match(text)
-    if first is None:
+    nonce = mark_of(text)
+    if not nonce:
         return {"": text} if text else {}
-    head = f"## [{first[1]}] "
-    found: dict[str, list[str]] = {}
-    lines: list[str] = []
-    for line in text.split("\n"):
-        if line.startswith(head):
-            lines = found.setdefault(line.removeprefix(head), [])
-        else:
-            lines.append(line.replace(first[1], ""))
-    return {name: "\n".join(body).strip("\n") for name, body in found.items()}
+    found: dict[str, str] = {}
+    for section in sections_of(text, nonce):
+        body = section.text.partition("\n")[2].replace(nonce, "")
+        found[section.name] = found.get(section.name, "") + body
+    return {name: body.strip("\n") for name, body in found.items()}
 
 
 def items_of(text: str) -> dict[str, list[str]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from ragstream_core.ports import TokenCounter
+from ragstream_core.prompts.frames import frames
 from ragstream_core.prompts.line_owners import SECTIONS, owners
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.stage_results import TokenBlock, TokenPart, TokenTree
@@ -115,8 +115,8 @@ def still_shown(prompt: SuperPrompt, ids: Iterable[str]) -> set[str]:
     """
     if not is_edited(prompt):
         return set(ids)
-    openings = _openings(prompt.extras.super_prompt, prompt.extras.fence.nonce)
-    return {match[1] for match in openings} & set(ids)
+    shown = frames(prompt.extras.super_prompt, prompt.extras.fence.nonce)
+    return {frame.id for frame in shown} & set(ids)
 
 
 def text_tokens(text: str, nonce: str, counter: TokenCounter) -> TokenTree:
@@ -134,17 +134,17 @@ def text_tokens(text: str, nonce: str, counter: TokenCounter) -> TokenTree:
     """
     sections, at = [], 0
     for section in sections_of(text, nonce):
-        frames = [(name, at + start, at + end) for name, start, end in _frames(section.text, nonce)]
+        parts = [(name, at + start, at + end) for name, start, end in _places(section.text, nonce)]
         at += len(section.text)
-        sections.append((section.name or BEFORE, at, frames))
+        sections.append((section.name or BEFORE, at, parts))
     places = {end for _, end, _ in sections}.union(
         *(f[1:] for _, _, rows in sections for f in rows)
     )
     upto = _counts_up_to(text, sorted(places - {0}), counter)
     blocks, before = [], 0
-    for name, end, frames in sections:
-        parts = [TokenPart(source, upto[last] - upto[first]) for source, first, last in frames]
-        blocks.append(TokenBlock(name, upto[end] - upto[before], tuple(parts) or None))
+    for name, end, rows in sections:
+        counted = [TokenPart(source, upto[last] - upto[first]) for source, first, last in rows]
+        blocks.append(TokenBlock(name, upto[end] - upto[before], tuple(counted) or None))
         before = end
     return TokenTree(counter.name, upto[before], tuple(blocks))
 
@@ -159,18 +159,8 @@ def _counts_up_to(text: str, ends: Sequence[int], counter: TokenCounter) -> dict
     return dict(zip((0, *ends), (0, *counts), strict=True))
 
 
-def _openings(text: str, nonce: str) -> list[re.Match[str]]:
-    """Return where quotations begin, with citation id and encoded name of the source."""
-    head = rf'^<<DOC \d{{1,6}} {re.escape(nonce)} id="([^"\n]{{1,80}})" source="([^"\n]{{1,200}})"'
-    return list(re.finditer(head, text, re.MULTILINE))
-
-
-def _frames(text: str, nonce: str) -> list[tuple[str, int, int]]:
+def _places(text: str, nonce: str) -> list[tuple[str, int, int]]:
     """Return the source of each quotation, where it begins, and where the next one does."""
-    found = _openings(text, nonce)
-    starts = [match.start() for match in found]
-    ends = [*starts[1:], len(text)]
-    return [
-        (unquote(match[2]), start, end)
-        for match, start, end in zip(found, starts, ends, strict=False)
-    ]
+    shown = frames(text, nonce)
+    ends = [*(frame.start for frame in shown[1:]), len(text)]
+    return [(frame.source, frame.start, end) for frame, end in zip(shown, ends, strict=False)]

@@ -14,15 +14,12 @@ from urllib.parse import unquote
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.edited_prompt import BEFORE, sections_of
 from ragstream_core.prompts.fences import PREFIX, one_line
+from ragstream_core.prompts.frames import Frame, frames
 from ragstream_core.prompts.line_owners import owners
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import Span
 
 _TITLE = "### "
-_OPENING = re.compile(
-    r'<<DOC \d+ \w+ id="([^"]+)" source="([^"]+)" span="(\d+)-(\d+)" sha256="\w*"'
-    r'(?: mode="(\w+)")?'
-)
 _NUMBER = re.compile(r"([FCO]\d+)\. ?")
 
 
@@ -169,9 +166,10 @@ class _Reader:
         """
         own: list[str] = []
         quoted: list[str] | None = None
-        opening, left = None, list(tokens)
+        opening: Frame | None = None
+        left = list(tokens)
         for owner, line in lines:
-            begins = _OPENING.match(line) if owner.startswith("frame ") else None
+            begins = frames(line) if owner.startswith("frame ") else []
             if begins or owner.endswith("|"):
                 yield from _words(own)
                 own = []
@@ -179,7 +177,7 @@ class _Reader:
                 yield self._quotation(opening, quoted, left.pop(0) if left else 0)
                 quoted = None
             if begins:
-                opening, quoted = begins, []
+                opening, quoted = begins[0], []
             elif quoted is not None:
                 quoted.append(line.removeprefix(PREFIX))
             elif owner.endswith("|"):
@@ -190,14 +188,14 @@ class _Reader:
             yield self._quotation(opening, quoted, left.pop(0) if left else 0)
         yield from _words(own)
 
-    def _quotation(self, head: re.Match[str], lines: list[str], tokens: int) -> Quotation:
-        chunk = self.chunks.get(head[1])
+    def _quotation(self, head: Frame, lines: list[str], tokens: int) -> Quotation:
+        chunk = self.chunks.get(head.id)
         return Quotation(
-            head[1],
-            chunk.source if chunk else unquote(head[2]),
+            head.id,
+            chunk.source if chunk else head.source,
             "\n".join(lines),
-            (int(head[3]), int(head[4])),
-            head[5] or "",
+            head.span,
+            head.mode,
             tokens,
             chunk,
             self.scores.get(chunk.id, 0.0) if chunk else 0.0,

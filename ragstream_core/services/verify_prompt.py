@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +11,9 @@ from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.citations import Marker, parse_markers, shown_name
 from ragstream_core.prompts.compare import blocks_of
+from ragstream_core.prompts.edited_prompt import sections_of
 from ragstream_core.prompts.fences import NAME_MAX
+from ragstream_core.prompts.frames import Frame, frames, mark_of
 from ragstream_core.prompts.render import ATTACHMENTS, FILES, SAME_TEXT
 from ragstream_core.records.identity import Json, parse_chunk_id, sha256_hex
 from ragstream_core.wiring.file_states import (
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
 
 INJECTED, QUOTED = "injected", "quoted"
 REPEATED = ("near_duplicate", "duplicate_text")
-_FRAME = re.compile(
-    r'<<DOC \d{1,6} {2}id="[A-Za-z0-9_.-]{1,80}" source="([A-Za-z0-9._~/%-]{1,200})"'
-    r' span="\d{1,12}-\d{1,12}" sha256="([0-9a-f]{12})"(?: mode="(FULL|PACK|CUT)")? lines=\d{1,9}>>'
-)
+_USES = {"FULL": INJECTED, "PACK": INJECTED, "DIFF": DIFF}
 
 
 class ShownFile(NamedTuple):
@@ -112,16 +110,11 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
     kept = _recorded(workspace, text)
     if kept is not None:
         return _verified(kept)
-    rows = []
-    blocks = blocks_of(text)  # without the prompt's mark; what else looks like a frame is no frame
-    for line in "\n".join(blocks.get(name, "") for name in (FILES, ATTACHMENTS)).split("\n"):
-        match = _FRAME.fullmatch(line)
-        if match is None:
-            continue
-        path, use = unquote(match[1]), INJECTED if match[3] in ("FULL", "PACK") else QUOTED
-        home, inner = _framed_home(workspace, projects, path, match[2])
-        rows.append((home, inner, match[2], use))
-    rows += [_named_home(workspace, projects, marker) for marker in _also(blocks)]
+    nonce = mark_of(text)
+    sections = [part for part in sections_of(text, nonce) if part.name in (FILES, ATTACHMENTS)]
+    shown = [frame for part in sections for frame in frames(part.text, nonce)]
+    rows = [_framed(workspace, projects, frame) for frame in shown if frame.sha256]
+    rows += [_named_home(workspace, projects, marker) for marker in _also(blocks_of(text))]
     if not rows:
         raise UsageError(
             "this text frames no file and is not a recorded Super-Prompt",
@@ -163,20 +156,24 @@ def _with_id(chunk_ids: Iterable[str], short_id: str) -> Iterator[str]:
     return (i for i in chunk_ids if sha256_hex(i).startswith(short_id))
 
 
-def _framed_home(
-    workspace: Workspace, projects: Sequence[str], path: str, sha256: str
-) -> tuple[str, str]:
-    """Return project and path of a framed name; with several projects it begins with one."""
-    known = list(projects) or workspace.projects()
-    head, _, rest = path.partition("/")
+def _framed(
+    workspace: Workspace, projects: Sequence[str], frame: Frame
+) -> tuple[str, str, str, str]:
+    """Return project, path, digest and use of a frame; with several projects it names one."""
+    known, path = list(projects) or workspace.projects(), frame.source
+    use = _USES.get(frame.mode, QUOTED)
     if len(path) >= NAME_MAX:
-        return "", path  # cut: no one can say which file it was
+        return "", path, frame.sha256, use  # cut: no one can say which file it was
+    head, _, rest = path.partition("/")
     named = [(head, rest)] if rest and head in known else []
-    for home, inner in [*((project, path) for project in known), *named]:
-        if state_now(workspace, home, inner, sha256) == CURRENT:
-            return home, inner
-    there = [p for p in known if state_now(workspace, p, path, sha256) == CHANGED]
-    return (there[0], path) if there else (*named, ("", path))[0]
+    look = diff_now if use == DIFF else state_now
+    states = {
+        home: look(workspace, *home, frame.sha256)
+        for home in [*((project, path) for project in known), *named]
+    }
+    current = (home for home, state in states.items() if state == CURRENT)
+    changed = (home for home, state in states.items() if state == CHANGED and home[1] == path)
+    return (*next(current, next(changed, (*named, ("", path))[0])), frame.sha256, use)
 
 
 def _version(chunk_id: str) -> tuple[str, str] | None:

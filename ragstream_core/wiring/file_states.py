@@ -126,13 +126,13 @@ def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
         workspace: The data root.
         project: Its project.
         path: Relative to the project.
-        sha256: Of the diff's text then.
+        sha256: Of the diff's text then, or the first digits.
     """
     try:
         text = diff_of(workspace, project, path)
     except (RagstreamError, OSError):
         return UNREADABLE
-    return CURRENT if sha256_hex(text) == sha256 else CHANGED
+    return CURRENT if sha256_hex(text).startswith(sha256) else CHANGED
 
 
 def homes_of(workspace: Workspace, pins: Sequence[Pin], path: str, sha256: str) -> list[str]:

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.index.view import open_view
-from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import load_decisions
+from ragstream_core.prompts.frames import frames, mark_of
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 from ragstream_core.records.prompt_inputs import Pin, PromptInputs
 from ragstream_core.wiring import prompt_inputs
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ragstream_core.records import Decision, SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
 
-_FRAME = "<<DOC "
 FILE, DIFF = "file", "diff"
 PREFIXES = {FILE: "files/", DIFF: "diff/"}
 """How the ids of files that a prompt injects begin, and of their changes."""
@@ -127,12 +126,8 @@ class KeptPrompt:
 
     @cached_property
     def issued(self) -> set[str]:
-        """The citation ids that it gave out: those of its frames.
-
-        No quoted line can begin like a frame.
-        """
-        frames = "\n".join(line for line in self.text.split("\n") if line.startswith(_FRAME))
-        return {marker.id for marker in parse_markers(frames) if marker.form == "fence"}
+        """The citation ids that it gave out."""
+        return {frame.id for frame in frames(self.text, mark_of(self.text))}
 
     @cached_property
     def injected(self) -> list[InjectedFile]:

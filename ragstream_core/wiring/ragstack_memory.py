@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from ragstream_core.answers.answer import Answer
 from ragstream_core.answers.citations import Citation, Issued, citations_of, journal_rows
@@ -23,6 +21,7 @@ from ragstream_core.conversations.journal.records import OWN_PROJECTS, Turn
 from ragstream_core.conversations.question_match import asks_the_same, stands_alone
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError, RunCommand
 from ragstream_core.prompts.blocks import history_texts
+from ragstream_core.prompts.frames import Frame, frames, mark_of
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring import answer_cache, journal, models, prompt_inputs
@@ -46,11 +45,6 @@ if TYPE_CHECKING:
 LOOKED_AT = 8
 """So many of the nearest questions are read from the journal."""
 NOT_KEPT = "the prompt that issued it is not kept any more"
-_FRAME = re.compile(
-    r'^<<DOC \d{1,6} [0-9a-f]{8,64} id="([^"\n]{1,80})" source="([^"\n]{1,200})"[^\n]*>>\n'
-    r"((?:\|[^\n]*\n)*)",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,32 +265,28 @@ def issued_then(workspace: Workspace, key: str) -> dict[str, Issued]:
         path = kept.folder / "super_prompt.md"
         raise IntegrityError(f"{path} is not what it was", hint=RunCommand("replay", key[:12]))
     files = {sha256_hex(file.id): file.id for file in kept.injected}
-    return {
-        match[1]: _issued(match, _chunk(kept.views, unquote(match[2]), match[1]), files)
-        for match in _FRAME.finditer(kept.stored_text)
-    }
+    shown = frames(kept.stored_text, mark_of(kept.stored_text))
+    return {frame.id: _issued(frame, _chunk(kept.views, frame), files) for frame in shown}
 
 
-def _chunk(views: Sequence[IndexView], source: str, short: str) -> Chunk | None:
-    """Return the piece of a document that a short id stands for; None for anything else."""
+def _chunk(views: Sequence[IndexView], frame: Frame) -> Chunk | None:
+    """Return the piece of a document that a frame shows; None for anything else."""
     for view in views:
         ids = view.chunk_ids
-        for at in range(bisect_left(ids, f"{source}::"), len(ids)):
-            if not ids[at].startswith(f"{source}::"):
+        for at in range(bisect_left(ids, f"{frame.source}::"), len(ids)):
+            if not ids[at].startswith(f"{frame.source}::"):
                 break
-            if sha256_hex(ids[at]).startswith(short):
+            if sha256_hex(ids[at]).startswith(frame.id):
                 return view.chunks([ids[at]])[0]
     return None
 
 
-def _issued(match: re.Match[str], chunk: Chunk | None, files: Mapping[str, str]) -> Issued:
-    short, source = match[1], unquote(match[2])
-    text = "\n".join(line[2:] for line in match[3].rstrip("\n").split("\n"))
+def _issued(frame: Frame, chunk: Chunk | None, files: Mapping[str, str]) -> Issued:
     if chunk is None:
-        locator = next((i for digest, i in files.items() if digest.startswith(short)), short)
-        return Issued(short, source, locator, text)
+        locator = next((i for digest, i in files.items() if digest.startswith(frame.id)), frame.id)
+        return Issued(frame.id, frame.source, locator, frame.text)
     page = int(chunk.meta.get("page_number") or 0)
-    return Issued(short, chunk.source, chunk.id, text, page or None)
+    return Issued(frame.id, chunk.source, chunk.id, frame.text, page or None)
 
 
 def _of_row(row: Mapping[str, object]) -> Citation:

@@ -17,7 +17,17 @@ from hypothesis import strategies as st
 from ragstream_core.errors import FenceBroken
 from ragstream_core.prompts import line_owners
 from ragstream_core.prompts.blocks import Layout, compose
-from ragstream_core.prompts.fences import BREAK, PREFIX, break_tokens, normalise
+from ragstream_core.prompts.fences import (
+    BREAK,
+    PREFIX,
+    Source,
+    break_tokens,
+    frame,
+    make_nonce,
+    normalise,
+    safe_name,
+)
+from ragstream_core.prompts.frames import frames
 from ragstream_core.prompts.line_owners import owners, verify
 from ragstream_core.prompts.render import HARD_RULES, PROJECT_MEMORY, SYSTEM, TASK
 from ragstream_core.records import Chunk, Extras, SuperPrompt
@@ -255,3 +265,26 @@ def test_the_judge_notices_a_tampered_prompt(position, line):
     inserted = [*lines[:at], line, *lines[at:]]
     with pytest.raises(FenceBroken):
         verify("\n".join(inserted), composed.nonce, composed.owners)
+
+
+@given(st.lists(st.tuples(TEXTS, HOSTILE_NAMES), min_size=1, max_size=4), st.data())
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_is_framed_is_read_back(texts, data):
+    modes = data.draw(st.lists(st.sampled_from(["", "FULL", "PACK", "CUT", "DIFF"]),
+                               min_size=len(texts), max_size=len(texts)))  # fmt: skip
+    nonce = make_nonce(text.encode("utf-8", "replace").decode() for text, _ in texts)
+    sources = [
+        Source(f"id{at}", name, (at, at + 9), "ab" * 32, mode)
+        for at, ((_, name), mode) in enumerate(zip(texts, modes, strict=True))
+    ]
+    lines = [
+        frame(at, nonce, source=source, text=text)
+        for at, (source, (text, _)) in enumerate(zip(sources, texts, strict=True), start=1)
+    ]
+    found = frames("\n".join(sum(lines, ["own words"])), nonce)
+    assert [(f.id, f.span, f.sha256, f.mode) for f in found] == [
+        (s.id, s.span, s.sha256[:12], s.mode) for s in sources
+    ]
+    assert [safe_name(f.source) for f in found] == [safe_name(s.name) for s in sources]
+    assert [f.text for f in found] == [break_tokens(normalise(text).text) for text, _ in texts]
+    assert frames("\n".join(sum(lines, [])), "0" * 64) == []

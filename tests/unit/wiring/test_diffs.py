@@ -156,10 +156,11 @@ def test_limits(space, monkeypatch):
         ask(space, diffs=("settings.yaml",))
 
 
-def test_a_request_keeps_its_diffs_and_the_frame_is_no_file(space):
+def test_a_request_keeps_its_diffs_and_its_text_tells_what_became_of_them(space):
     request = request_from({"text": "why", "projects": ["demo"], "diffs": ["settings.yaml"]})
     assert request.diffs == ("settings.yaml",)
     prompt = ask(space, diffs=("settings.yaml",), files=("catalog.md",))
     found = verify_text(space, prompt.extras.super_prompt, ["demo"])
-    states = {row.path: row.state for row in found.files}
-    assert states["catalog.md"] == "current" and "changed" not in states.values()
+    states = {(row.path, row.use): row.state for row in found.files}
+    assert states["catalog.md", "injected"] == states["settings.yaml", "diff"] == "current"
+    assert "changed" not in states.values()
