@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 import sys
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ragstream_app.cli.completion import project_names
-from ragstream_app.output.history_ways import confirm
 from ragstream_app.session import note, session_of, tell
-from ragstream_core.errors import Refused, UsageError
+from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -32,13 +30,13 @@ INSTALL_EPILOG = """**Examples**
 
 ragstream mcp install claude-code -p handbook
 
-ragstream mcp install claude-desktop --write
+ragstream mcp install vscode > .vscode/mcp.json
 
-ragstream mcp install codex --write --yes
+ragstream mcp install codex >> ~/.codex/config.toml
 
-claude-code, cursor and vscode get a file in this folder, or in that of the project that
-`ragstream init` made a data root for; claude-desktop and codex that of their
-user. A file that is replaced is kept beside it as FILE.before-ragstream."""
+It says which file the text belongs in: for claude-code, cursor and vscode one in this folder, or in
+that of the project that `ragstream init` made a data root for; for claude-desktop and codex that of
+their user. If the file has other servers, add this one to them."""
 Projects = Annotated[
     list[str] | None,
     typer.Option(
@@ -85,30 +83,24 @@ def install(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="What the client calls the server.")
     ] = "ragstream",
-    file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The client's file, if it is not where it usually is."),
-    ] = None,
-    write: Annotated[
-        bool, typer.Option("--write", metavar="", help="Change the file; the change is shown.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", metavar="", help="With --write: change it without a question.")
-    ] = False,
+    write: Annotated[bool, typer.Option("--write", hidden=True)] = False,
 ) -> None:
-    """Print how a client is told of the server, or write it into the client's file.
+    """Print what a client's file has to say of the server, and which file that is.
 
     Raises:
-        UsageError: A name that no client takes.
+        UsageError: A name that no client takes, or the --write of before.
         UnknownProject: There is no such project.
-        Refused: The file is not what it should be, or changed meanwhile.
-        OSError: It cannot be written.
     """
     from ragstream_app.mcp import clients
     from ragstream_app.mcp.desk import Desk
 
     if not clients.NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be a server's name", hint="letters, digits, '-' and '_'")
+    if write:
+        raise UsageError(
+            "ragstream does not change other programs' files any more",
+            hint=f"paste what `ragstream mcp install {client}` prints into the file it names",
+        )
     session = session_of(ctx)
     workspace = session.workspace()
     only = tuple(dict.fromkeys(projects or ()))
@@ -116,26 +108,14 @@ def install(
     known = clients.CLIENTS[client]
     command = _command(workspace.config, only)
     entry = known.entry(command)
-    path = (file or clients.usual_file(client, _folder(workspace.config))).absolute()
+    path = clients.usual_file(client, _folder(workspace.config)).absolute()
     if not workspace.projects():
         note(f"there are no projects under {workspace.data_dir.absolute()} yet; is it the one?")
     _tell_of_environment(workspace.config)
-    if not write:
-        typer.echo(clients.snippet(known, name, entry), nl=False)
-        note(f"that belongs into {path}; --write puts it there")
-        if client == "claude-code":
-            note(f"or: claude mcp add {name} -- {shlex.join(command)}")
-        return
-    before = path.read_bytes() if path.exists() else b""
-    after = clients.merged(known, name, entry, data=before, path=path)
-    if after == before:
-        note(f"{path} names the server already")
-        return
-    typer.echo("".join(_diff(before, after, path)), nl=False)
-    if not yes:
-        confirm(f"{path} is changed as shown")
-    _replace(path, before, after)
-    note(f"written; next: {known.then}")
+    typer.echo(clients.snippet(known, name, entry), nl=False)
+    note(f"that belongs in {path}; then {known.then}")
+    if client == "claude-code":
+        note(f"or: claude mcp add {name} -- {shlex.join(command)}")
 
 
 def _command(config: AppConfig, only: tuple[str, ...]) -> list[str]:
@@ -170,33 +150,3 @@ def _tell_of_environment(config: AppConfig) -> None:
             f"from this shell's environment or .env, which clients may not pass on: "
             f"{', '.join(lost)}; put them into ragstream.yaml, or into the client's settings"
         )
-
-
-def _diff(before: bytes, after: bytes, path: Path) -> list[str]:
-    old, new = (
-        data.decode("utf-8", "replace").replace("\r\n", "\n").splitlines(keepends=True)
-        for data in (before, after)
-    )
-    rows = difflib.unified_diff(old, new, str(path), str(path), n=2)
-    return [row if row.endswith("\n") else f"{row}\n" for row in rows]
-
-
-def _replace(path: Path, before: bytes, after: bytes) -> None:
-    """Write a file as a whole, through a link; the old one stays beside it, its mode stays.
-
-    Raises:
-        Refused: Another program changed it meanwhile.
-        OSError: It cannot be written; it is as it was.
-    """
-    from ragstream_core.platform.files import replace_bytes
-
-    target = path.resolve()
-    if (target.read_bytes() if target.exists() else b"") != before:
-        raise Refused(f"{path} changed meanwhile; it is left as it is", hint="run it again")
-    mode = target.stat().st_mode & 0o777 if before else 0o600
-    if before:
-        kept = target.with_name(f"{target.name}.before-ragstream")
-        replace_bytes(kept, before)
-        note(f"the file as it was: {kept}")
-    replace_bytes(target, after)
-    target.chmod(mode)
