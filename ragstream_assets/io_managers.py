@@ -37,7 +37,7 @@ class StageJsonIOManager(dg.IOManager):
     """Keeps SuperPrompts between the ops of a run, and for re-executions of it."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._runs = workspace.data_dir / "prompts" / "runs"
+        self._runs = workspace.layout.prompts / "runs"
 
     def handle_output(self, context: dg.OutputContext, obj: SuperPrompt) -> None:
         """Write one stage's prompt atomically."""

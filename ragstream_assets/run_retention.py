@@ -77,7 +77,7 @@ def gc(
         OSError: Something cannot be removed; what went is gone, run it again.
     """
     now = time.time() if now is None else now
-    rules, home = workspace.config.settings.retention, workspace.data_dir / "dagster_home"
+    rules, home = workspace.config.settings.retention, workspace.layout.dagster_home
     old = now - rules.run_days * DAY_S
     files = logs = [path for path in debug_logs(workspace) if path.stat().st_mtime < old]
     going: list[str] = []

@@ -22,6 +22,7 @@ from ragstream_core.errors import (
     quoted,
 )
 from ragstream_core.platform import confirmed_files, data_root, import_path
+from ragstream_core.platform.data_root import Layout
 from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
 from ragstream_core.settings.confirmation import (
     Layer,
@@ -196,13 +197,18 @@ class AppConfig(BaseModel):
     def index_dir(self) -> Path:
         """The root of all indexes, absolute."""
         given = self.settings.paths.index_dir
-        return Path(given).absolute() if given else self.data_dir / "index"
+        return Path(given).absolute() if given else Layout.of(self.data_dir).indexes
 
     @property
     def logs_dir(self) -> Path:
         """The folder of the journal and the debug logs, absolute."""
         given = self.settings.paths.logs
-        return Path(given).absolute() if given else self.data_dir / "history" / "logs"
+        return Path(given).absolute() if given else Layout.of(self.data_dir).logs
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """Where everything of the data root lies."""
+        return Layout(self.data_dir, self.index_dir, self.logs_dir)
 
     def chain(self) -> ChainSettings:
         """Return the settings a prompt's result depends on."""
@@ -221,7 +227,7 @@ def quiet_environment() -> None:
 
 def set_dagster_home(data_dir: Path) -> Path:
     """Point ``DAGSTER_HOME`` into the data root and return it; children inherit it."""
-    home = data_dir / "dagster_home"
+    home = Layout.of(data_dir).dagster_home
     os.environ["DAGSTER_HOME"] = str(home)
     return home
 
@@ -251,7 +257,7 @@ def child_environment(config: AppConfig) -> dict[str, str]:
         **_whole_paths(config),
         "RAGSTREAM_STATE_DIR": str(state_dir()),
         "RAGSTREAM_DATA_DIR": str(config.data_dir),
-        "DAGSTER_HOME": str(config.data_dir / "dagster_home"),
+        "DAGSTER_HOME": str(config.layout.dagster_home),
     }
 
 

@@ -49,7 +49,7 @@ def prompt_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     from ragstream_app.output.words import KEY_DIGITS
 
     def newest(space: Workspace) -> list[str]:
-        found = (space.data_dir / "prompts").glob(f"{incomplete}*/record.json")
+        found = space.layout.prompts.glob(f"{incomplete}*/record.json")
         records = sorted(((p.stat().st_mtime, p.parent.name) for p in found), reverse=True)
         return [key[: max(KEY_DIGITS, len(incomplete))] for _, key in records[:MOST_PROMPTS]]
 

@@ -130,7 +130,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         yield _other_embedder(config)
         return
     try:
-        folder = weights.find_default(config.data_dir / "models")
+        folder = weights.find_default(config.layout.models)
         weights.verify_files(folder, DOCTOR_SOURCES)
     except (WeightsMissing, WeightsMismatch) as error:
         yield Check("embedding model", "fail", error.message, error.hint)
@@ -144,7 +144,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         return
     yield Check("embedding model", "ok", f"{verified}, by onnxruntime on cpu, {settings.precision}")
     runtime = fingerprints.ONNX_RUNTIMES[settings.precision]
-    made = config.data_dir / "models" / fingerprints.default_fingerprint(runtime)
+    made = config.layout.models / fingerprints.default_fingerprint(runtime)
     if onnx_export.is_intact(made):
         yield Check("ONNX model", "ok", str(made))
     else:
@@ -157,18 +157,17 @@ def _other_embedder(config: AppConfig) -> Check:
     from ragstream_core.models.embedders.sentence_transformers import resolve_device
     from ragstream_core.models.embedders.weights import find_model
     from ragstream_core.platform import extras
-    from ragstream_core.wiring.models import models_dir
 
     settings = config.settings.embeddings
     if settings.backend == "fastembed":
         from ragstream_core.models.embedders.fastembed import local_model
 
-        local = local_model(settings.model, models_dir(config))
+        local = local_model(settings.model, config.layout.models)
         detail = f"{local.name} in {local.folder}, by FastEmbed on cpu"
         return Check("embedding model", "ok", detail)
-    folder = find_model(settings.model, models_dir(config))
+    folder = find_model(settings.model, config.layout.models)
     export = (
-        known_export(settings.model, models_dir(config)) if settings.backend == "onnx" else None
+        known_export(settings.model, config.layout.models) if settings.backend == "onnx" else None
     )
     if export is not None and export.made:
         return Check(
@@ -190,7 +189,7 @@ def _embedder_files(config: AppConfig) -> Iterator[Check]:
     others = ("hashed", "openai", "fastembed")
     if settings.backend in others or not weights.is_default(settings.model):
         return
-    weights.verify_files(weights.find_default(config.data_dir / "models"), weights.SHA256)
+    weights.verify_files(weights.find_default(config.layout.models), weights.SHA256)
     yield Check("embedding model files", "ok", f"all {len(weights.SHA256)} have their sha256")
 
 
@@ -217,13 +216,12 @@ def _ranking_files(config: AppConfig) -> Iterator[Check]:
 
 def _token_files(config: AppConfig) -> Iterator[Check]:
     from ragstream_core.models.token_counters import TOKEN_FILES, token_folder, verified
-    from ragstream_core.wiring.models import models_dir
 
     for file in TOKEN_FILES.values():
-        if not (token_folder(models_dir(config)) / file.file_name).exists():
+        if not (token_folder(config.layout.models) / file.file_name).exists():
             continue
         try:
-            verified(file, models_dir(config))
+            verified(file, config.layout.models)
         except WeightsMismatch as error:
             yield Check(f"token file {file.name}", "fail", error.message, error.hint)
         else:
@@ -274,12 +272,12 @@ def _gate(config: AppConfig) -> Iterator[Check]:
 
 def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:
     """Say whether the weights of a chosen model are here, and which they are."""
-    from ragstream_core.wiring.models import models_dir, reranker_weights
+    from ragstream_core.wiring.models import reranker_weights
 
     weights = reranker_weights(config, name)
     if weights:
         return Check(what, "ok", f"{name}, sha256 {weights[:12]}")
-    place = models_dir(config) / name.replace(":", "/")
+    place = config.layout.models / name.replace(":", "/")
     step = f"put its folder into {place}, or set {setting} to auto"
     if ":" not in name:  # FlashRank's are no models of a hub
         step = f"ragstream models pull {name}, or {step}"
@@ -291,7 +289,7 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
 
     root = config.data_dir
     if not root.is_dir():
-        make = quoted("mkdir", "-p", root / "doc_raw" / "PROJECT")
+        make = quoted("mkdir", "-p", config.layout.doc_raw / "PROJECT")
         step = f"ragstream init, or {make} and put documents there"
         yield Check("data root", "fail", f"{root} does not exist", step)
         return
@@ -306,9 +304,9 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
     why = "" if origin == "default" else f" ({chosen})"
     yield Check("data root", level, f"{root}{why}, {free / 1e9:.1f} GB free", step)
     yield from _folders_in_place(config)
-    for name, reason in unfit(root):
-        yield Check("projects", "warn", f"{root / 'doc_raw' / name} is not a project", reason)
-    home = root / "dagster_home"
+    for name, reason in unfit(config.layout):
+        yield Check("projects", "warn", f"{config.layout.doc_raw / name} is not a project", reason)
+    home = config.layout.dagster_home
     state = "there" if home.is_dir() else "made by `ragstream up` or --dagster"
     yield Check("dagster home", "ok", f"{home} ({state})")
 
@@ -317,7 +315,7 @@ def _folders_in_place(config: AppConfig) -> Iterator[Check]:
     from ragstream_core.wiring.projects import in_place
     from ragstream_core.wiring.workspace import Workspace
 
-    for name in in_place(config.data_dir):
+    for name in in_place(config.layout):
         try:
             roots = Workspace(config).documents(name).roots
         except RagstreamError as error:
@@ -340,7 +338,7 @@ def _languages(config: AppConfig) -> Iterator[Check]:
     if chosen.backend == "hashed" or not is_default(chosen.model):
         return
     workspace = Workspace(config)
-    for name in indexed(config.index_dir):
+    for name in indexed(config.layout):
         if language := language_of_texts(workspace, name):
             yield Check(
                 "languages", "warn", f"most of {name} is in {language}; {chosen.model} was made "

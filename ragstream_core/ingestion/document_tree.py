@@ -26,6 +26,7 @@ from ragstream_core.ingestion.scan import (
     walk,
     wanted_by,
 )
+from ragstream_core.platform.data_root import PROJECT_FILE
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 MISSING = "not there; is its disk mounted?"
 NOT_FETCHED = "nothing of it was fetched yet"
 EMPTY = "none of the documents that were ingested from it is there any more"
-PROJECT_FILE = "project.yaml"
 _MOST_UNPACKED = 1 << 30
 
 

@@ -16,6 +16,7 @@ from ragstream_core.errors import GenerationGone, RagstreamError
 from ragstream_core.index import look
 from ragstream_core.index.rows import latest_generation
 from ragstream_core.platform import extras
+from ragstream_core.platform.data_root import checked
 from ragstream_core.proposers.chroma import seal
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN
 from ragstream_core.proposers.chroma.vector_store_chroma import GRAPHS
@@ -27,7 +28,6 @@ from ragstream_core.proposers.derived_store import (
     failed_attempt,
     index_dir_of,
 )
-from ragstream_core.wiring.projects import checked
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -75,8 +75,8 @@ class ChromaCollections:
     def folder(self, workspace: Workspace, project: str) -> Path:
         """Return the folder of the sealed ones, below that of Chroma or of the conversations."""
         if project == HISTORY:
-            return workspace.data_dir / "history" / "vectors" / HISTORY_MAIN
-        return workspace.data_dir / "chroma_db" / checked(project)
+            return workspace.layout.history / "vectors" / HISTORY_MAIN
+        return workspace.layout.collections / checked(project)
 
     def conditions(self, workspace: Workspace) -> list[Json]:
         """Return the model, the version of chromadb, and how graphs are built."""

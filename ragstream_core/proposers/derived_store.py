@@ -183,7 +183,7 @@ class DerivedStore(Protocol):
 def index_dir_of(workspace: Workspace, project: str) -> Path:
     """Return the folder of a project's index, or of the conversations'."""
     if project == HISTORY:
-        return workspace.data_dir / "history" / "index"
+        return workspace.layout.history_index
     return workspace.index_dir(project)
 
 

@@ -26,6 +26,7 @@ from ragstream_core.index.look import read
 from ragstream_core.index.rows import latest_generation
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform import sidecar
+from ragstream_core.platform.data_root import Layout
 from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
@@ -38,7 +39,7 @@ from ragstream_core.platform.files import (
 )
 from ragstream_core.records.json_form import Json, json_of
 from ragstream_core.wiring import projects
-from ragstream_core.wiring.journal import history_dir, journal
+from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.remembered_facts_files import copy_memory
 from ragstream_core.wiring.verify_history import name_chunk
 
@@ -136,7 +137,7 @@ def verify_catalogs(root: Path, states: Mapping[str, IndexState]) -> None:
 
 def _copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
     """Copy the conversations, None without any; the catalog first, so that it is not ahead."""
-    home, log = history_dir(workspace), journal(workspace)
+    home, log = workspace.layout.history, journal(workspace)
     copy_memory(workspace, target)
     if not log.folder.is_dir():
         return None
@@ -255,8 +256,8 @@ def _holds(destination: Path, digests: Mapping[str, str]) -> bool:
 
 def _all_projects(workspace: Workspace) -> tuple[list[str], list[str], list[str]]:
     """Return those with an index of their own, those in place without one, and those pulled."""
-    known, pulled = (f(workspace.config.index_dir) for f in (projects.indexed, projects.pulled))
-    in_place = projects.in_place(workspace.data_dir)
+    known, pulled = (f(workspace.layout) for f in (projects.indexed, projects.pulled))
+    in_place = projects.in_place(workspace.layout)
     own = [name for name in known if name not in pulled]
     return own, [name for name in in_place if name not in known], list(pulled)
 
@@ -264,7 +265,7 @@ def _all_projects(workspace: Workspace) -> tuple[list[str], list[str], list[str]
 def _outside(workspace: Workspace, wanted: Iterable[str]) -> Iterator[str]:
     """Yield the folders in place of the projects of a backup."""
     for name in wanted:
-        if projects.is_in_place(workspace.data_dir, name):
+        if projects.is_in_place(workspace.layout, name):
             yield from (root.shown for root in workspace.documents(name).roots)
 
 
@@ -284,18 +285,18 @@ def _require_free(path: Path) -> bool:
 
 
 def _copy_texts(workspace: Workspace, name: str, target: Path, *, documents: bool) -> None:
-    root = workspace.data_dir
-    sources = [root / "projects" / name]
-    copied = documents and name in workspace.projects() and not projects.is_in_place(root, name)
-    if copied and not projects.is_flat(root, name):
-        sources.append(root / "doc_raw" / name)
+    layout = workspace.layout
+    sources = [layout.project(name)]
+    copied = documents and name in workspace.projects() and not projects.is_in_place(layout, name)
+    if copied and not projects.is_flat(layout, name):
+        sources.append(layout.doc_raw / name)
     for folder in sources:
         for path in files(folder):
-            copy_durable(path, target / path.relative_to(root))
-    if copied and projects.is_flat(root, name):
-        for path in (root / "doc_raw").iterdir():
+            copy_durable(path, target / path.relative_to(layout.root))
+    if copied and projects.is_flat(layout, name):
+        for path in layout.doc_raw.iterdir():
             if path.is_file() and not path.is_symlink():
-                copy_durable(path, target / "doc_raw" / path.name)
+                copy_durable(path, Layout.of(target).doc_raw / path.name)
 
 
 def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None) -> int:
@@ -313,10 +314,12 @@ def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None)
             mine, receipts = set(), set()
         if projects is None or mine & projects:
             for path in files(store.root / key):
-                copy_durable(path, target / "prompts" / key / path.name)
+                copy_durable(path, Layout.of(target).prompts / key / path.name)
             blobs |= receipts
             count += 1
     for digest in sorted(blobs):
         if (store.root / "blobs" / digest).is_file():
-            copy_durable(store.root / "blobs" / digest, target / "prompts" / "blobs" / digest)
+            copy_durable(
+                store.root / "blobs" / digest, Layout.of(target).prompts / "blobs" / digest
+            )
     return count

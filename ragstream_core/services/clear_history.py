@@ -37,7 +37,7 @@ from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring.erase_turns import drop_vectors, finish
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import Written, completed, history_dir, journal
+from ragstream_core.wiring.journal import Written, completed, journal
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
@@ -183,7 +183,7 @@ def _archive(workspace: Workspace, found: Sequence[Entry]) -> str:
     """Keep the turns in a file that only its owner may read and nothing retrieves; return it."""
     text = "".join(jsonl_lines(found))
     name = f"cleared-{found[0].seq}-{found[-1].seq}-{sha256_hex(text)[:8]}.jsonl"
-    path = make_private_dir(history_dir(workspace) / "archive") / name
+    path = make_private_dir(workspace.layout.history_archive) / name
     replace_text(path, text)
     return str(path)
 

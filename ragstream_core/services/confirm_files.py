@@ -19,8 +19,8 @@ from ragstream_core.config import (
     state_dir,
 )
 from ragstream_core.errors import TryAgain, UsageError
-from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.platform import confirmed_files, data_root
+from ragstream_core.platform.data_root import PROJECT_FILE, Layout
 from ragstream_core.settings.confirmation import LeftOut
 from ragstream_core.settings.reading import ReadFile, read_dotenv, read_settings
 from ragstream_core.wiring import project_files
@@ -102,8 +102,8 @@ def _in_folder(folder: Path) -> Iterator[Path]:
 
 
 def _of_root(root: Path) -> Iterator[Path]:
-    yield from sorted((root / "projects").glob(f"*/{PROJECT_FILE}"))
-    path = root / "dagster_home" / DAGSTER_FILE
+    yield from sorted(Layout.of(root).projects.glob(f"*/{PROJECT_FILE}"))
+    path = Layout.of(root).dagster_home / DAGSTER_FILE
     yield from (path,) if path.is_file() else ()
 
 
@@ -120,7 +120,7 @@ def _asks(path: Path, data: bytes) -> tuple[LeftOut, ...]:
     if path.name == PROJECT_FILE:
         content = project_files.parsed(data, path)
         what = "what is read outside of its folder"
-        led = project_files.led_out(path.parents[2], content)
+        led = project_files.led_out(Layout.of(path.parents[2]), content)
         return tuple(LeftOut("roots", place, what) for place in led)
     text = data.decode("utf-8", "replace")
     if path.name == DAGSTER_FILE:

@@ -82,8 +82,7 @@ def disk_usage(workspace: Workspace) -> DiskUsage:
         free=shutil.disk_usage(root if root.is_dir() else Path.cwd()).free,
         areas=tuple(sorted(areas, key=lambda area: -area.bytes)),
         projects={
-            name: _parts(workspace.index_dir(name))
-            for name in projects.indexed(workspace.config.index_dir)
+            name: _parts(workspace.index_dir(name)) for name in projects.indexed(workspace.layout)
         },
         history={
             name: size

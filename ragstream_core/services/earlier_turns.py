@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.platform.files import make_private_dir, replace_text
-from ragstream_core.wiring.journal import history_dir, journal
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -32,7 +32,7 @@ def told_once(workspace: Workspace) -> str:
         IntegrityError: A newer version of the program wrote the journal.
         OSError: That it was told cannot be written down.
     """
-    log, mark = journal(workspace), history_dir(workspace) / MARK_NAME
+    log, mark = journal(workspace), workspace.layout.history / MARK_NAME
     settings = workspace.config.settings.history
     if mark.exists() or not log.folder.is_dir() or not settings.persist:
         return ""

@@ -144,7 +144,7 @@ def of_recorded(
 
 def figures_dir(workspace: Workspace, project: str) -> Path:
     """Return where a project's figures are kept, whether there are any or not."""
-    return workspace.data_dir / "evaluation" / "faithfulness" / workspace.index_dir(project).name
+    return workspace.layout.evaluation / "faithfulness" / workspace.index_dir(project).name
 
 
 def _judged(
@@ -210,7 +210,7 @@ def _judge_of(workspace: Workspace, name: str) -> Chosen:
         raise UsageError(f"no judge {name!r}", hint=f"one of {', '.join(JUDGES)}")
     config, found = workspace.config, workspace.config.chain().gate.model
     if name == "nli" or (name == "auto" and models.nli_is_here(config, found)):
-        model = models.nli(found, models.models_dir(config))
+        model = models.nli(found, config.layout.models)
         judge = NliJudge(model.entailment, name=f"nli:{found}")
         return Chosen(judge, models.reranker_weights(config, found))
     quote = QuoteJudge(models.embedder(config).embed_documents)

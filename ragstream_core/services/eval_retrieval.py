@@ -91,11 +91,11 @@ def _evaluate_documents(
         documents,
         chunker=chunker,
         embedder=embedder,
-        cache=workspace.data_dir / "evaluation",
+        cache=workspace.layout.evaluation,
         progress=progress,
     )
     search = retrieval_stage(workspace, settings, lambda: [view])
-    rerank = reranker_stage(workspace, settings, workspace.data_dir / "evaluation", lambda: [view])
+    rerank = reranker_stage(workspace, settings, workspace.layout.evaluation, lambda: [view])
 
     def rank(query: Row) -> list[str]:
         prompt = stages.preprocessed(workspace, settings, query["text"])
@@ -202,12 +202,12 @@ def _recorded(workspace: Workspace, documents: list[Row], progress: Progress | N
 def _apart(workspace: Workspace, name: str) -> Workspace:
     from ragstream_core.wiring.workspace import Workspace
 
-    root = workspace.data_dir / "evaluation" / name
+    root = workspace.layout.evaluation / name
     config = _changed(workspace.config, {**OWN_CONVERSATION, "paths": {"data_dir": str(root)}})
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    shared = models.models_dir(config)
+    shared = config.layout.models
     if not shared.is_symlink():
-        own = make_private_dir(models.models_dir(workspace.config))  # or the link leads nowhere
+        own = make_private_dir(workspace.layout.models)  # or the link leads nowhere
         shared.symlink_to(own.resolve(), target_is_directory=True)
     return Workspace(config)
 
@@ -225,9 +225,8 @@ def _changed(config: AppConfig, changes: dict[str, dict[str, Any]]) -> AppConfig
 def _selection(space: Workspace) -> HistoryView:
     from ragstream_core.errors import UsageError
     from ragstream_core.index.snapshot import open_snapshot
-    from ragstream_core.wiring.journal import snapshot_path
 
-    view = open_snapshot(snapshot_path(space))
+    view = open_snapshot(space.layout.history_snapshot)
     if view is None or not view.chunk_ids:
         raise UsageError("the conversations hold no text")
     view.verify()
@@ -241,7 +240,7 @@ def _inputs(space: Workspace, view: HistoryView, query: Row) -> PromptInputs:
         query["meta"]["session"], position.seq, position.chain, view.digest, position.seq
     )
     settings = space.config.chain()
-    counter = resolved_counter(settings.prompt, models.models_dir(space.config))
+    counter = resolved_counter(settings.prompt, space.layout.models)
     return PromptInputs(
         text=query["text"],
         pins=(),

@@ -84,7 +84,7 @@ def measure_gate(
         RagstreamError: Nothing is ingested, or another model is not available.
         OSError: The measurement cannot be written.
     """
-    gate, folder = workspace.config.chain().gate, models.models_dir(workspace.config)
+    gate, folder = workspace.config.chain().gate, workspace.layout.models
     models.nli(gate.model, folder)  # refuses before anything is asked
     weights = models.reranker_weights(workspace.config, gate.model)
     questions = gold_questions(workspace, project)
@@ -152,4 +152,4 @@ def swept_projects(workspace: Workspace) -> list[str]:
 
 def points_dir(workspace: Workspace, project: str) -> Path:
     """Return where a project's points are kept, whether there are any or not."""
-    return workspace.data_dir / "evaluation" / "sweep" / workspace.index_dir(project).name
+    return workspace.layout.evaluation / "sweep" / workspace.index_dir(project).name

@@ -132,12 +132,12 @@ def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool
 
 
 def _exclude(workspace: Workspace, project: str, path: str) -> None:
-    if not projects.is_in_place(workspace.data_dir, project):
+    if not projects.is_in_place(workspace.layout, project):
         raise UsageError(
             f"{project} does not read documents in place; nothing can be excluded for it alone",
             hint=("move the file away, or ", AddOption("--delete")),
         )
-    project_files.exclude(workspace.data_dir, project, path)
+    project_files.exclude(workspace.layout, project, path)
     documents = workspace.documents(project)
     if documents.is_mirrored(path):  # a copy of ours; the next sync leaves it where it is
         documents.location(path).unlink(missing_ok=True)
@@ -179,7 +179,7 @@ class FileSubject:
     def __init__(self, workspace: Workspace, project: str, path: str, catalog: Catalog) -> None:
         self.workspace, self.project, self.path = workspace, project, path
         self.catalog, self.db, self.index_dir = catalog, catalog.db, catalog.index_dir
-        self.collection = workspace.data_dir / "chroma_db" / project
+        self.collection = workspace.layout.collections / project
         self.copies = CopyEraser(
             workspace, self.index_dir, yours=("history", "chroma_db"), made=[self.collection]
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import GenerationGone, ModelMismatch
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.platform.locks import retry_while_locked
-from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Position
@@ -174,7 +174,7 @@ def summaries(workspace: Workspace) -> list[tuple[str, str]] | str:
 
     if not workspace.config.settings.history.summaries:
         return "off: history.summaries"
-    view = open_snapshot(snapshot_path(workspace))
+    view = open_snapshot(workspace.layout.history_snapshot)
     if view is None:
         return "nothing is published yet"
     sources = view.columns.sources
@@ -185,7 +185,7 @@ def summaries(workspace: Workspace) -> list[tuple[str, str]] | str:
 def _shown(workspace: Workspace, stats: HistoryStats, snapshot: SnapshotReport | None) -> Upkeep:
     from ragstream_core.index.history_turns import first_texts, turn_counts
 
-    index_dir = history_dir(workspace) / "index"
+    index_dir = workspace.layout.history_index
     last = sorted(stats.sessions.values(), reverse=True)[:SAMPLE]
     try:
         return Upkeep(

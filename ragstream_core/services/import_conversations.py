@@ -42,7 +42,6 @@ from ragstream_core.errors import UsageError
 from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.wiring.journal import (
     append_records,
-    history_dir,
     importing,
     journal,
     require_persist,
@@ -255,7 +254,7 @@ def log_folders(workspace: Workspace) -> list[Path]:
 
 
 def _followed(workspace: Workspace) -> Path:
-    return history_dir(workspace) / "followed_logs.json"
+    return workspace.layout.history / "followed_logs.json"
 
 
 def _imported(

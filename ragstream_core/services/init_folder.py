@@ -9,6 +9,7 @@ from pathlib import Path
 from ragstream_core.errors import Refused, RunCommand, UsageError
 from ragstream_core.ingestion.junk import KINDS
 from ragstream_core.platform import data_root
+from ragstream_core.platform.data_root import Layout, checked
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import Json
 from ragstream_core.wiring import project_files, projects
@@ -64,9 +65,10 @@ def init_folder(folder: Path, name: str = "") -> NewRoot:
         raise UsageError(f"{folder} cannot be read: {why}", hint="check the path") from None
     if not path.is_dir() or path == Path(path.anchor):
         raise UsageError(f"{path} is no folder of a project", hint="name the folder that you mean")
-    project = projects.checked(name or project_files.label_of(path.name))
+    project = checked(name or project_files.label_of(path.name))
     data_dir = path / data_root.FOLDER
-    if projects.names(data_dir):
+    layout = Layout.of(data_dir)
+    if projects.names(layout):
         raise Refused(
             f"{path} has a data root already: {data_dir}",
             hint=(RunCommand("project list"), " shows what it reads"),
@@ -77,5 +79,5 @@ def init_folder(folder: Path, name: str = "") -> NewRoot:
     make_private_dir(data_dir)
     replace_text(data_dir / ".gitignore", _IGNORE)
     content = ProjectFile(roots=(RootEntry(label=project, path=".."),))
-    project_files.write(data_dir, project, content)
+    project_files.write(layout, project, content)
     return NewRoot(str(path), str(data_dir), project, KINDS, str(above or ""))

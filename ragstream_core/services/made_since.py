@@ -19,7 +19,7 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import Json
-from ragstream_core.wiring.journal import history_dir, journal
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ def answers_since(workspace: Workspace, at: str) -> Iterator[Made]:
         workspace: The data root.
         at: The number of the last record that is known; empty: from the beginning.
     """
-    if not history_dir(workspace).is_dir():
+    if not workspace.layout.history.is_dir():
         return
     seq = int(at) if at.isdigit() else 0
     for entry in journal(workspace).entries(seq + 1):

@@ -25,6 +25,7 @@ from ragstream_core.index.look import kept_generations
 from ragstream_core.index.schema import CATALOG_NAME, is_pulled, read_mark
 from ragstream_core.ingestion.document_tree import EMPTY, MISSING, NOT_FETCHED, DocumentTree
 from ragstream_core.ingestion.forecast import UNREADABLE, without_reader
+from ragstream_core.platform.data_root import checked
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import Json
@@ -126,10 +127,10 @@ def project_state(workspace: Workspace, name: str) -> ProjectState:
         InvalidName: Not a project name.
     """
     workspace.require_project(name)
-    state = ProjectState(name, projects.is_in_place(workspace.data_dir, name))
+    state = ProjectState(name, projects.is_in_place(workspace.layout, name))
     try:
         found, documents = ingestion.inspection(workspace, name)
-        said = project_files.read(workspace.data_dir, name) if state.in_place else None
+        said = project_files.read(workspace.layout, name) if state.in_place else None
         if is_pulled(index_dir := workspace.index_dir(name)):
             state = replace(state, pulled_from=read_mark(index_dir).url)
     except RagstreamError as error:
@@ -209,24 +210,24 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
     _require_name(workspace, name)
     if not request.paths:
         raise UsageError("no folder given", hint=RunCommand("project add", f"{name} PATH"))
-    config, folder = workspace.config, workspace.data_dir / "projects"
+    folder = workspace.layout.projects
     places = [_place(workspace, path) for path in request.paths]
     with contextlib.nullcontext() if dry_run else serialized(make_private_dir(folder)):
         before = None
-        if projects.is_in_place(workspace.data_dir, name) and not request.replace:
-            before = project_files.read(workspace.data_dir, name)
+        if projects.is_in_place(workspace.layout, name) and not request.replace:
+            before = project_files.read(workspace.layout, name)
         content = _content(before, places, request)
-        documents = project_files.tree_of(config, name, content)
+        documents = project_files.tree_of(workspace.layout, name, content)
         projects.require_apart(workspace, name, documents, overlap=request.overlap)
         if not dry_run:
-            project_files.write(workspace.data_dir, name, content)
+            project_files.write(workspace.layout, name, content)
     found = documents.scan(ingestion.ingestion_config(workspace, name).rules)
     state = ProjectState(
         name, True, _roots(documents, found, content), content.include, content.exclude
     )
     return Added(
         state,
-        str(project_files.path_of(workspace.data_dir, name)),
+        str(workspace.layout.project_file(name)),
         len(found.refused) + len(without_reader(found)),
         tuple(_notes(workspace, name, documents, before)),
         not dry_run,
@@ -234,8 +235,8 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
 
 
 def _require_name(workspace: Workspace, name: str) -> None:
-    projects.checked(name)
-    if projects.is_in_place(workspace.data_dir, name):
+    checked(name)
+    if projects.is_in_place(workspace.layout, name):
         return
     known = {project.lower(): project for project in workspace.projects()}
     there = known.get(name.lower(), "")
@@ -246,7 +247,7 @@ def _require_name(workspace: Workspace, name: str) -> None:
         )
     if there == name:
         raise UsageError(
-            f"the documents of {name} lie in {workspace.data_dir / 'doc_raw'}; a project has "
+            f"the documents of {name} lie in {workspace.layout.doc_raw}; a project has "
             "either those or folders in place",
             hint="choose another name",
         )

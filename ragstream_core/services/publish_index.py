@@ -24,7 +24,6 @@ from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import FolderDepot, open_depot
 from ragstream_core.remote.publication import Manifest
-from ragstream_core.wiring.projects import require
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -100,7 +99,7 @@ def publish(
         OSError: Disk full: the index is copied before it is sent.
     """
     wanted = request or PublishRequest()
-    require(workspace.data_dir, project, workspace.config.index_dir)
+    workspace.require_project(project)
     depot = open_depot(place)
     index_dir = workspace.index_dir(project)
     require_own(index_dir)

@@ -33,6 +33,7 @@ from ragstream_core.index.schema import (
     write_mark,
 )
 from ragstream_core.platform import confirmed_files
+from ragstream_core.platform.data_root import checked
 from ragstream_core.platform.files import make_private_dir, put_in_place, remove_path
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
 from ragstream_core.proposers import kept
@@ -100,7 +101,7 @@ def pull(
         OperationFailed: The place does not answer.
         OSError: Disk full; the old index is untouched.
     """
-    if not name and place in projects.pulled(workspace.config.index_dir):
+    if not name and place in projects.pulled(workspace.layout):
         name, place = place, _own_url(workspace, place)
     depot = open_depot(place)
     seen = ""
@@ -167,7 +168,7 @@ def _require_free(workspace: Workspace, name: str, url: str) -> None:
                 hint=(RunCommand("project remove", name), " first, or ", AddOption("--name NAME")),
             )
         return
-    own = name in projects.names(workspace.data_dir)
+    own = name in projects.names(workspace.layout)
     if own or (index_dir / CATALOG_NAME).exists():
         raise Refused(
             f"{name} is a project of this data root",
@@ -194,7 +195,7 @@ def _pull(
     manifest = publication.read_manifest(depot, digest)
     if manifest is None:
         raise _Gone(depot, f"manifest {digest[:12]}", "--force")
-    name = projects.checked(wanted or manifest.project)
+    name = checked(wanted or manifest.project)
     _require_free(workspace, name, depot.url)
     index_dir = workspace.index_dir(name)
     size = sum(file.size for file in manifest.files)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, RagstreamError, Refused, RunCommand, UnknownProject
 from ragstream_core.index.schema import is_pulled, project_lock, publishing_copy
-from ragstream_core.ingestion.document_tree import PROJECT_FILE
+from ragstream_core.platform.data_root import PROJECT_FILE
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import (
     aside_of,
@@ -22,7 +22,7 @@ from ragstream_core.platform.locks import serialized
 from ragstream_core.prompts.store import pinned
 from ragstream_core.proposers import kept
 from ragstream_core.records.identity import Json
-from ragstream_core.wiring import project_files, projects
+from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -66,7 +66,7 @@ def remove(
     """
     index_dir = workspace.index_dir(name)
     aside = index_dir.with_name(f".{name}.removed")
-    away = projects.is_in_place(workspace.data_dir, name)
+    away = projects.is_in_place(workspace.layout, name)
     if not away:
         _require_left_over(workspace, name, index_dir, aside)
     folders, exclude = _named(workspace, name) if away else ((), ())
@@ -86,7 +86,7 @@ def remove(
         )
     taken = size_of(index_dir) + size_of(aside) if going else 0
     if not dry_run:
-        with serialized(make_private_dir(workspace.data_dir / "projects")):
+        with serialized(make_private_dir(workspace.layout.projects)):
             _remove(workspace, name, aside, keep_index=keep_index)
     stays = tuple(_stays(workspace, name, going, there))
     return Removed(name, folders, taken, stays, exclude, not dry_run)
@@ -115,7 +115,7 @@ def _require_left_over(workspace: Workspace, name: str, index_dir: Path, aside: 
 
 def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -> None:
     """Take the index away, then the file; killed anywhere, the next call goes on."""
-    index_dir, file = workspace.index_dir(name), project_files.path_of(workspace.data_dir, name)
+    index_dir, file = workspace.index_dir(name), workspace.layout.project_file(name)
     if not keep_index:
         kept.drop(workspace, name)
     remove_path(aside)
@@ -127,9 +127,9 @@ def _remove(workspace: Workspace, name: str, aside: Path, *, keep_index: bool) -
     remove_path(index_dir.with_name(f".{name}.pulling"))
     remove_path(aside_of(index_dir))
     remove_path(publishing_copy(index_dir))
-    remove_path(workspace.data_dir / "mirrors" / name)
+    remove_path(workspace.layout.mirrors / name)
     if not keep_index:
-        remove_path(workspace.data_dir / "chroma_db" / name)
+        remove_path(workspace.layout.collections / name)
     remove_path(aside)
 
 
@@ -147,6 +147,6 @@ def _stays(workspace: Workspace, name: str, going: bool, there: bool) -> Iterato
         "; they can be read, but not replayed from the index" if going else ""
     )
     yield "the conversations"
-    folder = workspace.data_dir / "projects" / name
+    folder = workspace.layout.projects / name
     if any(path.name != PROJECT_FILE for path in folder.glob("[!.]*")):
         yield f"gold questions and what else lies in {folder}"

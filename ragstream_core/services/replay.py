@@ -50,7 +50,6 @@ from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.file_sources import RecordedAnswers
-from ragstream_core.wiring.journal import snapshot_path
 from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def put_down(workspace: Workspace, root: Path, bundle: Bundle) -> Workspace:
 
     given = {"paths.data_dir": str(root), "paths.index_dir": "", "paths.logs": ""}
     space = Made(workspace.config.with_task(explicit=given))
-    (root / "models").symlink_to(make_private_dir(workspace.data_dir / "models"))
+    (root / "models").symlink_to(make_private_dir(workspace.layout.models))
     inputs = _recorded(space, bundle)
     _require_parts(bundle, inputs)
     for name, data in bundle.parts.items():
@@ -281,7 +280,7 @@ def _put_history(space: Workspace, bundle: Bundle, inputs: PromptInputs) -> None
     if snapshot is not None:
         from ragstream_core.index.snapshot import open_snapshot
 
-        path = snapshot_path(space)
+        path = space.layout.history_snapshot
         replace_bytes(path, bytes(snapshot), durable=False)
         try:
             view = open_snapshot(path)

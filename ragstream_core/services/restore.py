@@ -28,6 +28,7 @@ from ragstream_core.index.look import read
 from ragstream_core.index.rows import latest_generation
 from ragstream_core.index.schema import CATALOG_NAME, project_lock
 from ragstream_core.platform import sidecar
+from ragstream_core.platform.data_root import checked
 from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
@@ -45,9 +46,8 @@ from ragstream_core.services.backup import (
     journal_files,
     verify_catalogs,
 )
-from ragstream_core.wiring import projects
 from ragstream_core.wiring.history_publishing import publish
-from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -180,7 +180,7 @@ def _verified(source: Path) -> tuple[list[str], dict[str, IndexState]]:
             hint="restore it with the version of RAGstream that made it, or a newer one",
         )
     for name in listed.projects:
-        projects.checked(name)
+        checked(name)
     for relative, digest in listed.files.items():
         pure = PurePosixPath(relative)
         path = source / relative
@@ -214,7 +214,7 @@ def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) 
 
     What is derived is made again; what goes wrong there the next embedding makes good.
     """
-    home, log = history_dir(workspace), journal(workspace)
+    home, log = workspace.layout.history, journal(workspace)
     if not listed:
         return 0
     for name, place in (("index", home / "index"), (LOGS, log.folder)):
@@ -236,7 +236,7 @@ def _restore_history(workspace: Workspace, source: Path, listed: Sequence[str]) 
 
 
 def _derive(workspace: Workspace) -> None:
-    shutil.rmtree(snapshot_path(workspace).parent, ignore_errors=True)
+    shutil.rmtree(workspace.layout.history_snapshot.parent, ignore_errors=True)
     log = journal(workspace)
     with contextlib.suppress(RagstreamError, OSError):  # the next embedding publishes again
         publish(workspace)

@@ -24,6 +24,7 @@ from ragstream_core.ingestion.file_types import (
 )
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.scan import refusal_of
+from ragstream_core.platform.data_root import checked, is_project_name
 from ragstream_core.platform.files import (
     create_bytes,
     make_durable_dir,
@@ -67,13 +68,13 @@ def create_project(workspace: Workspace, name: str) -> str:
         UsageError: There is one of that name, whatever its capitals.
         OSError: Disk full, permission denied.
     """
-    projects.checked(name)
+    checked(name)
     known = {project.lower(): project for project in workspace.projects()}
     if name.lower() in known:
         raise UsageError(
             f"there is a project {known[name.lower()]!r} already", hint="choose another name"
         )
-    make_durable_dir(workspace.data_dir / "doc_raw" / name)
+    make_durable_dir(workspace.layout.doc_raw / name)
     return name
 
 
@@ -97,13 +98,13 @@ def save_upload(workspace: Workspace, project: str, given: str, data: bytes) -> 
     _require_size(workspace, name, data)
     workspace.require_project(project)
     require_own(workspace.index_dir(project))
-    if projects.is_in_place(workspace.data_dir, project):
+    if projects.is_in_place(workspace.layout, project):
         raise Refused(
             f"{project} reads your own folder; nothing is written there",
             hint="copy the file there, or choose another project",
         )
     base = workspace.documents(project).roots[0].path
-    folder = base if projects.is_flat(workspace.data_dir, project) else base / FOLDER
+    folder = base if projects.is_flat(workspace.layout, project) else base / FOLDER
     if folder.is_symlink():
         raise Refused(
             f"{folder} is a link; uploads go into a real folder",
@@ -155,7 +156,7 @@ def safe_name(given: str) -> str:
     plain = plain.encode("ascii", "ignore").decode()
     stem = _OTHER.sub("-", plain).strip("-_")[:MAX_STEM].strip("-_") or "document"
     ending = f".{ending}" if ending else ""
-    if refusal_of(stem + ending) or not projects.is_valid(f"{stem[:8]}.x1"):  # CON, LPT1, …
+    if refusal_of(stem + ending) or not is_project_name(f"{stem[:8]}.x1"):  # CON, LPT1, …
         stem = f"file-{stem}"
     return stem + ending
 
@@ -195,7 +196,7 @@ def _label(given: str) -> str:
 
 
 def _labels_path(workspace: Workspace, project: str) -> Path:
-    return workspace.data_dir / "projects" / projects.checked(project) / LABELS
+    return workspace.layout.project(project) / LABELS
 
 
 def _remember(workspace: Workspace, project: str, path: str, row: dict[str, str]) -> None:

@@ -22,7 +22,7 @@ from ragstream_core.proposers.collections import compare
 from ragstream_core.wiring.erase_turns import finish, finish_aside, is_due
 from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.history_publishing import publish
-from ragstream_core.wiring.journal import history_index_dir, holds_journal, journal
+from ragstream_core.wiring.journal import holds_journal, journal
 from ragstream_core.wiring.verify_history import history_findings
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
 
 def _history_generation(workspace: Workspace) -> int:
     try:
-        newest = history.newest(history_index_dir(workspace))
+        newest = history.newest(workspace.layout.history_index)
     except RagstreamError:
         return 0
     return newest[0].generation if newest is not None else 0

@@ -22,7 +22,7 @@ from ragstream_core.errors import IntegrityError
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring.journal import journal
-from ragstream_core.wiring.memory_files import memory_dir, newer_than
+from ragstream_core.wiring.memory_files import newer_than
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def index_path(workspace: Workspace, name: str) -> Path:
     """Return the file of the index of that name."""
-    return memory_dir(workspace) / f"{name}.vectors"
+    return workspace.layout.memory / f"{name}.vectors"
 
 
 def questions(workspace: Workspace, name: str, embedder: Embedder) -> QuestionIndex:

@@ -75,7 +75,7 @@ def debug_logs(workspace: Workspace, kind: str = "debug") -> list[Path]:
         workspace: The data root.
         kind: What their names begin with.
     """
-    folders = {workspace.config.logs_dir, workspace.data_dir / "logs"}
+    folders = {workspace.config.logs_dir, workspace.layout.server_logs}
     found = (path for folder in folders for path in folder.glob(f"{kind}_*"))
     return sorted(path for path in found if is_log(path.name))  # files of others may lie there
 

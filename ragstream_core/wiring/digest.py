@@ -27,7 +27,7 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring import models
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.llm_stages import Guarded
-from ragstream_core.wiring.memory_files import memory_dir, newer_than
+from ragstream_core.wiring.memory_files import newer_than
 from ragstream_core.wiring.token_budget import counter_of_settings
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Kept:
 
 def summary_path(workspace: Workspace, name: str) -> Path:
     """Return the file of the digest of that name; its Markdown lies beside it."""
-    return memory_dir(workspace) / f"{name}_summary.json"
+    return workspace.layout.memory / f"{name}_summary.json"
 
 
 def digest_text(

@@ -38,7 +38,7 @@ from ragstream_core.text.fingerprints import TextFingerprints
 from ragstream_core.wiring import erasure, memory_files, projects, remembered_facts_files
 from ragstream_core.wiring.debug_log import vars_files
 from ragstream_core.wiring.history_publishing import publish
-from ragstream_core.wiring.journal import history_dir, history_index_dir, journal, snapshot_path
+from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 from ragstream_core.wiring.turn_prompts import TurnPrompts
 
@@ -87,7 +87,7 @@ def resume(workspace: Workspace) -> None:
     Cheap if there is nothing to finish.
     """
     finish_aside(workspace)
-    folder = history_index_dir(workspace)
+    folder = workspace.layout.history_index
     found = history.newest(folder)
     mark = found[0].position if found else Position()
     behind = journal(workspace).entries(mark.seq + 1, hint=mark)
@@ -102,7 +102,7 @@ def is_due(workspace: Workspace) -> bool:
 
 def cleared_turns(workspace: Workspace) -> ClearedTurns:
     """Return what all notices hide, and whether anything of it is left."""
-    log, folder = journal(workspace), history_index_dir(workspace)
+    log, folder = journal(workspace), workspace.layout.history_index
     if not log.folder.is_dir():
         return ClearedTurns(workspace, Folded())
     gone, ranges, folded = clearing.still_there(log)
@@ -120,7 +120,7 @@ def _is_marked(folder: Path, name: str = TOMBSTONE) -> bool:
 
 def finish_aside(workspace: Workspace) -> bool:
     """Finish dropping the vectors of turns that were put aside; return whether that was due."""
-    due = _is_marked(history_index_dir(workspace), ASIDE)
+    due = _is_marked(workspace.layout.history_index, ASIDE)
     if due:
         drop_vectors(workspace, Folded())  # hides no more turns: the tombstone names what is left
     return due
@@ -155,8 +155,8 @@ class ClearedTurns:
 
     def __post_init__(self) -> None:
         """Find the places."""
-        self.log, self.home = journal(self.workspace), history_dir(self.workspace)
-        self.folder = history_index_dir(self.workspace)
+        self.log, self.home = journal(self.workspace), self.workspace.layout.history
+        self.folder = self.workspace.layout.history_index
         self.copies = CopyEraser(
             self.workspace, self.folder, yours=("chroma_db",), unsearched=self.home / "archive"
         )
@@ -179,7 +179,7 @@ class ClearedTurns:
     def publish(self) -> None:
         """Publish the snapshot and write the session logs; the old ones still hold the turns."""
         if retry_while_locked(lambda: publish(self.workspace), wait_s=WAIT_S) is None:
-            snapshot_path(self.workspace).unlink(missing_ok=True)
+            self.workspace.layout.history_snapshot.unlink(missing_ok=True)
         write_session_logs(self.log, self.log.folder)
 
     @functools.cached_property
@@ -228,9 +228,9 @@ class ClearedTurns:
 
         yield DEFAULT_HARD_RULES
         yield from _said(clearing.visible(self.log))
-        for path in (self.workspace.data_dir / "projects").glob("*/*.md"):
+        for path in self.workspace.layout.projects.glob("*/*.md"):
             yield path.read_text(encoding="utf-8", errors="replace")
-        for project in projects.indexed(self.workspace.config.index_dir):
+        for project in projects.indexed(self.workspace.layout):
             with contextlib.suppress(RagstreamError):  # damaged: its words are taken for copies
                 yield from look.read(self.workspace.index_dir(project), _texts)
 

@@ -20,7 +20,7 @@ from ragstream_core.index.history_turns import CUT, Mark
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.text.chunk_profiles import ChunkProfile, chunk_profile
 from ragstream_core.wiring import erase_turns, models
-from ragstream_core.wiring.journal import history_dir, history_index_dir, journal
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
@@ -115,7 +115,7 @@ def _worker(workspace: Workspace, progress: PhaseProgress | None) -> HistoryInge
     offsets = getattr(embedder, "token_offsets", word_offsets)
     return HistoryIngestionWorker(
         journal(workspace),
-        history_index_dir(workspace),
+        workspace.layout.history_index,
         embedder=embedder,
         chunker=TurnChunker(offsets, embedder.window, _profile(workspace)),
         progress=progress or (lambda phase, done, total: None),
@@ -136,7 +136,7 @@ def _profile(workspace: Workspace) -> ChunkProfile:
 def _unchanged(workspace: Workspace) -> HistoryStats | None:
     """Return the numbers of a run that would do nothing, None where there may be work."""
     began = time.perf_counter()
-    found = history.newest(history_index_dir(workspace))
+    found = history.newest(workspace.layout.history_index)
     mark = found[0] if found is not None else Mark()
     tail = journal(workspace).entries(mark.position.seq + 1, hint=mark.position)
     if any(_matters(entry.record) for entry in tail):
@@ -161,10 +161,10 @@ def _matters(record: Record) -> bool:
 
 def _published(workspace: Workspace) -> int:
     """Return up to which record the session logs and the snapshot were made; 0 where unknown."""
-    from ragstream_core.index.snapshot import SNAPSHOT_NAME, open_snapshot
+    from ragstream_core.index.snapshot import open_snapshot
 
     try:
-        view = open_snapshot(history_dir(workspace) / "vectors" / SNAPSHOT_NAME)
+        view = open_snapshot(workspace.layout.history_snapshot)
     except RagstreamError:
         return 0
     return view.mark.position.seq if view is not None else 0
@@ -272,7 +272,7 @@ def history_status(workspace: Workspace) -> HistoryStatus:
     damaged: list[str] = []
     log = journal(workspace)
     try:
-        found = history.newest(history_index_dir(workspace))
+        found = history.newest(workspace.layout.history_index)
     except RagstreamError as error:
         found = None
         damaged.append(str(error))
@@ -307,9 +307,9 @@ def _pending(log: Journal, mark: Position | None) -> list[str]:
 
 
 def _snapshot_status(workspace: Workspace, damaged: list[str]) -> SnapshotStatus | None:
-    from ragstream_core.index.snapshot import SNAPSHOT_NAME, open_snapshot
+    from ragstream_core.index.snapshot import open_snapshot
 
-    path = history_dir(workspace) / "vectors" / SNAPSHOT_NAME
+    path = workspace.layout.history_snapshot
     try:
         view = open_snapshot(path)
     except RagstreamError as error:

@@ -15,7 +15,7 @@ from ragstream_core.conversations.lexicon import read_lexicon_text
 from ragstream_core.conversations.recent_history import Scope, answer_of, layer_g
 from ragstream_core.errors import InputUnavailable, RagstreamError, RunCommand
 from ragstream_core.records.prompt_inputs import HistoryPin
-from ragstream_core.wiring.journal import journal, snapshot_path
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
@@ -51,7 +51,7 @@ def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
     from ragstream_core.index.snapshot import open_snapshot
 
     try:
-        view = open_snapshot(snapshot_path(workspace))
+        view = open_snapshot(workspace.layout.history_snapshot)
     except RagstreamError as error:
         return "", 0, f"{_LEFT_OUT}{error.message}; {error.hint or BACKFILL}"
     if view is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import SILVER, TagEdit
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError
-from ragstream_core.wiring.journal import completed, history_dir, journal, snapshot_path
+from ragstream_core.wiring.journal import completed, journal
 
 if TYPE_CHECKING:
     from ragstream_core.index.history import LiveRows
@@ -35,7 +35,7 @@ def publish(workspace: Workspace) -> SnapshotReport | None:
     from ragstream_core.index.history import newest, selection_rows
     from ragstream_core.index.schema import project_lock
 
-    index_dir, path = history_dir(workspace) / "index", snapshot_path(workspace)
+    index_dir, path = workspace.layout.history_index, workspace.layout.history_snapshot
     settings = workspace.config.settings.history
     cap, rolled = settings.max_chunks, _summarise_after(settings)
     found = newest(index_dir)
@@ -88,11 +88,11 @@ def snapshot_at(workspace: Workspace, *, upto: int, digest: str, cap: int) -> Hi
     if kept is not None and _is_sound(kept):
         return kept
     with contextlib.suppress(RagstreamError):
-        view = snapshot.open_snapshot(snapshot_path(workspace))
+        view = snapshot.open_snapshot(workspace.layout.history_snapshot)
         if view is not None and view.digest == digest and _is_sound(view):
             return view
     # replaced or damaged: the catalog holds all of it
-    live = _as_of(workspace, selection_rows(history_dir(workspace) / "index", upto), upto)
+    live = _as_of(workspace, selection_rows(workspace.layout.history_index, upto), upto)
     made = _made(workspace, live, cap)
     if made.digest != digest:
         raise InputUnavailable(
@@ -185,7 +185,7 @@ def _published_summaries(workspace: Workspace) -> list[Chunk]:
     from ragstream_core.conversations.summaries import SOURCE
     from ragstream_core.index.snapshot import open_snapshot
 
-    view = open_snapshot(snapshot_path(workspace))
+    view = open_snapshot(workspace.layout.history_snapshot)
     if view is None:
         return []
     rows = view.columns.sources.where(SOURCE.__eq__).nonzero()[0].tolist()

@@ -66,9 +66,8 @@ def hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[st
 
 def _turns(workspace: Workspace) -> HistoryView:
     from ragstream_core.index.snapshot import open_snapshot
-    from ragstream_core.wiring.journal import snapshot_path
 
-    view = open_snapshot(snapshot_path(workspace))
+    view = open_snapshot(workspace.layout.history_snapshot)
     if view is None or not len(view.chunk_ids):
         raise GenerationGone("no turn is embedded yet", hint=RunCommand("history embed"))
     view.verify()

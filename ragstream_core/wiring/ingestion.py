@@ -53,7 +53,7 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
             sizes of chunks do not fit together.
     """
     settings = workspace.config.settings
-    away = projects.is_in_place(workspace.data_dir, project)
+    away = projects.is_in_place(workspace.layout, project)
     return IngestionConfig(
         profile=settings.chunking.profile,
         chunk_limits=profile_of(workspace).limits,
@@ -67,7 +67,7 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
         include=tuple(settings.discovery.include),
         exclude=tuple(settings.discovery.exclude),
         embedding=fingerprint(workspace.config),
-        flat=projects.is_flat(workspace.data_dir, project),
+        flat=projects.is_flat(workspace.layout, project),
         documents=workspace.documents(project) if away else None,
     )
 
@@ -314,7 +314,7 @@ def manager_of(
 
     offsets = getattr(embedder, "token_offsets", word_offsets)
     return IngestionManager(
-        workspace.data_dir / "doc_raw",
+        workspace.layout.doc_raw,
         workspace.config.index_dir,
         embedder=embedder,
         chunkers=lambda _: Chunker(

@@ -62,21 +62,6 @@ _named: deque[tuple[str, str]] = deque(maxlen=1_000)
 _naming = threading.Lock()
 
 
-def history_dir(workspace: Workspace) -> Path:
-    """Return the folder of everything about conversations, whether it exists or not."""
-    return workspace.data_dir / "history"
-
-
-def history_index_dir(workspace: Workspace) -> Path:
-    """Return where the history catalog lies, whether it exists or not."""
-    return history_dir(workspace) / "index"
-
-
-def snapshot_path(workspace: Workspace) -> Path:
-    """Return where the published selection lies."""
-    return history_dir(workspace) / "vectors" / "history_store.arrow"
-
-
 def journal(workspace: Workspace) -> Journal:
     """Return the journal, one object a workspace: its first append verifies the current segment.
 
@@ -86,8 +71,8 @@ def journal(workspace: Workspace) -> Journal:
     """
     found: Journal | None = workspace._cache.get("journal")
     if found is None:
-        folder, usual = workspace.config.logs_dir, history_dir(workspace) / "logs"
-        if folder.is_relative_to(workspace.data_dir / "doc_raw"):
+        folder, usual = workspace.config.logs_dir, workspace.layout.history / "logs"
+        if folder.is_relative_to(workspace.layout.doc_raw):
             raise Refused(
                 f"paths.logs names {folder}, where documents lie: conversations would be indexed",
                 hint="name a folder outside doc_raw, or unset paths.logs",
@@ -163,7 +148,7 @@ def importing(workspace: Workspace) -> Iterator[None]:
     Raises:
         ProjectLocked: Another import is under way.
     """
-    folder = history_dir(workspace) / "importing"
+    folder = workspace.layout.history / "importing"
     with FolderLock(folder, "an import of conversations").held(wait_s=IMPORT_WAIT_S):
         yield
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.platform.locks import FolderLock
-from ragstream_core.wiring.journal import history_dir
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
 
 WAIT_S = 2.0
 DROP_WAIT_S = 60.0
-
-
-def memory_dir(workspace: Workspace) -> Path:
-    """Return the folder of the memory's files, whether it exists or not."""
-    return history_dir(workspace) / "index" / "memory"
 
 
 @contextlib.contextmanager
@@ -41,7 +35,7 @@ def writing(workspace: Workspace, *, wait_s: float = WAIT_S) -> Iterator[Path]:
         ProjectLocked: Another one keeps writing.
         OSError: The folder or the lock cannot be made.
     """
-    folder = memory_dir(workspace)
+    folder = workspace.layout.memory
     lock = FolderLock(folder, "the memory")
     with contextlib.closing(lock), lock.held(wait_s=wait_s):
         yield folder
@@ -76,7 +70,7 @@ def drop(workspace: Workspace) -> list[str]:
         ProjectLocked: Another process keeps writing them.
         OSError: A file cannot be removed.
     """
-    folder = memory_dir(workspace)
+    folder = workspace.layout.memory
     if not folder.is_dir():
         return []
     with writing(workspace, wait_s=DROP_WAIT_S):

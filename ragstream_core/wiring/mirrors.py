@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RunCommand
-from ragstream_core.ingestion.document_tree import PROJECT_FILE
 from ragstream_core.ingestion.file_types import TYPES, denial, encode_name
 from ragstream_core.ingestion.folder_files import IGNORE_NAMES
 from ragstream_core.ingestion.ignore import (
@@ -21,6 +20,7 @@ from ragstream_core.ingestion.ignore import (
 )
 from ragstream_core.ingestion.junk import FILES, FOLDERS, junk_file, junk_folder
 from ragstream_core.ingestion.scan import unsupported
+from ragstream_core.platform.data_root import PROJECT_FILE
 from ragstream_core.remote.address import Address, parse
 from ragstream_core.remote.mirror import MirrorReport, MirrorRules, mirror, opened
 from ragstream_core.wiring import project_files, projects
@@ -45,13 +45,13 @@ class MirroredRoot(NamedTuple):
 def roots(workspace: Workspace, project: str) -> tuple[MirroredRoot, ...]:
     """Return the addresses of a project; none if it has only folders."""
     workspace.require_project(project)
-    if not projects.is_in_place(workspace.data_dir, project):
+    if not projects.is_in_place(workspace.layout, project):
         return ()
-    said = project_files.read(workspace.data_dir, project)
+    said = project_files.read(workspace.layout, project)
     found = []
     for entry in said.roots:
         if entry.url:
-            home = project_files.mirror_home(workspace.data_dir, project, entry)
+            home = project_files.mirror_home(workspace.layout, project, entry)
             prefix = f"{entry.label}/" if len(said.roots) > 1 else ""
             found.append(MirroredRoot(entry.label, parse(entry.url), home, prefix))
     return tuple(found)
@@ -67,7 +67,7 @@ def sync_root(
     progress: PhaseProgress | None = None,
 ) -> MirrorReport:
     """Make the mirror of one address equal to it."""
-    said = project_files.read(workspace.data_dir, project)
+    said = project_files.read(workspace.layout, project)
     rules = _rules(workspace, said, root)
     only = f" --label {root.label}" if root.prefix else ""
     with opened(root.address, root.home / "work", max_bytes=rules.max_bytes) as source:

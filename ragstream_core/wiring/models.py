@@ -34,11 +34,6 @@ MODEL_FREE = ("none", "maxsim", "reembed", "similarity")
 """Rerankers, and the gate, that need no weights of their own."""
 
 
-def models_dir(config: AppConfig) -> Path:
-    """Return where exported models lie."""
-    return config.data_dir / "models"
-
-
 def embedder(config: AppConfig) -> Embedder:
     """Return the process's embedder for these settings, loading it at the first call.
 
@@ -51,7 +46,7 @@ def embedder(config: AppConfig) -> Embedder:
 
     chosen = config.settings.embeddings
     return same_embeddings(
-        chosen.backend, model=chosen.model, models_dir=models_dir(config), device=chosen.device,
+        chosen.backend, model=chosen.model, models_dir=config.layout.models, device=chosen.device,
         workers=chosen.workers, endpoint=endpoint(config), precision=chosen.precision,
     )  # fmt: skip
 
@@ -66,7 +61,7 @@ def fingerprint(config: AppConfig) -> str:
 
     chosen = config.settings.embeddings
     return embed_fingerprint(
-        chosen.backend, chosen.model, models_dir=models_dir(config), endpoint=endpoint(config),
+        chosen.backend, chosen.model, models_dir=config.layout.models, endpoint=endpoint(config),
         precision=chosen.precision,
     )  # fmt: skip
 
@@ -182,7 +177,7 @@ def require_replayable(config: AppConfig) -> None:
     chosen, remote = config.settings.embeddings, endpoint(config)
     if chosen.backend != "openai" or remote is None:
         return
-    if not known_dimension(models_dir(config), remote, chosen.model):
+    if not known_dimension(config.layout.models, remote, chosen.model):
         raise InputUnavailable(
             f"the dimension of {chosen.model} is not kept, and a replay asks no endpoint",
             hint=(RunCommand("ingest"), " asks for it"),
@@ -199,7 +194,7 @@ def reranker_name(config: AppConfig, settings: RerankConfig) -> str:
 
     if settings.backend == "cross_encoder":
         return settings.model
-    usable = find_cross_encoder(settings.model, models_dir(config)) and extras.is_here("torch")
+    usable = find_cross_encoder(settings.model, config.layout.models) and extras.is_here("torch")
     return settings.model if usable else "maxsim"
 
 
@@ -228,7 +223,7 @@ def weights_folder(config: AppConfig, name: str) -> Path | None:
         config: Says where models lie.
         name: From `reranker_name` or `gate_name`.
     """
-    return None if name in MODEL_FREE else _reranker_folder(name, models_dir(config))
+    return None if name in MODEL_FREE else _reranker_folder(name, config.layout.models)
 
 
 def _reranker_folder(name: str, directory: Path) -> Path | None:
@@ -275,7 +270,7 @@ def unmeasured_gate(config: AppConfig, settings: GateConfig) -> str:
 
 def nli_is_here(config: AppConfig, model: str) -> bool:
     """Say whether an NLI model's weights are on this machine, and what runs it."""
-    return _reranker_folder(model, models_dir(config)) is not None and extras.is_here("torch")
+    return _reranker_folder(model, config.layout.models) is not None and extras.is_here("torch")
 
 
 def _is_better(config: AppConfig, settings: GateConfig) -> bool:
@@ -284,7 +279,7 @@ def _is_better(config: AppConfig, settings: GateConfig) -> bool:
     if not nli_is_here(config, settings.model):
         return False
     weights = reranker_weights(config, settings.model)
-    found = read_measurement(models_dir(config), weights)
+    found = read_measurement(config.layout.models, weights)
     return found is not None and found.is_better and found.nli_theta == settings.nli_theta
 
 

@@ -21,18 +21,17 @@ from pydantic import (
 
 from ragstream_core.config import is_confirmed, state_dir
 from ragstream_core.errors import RagstreamError, Refused, RunCommand, UsageError, quoted
-from ragstream_core.ingestion.document_tree import PROJECT_FILE, DocumentTree, Root
+from ragstream_core.ingestion.document_tree import DocumentTree, Root
 from ragstream_core.ingestion.file_types import encode_name
 from ragstream_core.platform import confirmed_files
+from ragstream_core.platform.data_root import NAME_RULE, PROJECT_FILE, Layout, is_project_name
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.platform.locks import serialized
 from ragstream_core.settings.confirmation import leads_out, own_folder
-from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
     import yaml
 
-    from ragstream_core.config import AppConfig
     from ragstream_core.remote.address import Address
 
 MAX_BYTES = 1_000_000
@@ -78,8 +77,8 @@ class RootEntry(BaseModel):
     @field_validator("label")
     @classmethod
     def _named(cls, label: str) -> str:
-        if label and not projects.is_valid(label):
-            raise ValueError(f"{label!r} cannot be a label: {projects.RULE}")
+        if label and not is_project_name(label):
+            raise ValueError(f"{label!r} cannot be a label: {NAME_RULE}")
         return label
 
     @field_validator("path")
@@ -136,26 +135,17 @@ class ProjectFile(BaseModel):
         return self
 
 
-def path_of(data_dir: Path, project: str) -> Path:
-    """Return where the file of a project lies, whether there is one or not.
-
-    Raises:
-        InvalidName: Not a project name.
-    """
-    return data_dir / "projects" / projects.checked(project) / PROJECT_FILE
-
-
-def read(data_dir: Path, project: str) -> ProjectFile:
+def read(layout: Layout, project: str) -> ProjectFile:
     """Read the file of a project that has one.
 
     Raises:
         UsageError: It cannot be read, or says something that is not valid; the line is named.
         Refused: Nobody has confirmed it, and it names an address or a folder outside of its own.
     """
-    path = path_of(data_dir, project)
+    path = layout.project_file(project)
     data = file_bytes(path)
     said = parsed(data, path)
-    outside = led_out(data_dir, said)
+    outside = led_out(layout, said)
     if outside and not is_confirmed(path, data):
         raise Refused(
             f"project {project} is to read {', '.join(outside)}, and you have not confirmed {path}",
@@ -164,17 +154,17 @@ def read(data_dir: Path, project: str) -> ProjectFile:
     return said
 
 
-def led_out(data_dir: Path, said: ProjectFile) -> list[str]:
+def led_out(layout: Layout, said: ProjectFile) -> list[str]:
     """Return the addresses that a file names, and the folders outside of its own.
 
     Its own is the folder that holds the data root: a data root that came with a folder may read
     that folder, and nothing else of the person's.
     """
-    own = own_folder(data_dir)
+    own = own_folder(layout.root)
     return [
-        root.url or str(folder_of(data_dir, root))
+        root.url or str(folder_of(layout, root))
         for root in said.roots
-        if root.url or leads_out(str(folder_of(data_dir, root)), own)
+        if root.url or leads_out(str(folder_of(layout, root)), own)
     ]
 
 
@@ -251,7 +241,7 @@ def _unusable(path: Path, line: int, why: str) -> UsageError:
     )
 
 
-def write(data_dir: Path, project: str, content: ProjectFile) -> None:
+def write(layout: Layout, project: str, content: ProjectFile) -> None:
     """Write the file of a project: a reader sees the old one or the new one.
 
     It is written because a person said what to read, so it counts as confirmed by that. What of it
@@ -265,17 +255,17 @@ def write(data_dir: Path, project: str, content: ProjectFile) -> None:
 
     values = content.model_dump(mode="json", exclude_defaults=True)
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-    path, data = path_of(data_dir, project), (_HEAD + text).encode()
-    if led_out(data_dir, content):
+    path, data = layout.project_file(project), (_HEAD + text).encode()
+    if led_out(layout, content):
         confirmed_files.confirm(state_dir(), path, data)
     replace_bytes(path, data)
 
 
-def exclude(data_dir: Path, project: str, path: str) -> None:
+def exclude(layout: Layout, project: str, path: str) -> None:
     """Add one document to what a project leaves out; done already: nothing is written.
 
     Args:
-        data_dir: The data root.
+        layout: Of the data root.
         project: A project in place.
         path: The document, as in the index.
 
@@ -284,8 +274,8 @@ def exclude(data_dir: Path, project: str, path: str) -> None:
         OSError: Disk full, permission denied; the old file is untouched.
     """
     glob = "/" + _SPECIAL.sub(r"\\\1", path)
-    with serialized(data_dir / "projects"):
-        before = read(data_dir, project)
+    with serialized(layout.projects):
+        before = read(layout, project)
         if glob in before.exclude:
             return
         try:
@@ -298,14 +288,14 @@ def exclude(data_dir: Path, project: str, path: str) -> None:
                 f"{path!r} cannot be named in {PROJECT_FILE}: {said}",
                 hint="move the document away",
             ) from None
-        write(data_dir, project, content)
+        write(layout, project, content)
 
 
 def label_of(name: str) -> str:
     """Return the label of a folder that was given none: its own name, as far as that can be one."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     label = re.sub(r"\.{2,}", ".", _NOT_A_LABEL.sub("-", plain)).strip("-._")[:64]
-    return label if projects.is_valid(label) else f"folder-{label}".rstrip("-")[:64]
+    return label if is_project_name(label) else f"folder-{label}".rstrip("-")[:64]
 
 
 def labelled(content: ProjectFile) -> ProjectFile:
@@ -330,9 +320,9 @@ def _below(label: str, glob: str) -> str:
     return f"{taken_back}/{label}/{plain.lstrip('/')}" if anchored else glob
 
 
-def folder_of(data_dir: Path, entry: RootEntry) -> Path:
+def folder_of(layout: Layout, entry: RootEntry) -> Path:
     """Return where a folder lies; links in its path are not resolved."""
-    return Path(os.path.normpath(data_dir / Path(entry.path).expanduser()))
+    return Path(os.path.normpath(layout.root / Path(entry.path).expanduser()))
 
 
 def _address(url: str) -> Address:
@@ -341,43 +331,43 @@ def _address(url: str) -> Address:
     return parse(url)
 
 
-def mirror_home(data_dir: Path, project: str, entry: RootEntry) -> Path:
+def mirror_home(layout: Layout, project: str, entry: RootEntry) -> Path:
     """Return the folder that belongs to the mirror of an address, whether it is there or not."""
-    return data_dir / "mirrors" / project / (entry.label or _address(entry.url).name)
+    return layout.mirrors / project / (entry.label or _address(entry.url).name)
 
 
-def tree(config: AppConfig, project: str) -> DocumentTree:
+def tree(layout: Layout, project: str) -> DocumentTree:
     """Return where the documents of a project in place lie; looks into no folder.
 
     Raises:
         UsageError: The file cannot be used, or names a folder within the data root.
     """
-    return tree_of(config, project, read(config.data_dir, project))
+    return tree_of(layout, project, read(layout, project))
 
 
-def tree_of(config: AppConfig, project: str, said: ProjectFile) -> DocumentTree:
+def tree_of(layout: Layout, project: str, said: ProjectFile) -> DocumentTree:
     """Return where the documents lie that a project's file speaks of; as `tree`.
 
     Raises:
         UsageError: It names a folder within the data root.
     """
-    own = [config.data_dir, config.index_dir, config.logs_dir]
+    own = [layout.root, layout.indexes, layout.logs]
     roots = []
     for entry in said.roots:
         if entry.url:
             label = entry.label if len(said.roots) > 1 else ""
             from ragstream_core.remote.state import FILES
 
-            files = mirror_home(config.data_dir, project, entry) / FILES
+            files = mirror_home(layout, project, entry) / FILES
             roots.append(Root(label, files, url=entry.url))
             continue
-        path = folder_of(config.data_dir, entry)
+        path = folder_of(layout, entry)
         label = entry.label if len(said.roots) > 1 else ""
         real = Path(os.path.realpath(path))
-        if real.is_relative_to(os.path.realpath(config.data_dir)):
+        if real.is_relative_to(os.path.realpath(layout.root)):
             raise UsageError(
-                f"project {project}: {path} lies within the data root {config.data_dir}",
-                hint=("name a folder outside it in ", str(path_of(config.data_dir, project))),
+                f"project {project}: {path} lies within the data root {layout.root}",
+                hint=("name a folder outside it in ", str(layout.project_file(project))),
             )
         roots.append(Root(label, path, _closed(label, real, own)))
     return DocumentTree(tuple(roots), said.include, said.exclude, in_place=True)

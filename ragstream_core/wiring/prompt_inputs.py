@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ragstream_core.agents.a1_file_injector import candidates
@@ -23,6 +22,7 @@ from ragstream_core.errors import (
 from ragstream_core.index.schema import is_pulled
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
+from ragstream_core.platform.data_root import Layout
 from ragstream_core.prompts.classification import path_tokens
 from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, FOLLOW_UP, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
@@ -141,7 +141,7 @@ def _pinned_texts(
             FOLLOW_UP: follow_up_text(workspace, request, settings, history),
         }
     return {
-        **_texts(workspace.data_dir, projects),
+        **_texts(workspace.layout, projects),
         **remembered_facts_files.pinned(workspace, settings.prompt.budget_tokens, counter.count),
         "lexicon": lexicon_text(workspace, settings),
         **{name: text for name, text in told.items() if text},
@@ -182,7 +182,7 @@ def _embedder_name(config: AppConfig) -> str:
 
 def _counted_with(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
     """Return the token counter's name, and why it only estimates where it should count."""
-    found = resolved_counter(settings.prompt, models.models_dir(config))
+    found = resolved_counter(settings.prompt, config.layout.models)
     return {"counter": found.name, **({"counter_note": found.note} if found.note else {})}
 
 
@@ -320,19 +320,19 @@ def _unknown(path: str, known: Collection[str]) -> NoReturn:
     )
 
 
-def _texts(data_dir: Path, projects: Sequence[str]) -> dict[str, str]:
-    rules = _project_text(data_dir, projects, "hard_rules.md")
+def _texts(layout: Layout, projects: Sequence[str]) -> dict[str, str]:
+    rules = _project_text(layout, projects, "hard_rules.md")
     return {
         "hard_rules": rules if rules.strip() else DEFAULT_HARD_RULES,
-        "project_memory": _project_text(data_dir, projects, "project_memory.md"),
+        "project_memory": _project_text(layout, projects, "project_memory.md"),
         "aliases": default_alias_text(),
     }
 
 
-def _project_text(data_dir: Path, projects: Sequence[str], name: str) -> str:
+def _project_text(layout: Layout, projects: Sequence[str], name: str) -> str:
     parts = []
     for project in projects:
-        path = data_dir / "projects" / project / name
+        path = layout.projects / project / name
         if not (path.exists() or path.is_symlink()):
             continue
         try:

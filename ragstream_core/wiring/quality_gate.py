@@ -25,7 +25,6 @@ from ragstream_core.ingestion.quality_gate import (
 )
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import digest_of
-from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -38,7 +37,7 @@ SHOWN = 10
 
 def gold_path(workspace: Workspace, project: str) -> Path:
     """Return where a project's gold questions lie, whether there are any or not."""
-    return workspace.data_dir / "projects" / projects.checked(project) / GOLD_NAME
+    return workspace.layout.project(project) / GOLD_NAME
 
 
 def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ...]:

@@ -49,18 +49,13 @@ _HINT = (
 )
 
 
-def facts_dir(workspace: Workspace) -> Path:
-    """Return the folder of the two files, whether it exists or not."""
-    return workspace.data_dir / "memory"
-
-
 def read(workspace: Workspace, target: str) -> str:
     """Return the file of a target as it stands, empty where there is none.
 
     Raises:
         IntegrityError: It is not UTF-8.
     """
-    path = facts_dir(workspace) / NAMES[target]
+    path = workspace.layout.facts / NAMES[target]
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -74,7 +69,7 @@ def state_of(workspace: Workspace) -> tuple[tuple[int, int], ...]:
     found = []
     for name in NAMES.values():
         try:
-            status = (facts_dir(workspace) / name).stat()
+            status = (workspace.layout.facts / name).stat()
             found.append((status.st_size, status.st_mtime_ns))
         except OSError:
             found.append((-1, 0))
@@ -138,7 +133,7 @@ def sync(workspace: Workspace) -> list[str]:
         then, now = lines_of(before.values()), lines_of(fold_facts(entries).values())
         changed = []
         for target in NAMES:
-            lost = not (facts_dir(workspace) / NAMES[target]).exists()
+            lost = not (workspace.layout.facts / NAMES[target]).exists()
             new = [text for text in now[target] if lost or text not in then[target]]
             gone = [text for text in then[target] if text not in now[target]]
             changed += _rewrite(workspace, target, add=new, drop=gone)
@@ -159,7 +154,7 @@ def erase(workspace: Workspace, gone: Sequence[Entry], traces: TextFingerprints)
         IntegrityError: A file is not UTF-8.
         OperationFailed: Disk full or failing; run it again.
     """
-    if not facts_dir(workspace).is_dir():
+    if not workspace.layout.facts.is_dir():
         return []
     mine = texts_of(gone)
     standing = lines_of(fold_facts(fact_entries(journal(workspace))).values())
@@ -183,7 +178,7 @@ def copy_memory(workspace: Workspace, target: Path) -> None:
         ProjectLocked: Another process kept writing.
         OperationFailed: Disk full or failing.
     """
-    folder = facts_dir(workspace)
+    folder = workspace.layout.facts
     if not folder.is_dir():
         return
     with _writing(workspace):
@@ -212,7 +207,7 @@ def _writing(workspace: Workspace) -> Iterator[None]:
         ProjectLocked: Another process kept writing.
         OperationFailed: Disk full or failing.
     """
-    folder = facts_dir(workspace)
+    folder = workspace.layout.facts
     try:
         with FolderLock(make_private_dir(folder), "the remembered facts").held(wait_s=WAIT_S):
             yield
@@ -225,7 +220,7 @@ def _rewrite(
 ) -> list[str]:
     old = read(workspace, target)
     new = with_lines(old, add=add, drop=drop)
-    path = facts_dir(workspace) / NAMES[target]
+    path = workspace.layout.facts / NAMES[target]
     if new == old:
         return []
     if new:
@@ -241,7 +236,7 @@ def _is_due(workspace: Workspace) -> bool:
     if not mark:
         return log.folder.is_dir()
     lines = mark["lines"]
-    if any(lines[t] and not (facts_dir(workspace) / NAMES[t]).exists() for t in NAMES):
+    if any(lines[t] and not (workspace.layout.facts / NAMES[t]).exists() for t in NAMES):
         return True
     at = Position(mark["seq"], mark["chain"], mark["segment"], mark["offset"])
     newest = log.newest()
@@ -262,7 +257,7 @@ def _advance(workspace: Workspace, newest: Position) -> None:
 def _mark(workspace: Workspace) -> dict[str, Any]:
     """Return the mark; empty where there is none, or it is damaged: then all steps are made."""
     try:
-        found = json.loads((facts_dir(workspace) / MARK_NAME).read_text(encoding="utf-8"))
+        found = json.loads((workspace.layout.facts / MARK_NAME).read_text(encoding="utf-8"))
         whole = isinstance(found["seq"], int) and isinstance(found["offset"], int)
         named = isinstance(found["chain"], str) and isinstance(found["segment"], str)
         return found if whole and named and set(found["lines"]) == set(NAMES) else {}
@@ -273,4 +268,4 @@ def _mark(workspace: Workspace) -> dict[str, Any]:
 def _put_mark(workspace: Workspace, at: Position, lines: dict[str, int]) -> None:
     row = {"seq": at.seq, "chain": at.chain, "segment": at.segment, "offset": at.offset}
     text = json.dumps({**row, "lines": lines})
-    replace_text(facts_dir(workspace) / MARK_NAME, text)
+    replace_text(workspace.layout.facts / MARK_NAME, text)

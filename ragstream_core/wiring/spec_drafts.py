@@ -63,7 +63,7 @@ class Draft:
 
 def specs_dir(workspace: Workspace, project: str) -> Path:
     """Return where a project's specifications are kept, whether there are any or not."""
-    return workspace.data_dir / "specs" / workspace.index_dir(project).name
+    return workspace.layout.specs / workspace.index_dir(project).name
 
 
 def draft_key(workspace: Workspace, inputs: PromptInputs, ids: Sequence[str], form: str) -> str:

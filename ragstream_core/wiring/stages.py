@@ -32,7 +32,6 @@ from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import file_sources, llm_stages, models, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedFiles, diffs_in, ingested_hashes
-from ragstream_core.wiring.journal import history_index_dir
 from ragstream_core.wiring.query_vectors import KeptQueries, NotingStage
 from ragstream_core.wiring.token_budget import counter_of
 
@@ -253,7 +252,7 @@ def _reranker(
 def _token_cache(workspace: Workspace, inputs: PromptInputs) -> tuple[Path, bool]:
     """Return where token vectors are kept, and whether new ones are: never of turns alone."""
     if not inputs.pins:
-        return history_index_dir(workspace), False
+        return workspace.layout.history_index, False
     return workspace.index_dir(inputs.pins[0].project), persists(inputs)
 
 
@@ -275,7 +274,7 @@ def _gate(
         waiting = inputs.models.get("gate_unmeasured", "") if pinned and stage.enabled else ""
         return replace(stage, unmeasured=waiting)
     weights = inputs.models.get("gate_weights", "") if pinned else ""
-    model = models.nli(name, models.models_dir(workspace.config), weights=weights)
+    model = models.nli(name, workspace.layout.models, weights=weights)
     return replace(stage, entailment=model.entailment, name=name)
 
 

@@ -13,7 +13,6 @@ from ragstream_core.models.chat.prices import context_window
 from ragstream_core.models.token_counters import counter_for, counter_named
 from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.settings import ChainSettings
-from ragstream_core.wiring.models import models_dir
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -67,8 +66,8 @@ def counter_of(
     if settings is not None:
         chosen = settings.prompt
         if any(getattr(chosen, name) != getattr(pinned, name) for name in _CHOOSE):
-            return counter_for(chosen, models_dir(workspace.config))
-    return counter_named(inputs.models["counter"], models_dir(workspace.config))
+            return counter_for(chosen, workspace.layout.models)
+    return counter_named(inputs.models["counter"], workspace.layout.models)
 
 
 def counter_of_prompt(workspace: Workspace, prompt: SuperPrompt) -> TokenCounter:
@@ -78,7 +77,7 @@ def counter_of_prompt(workspace: Workspace, prompt: SuperPrompt) -> TokenCounter
         InputUnavailable: What it counts with is not on this machine any more.
     """
     name = prompt.extras.inputs.models["counter"]
-    return counter_named(name, models_dir(workspace.config))
+    return counter_named(name, workspace.layout.models)
 
 
 def counter_of_settings(workspace: Workspace, settings: ChainSettings) -> TokenCounter:
@@ -88,7 +87,7 @@ def counter_of_settings(workspace: Workspace, settings: ChainSettings) -> TokenC
         WeightsMissing: They name an encoding whose file is not here.
         WeightsMismatch: It is damaged.
     """
-    return counter_for(settings.prompt, models_dir(workspace.config))
+    return counter_for(settings.prompt, workspace.layout.models)
 
 
 ANSWER_TOKENS = 1000

@@ -12,7 +12,7 @@ from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import history
 from ragstream_core.index.check import Finding, verify_structure
-from ragstream_core.wiring.journal import history_dir, journal
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def history_findings(workspace: Workspace, part: Part | None = None) -> list[Fin
     from ragstream_core.index.check import verify_data
     from ragstream_core.index.schema import CATALOG_NAME
 
-    folder, log = history_dir(workspace), journal(workspace)
+    folder, log = workspace.layout.history, journal(workspace)
     findings = list(_journal(log))
     index_dir = folder / "index"
     if (index_dir / CATALOG_NAME).exists() or any(index_dir.glob("vectors-*.f32")):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Advice, RunCommand
 from ragstream_core.index.schema import is_pulled
+from ragstream_core.platform.data_root import Layout
 from ragstream_core.wiring import projects as wiring_projects
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Workspace:
         """The data root."""
         return self.config.data_dir
 
+    @property
+    def layout(self) -> Layout:
+        """Where everything of the data root lies."""
+        return self.config.layout
+
     def notices(self) -> tuple[tuple[str, Advice], ...]:
         """Return what a person should know about the settings and the data root, and what to do."""
         found = self.config.notices()
@@ -46,24 +52,24 @@ class Workspace:
         """The prompt store."""
         from ragstream_core.prompts.store import PromptStore
 
-        return PromptStore(self.data_dir / "prompts")
+        return PromptStore(self.layout.prompts)
 
     def projects(self) -> list[str]:
         """Return the names of all projects, sorted; ``default`` holds the flat files.
 
         Those whose index is made elsewhere are among them, see `own_projects`.
         """
-        pulled = wiring_projects.pulled(self.config.index_dir)
-        return sorted({*wiring_projects.names(self.data_dir), *pulled})
+        pulled = wiring_projects.pulled(self.layout)
+        return sorted({*wiring_projects.names(self.layout), *pulled})
 
     def own_projects(self) -> list[str]:
         """Return the names of the projects that are ingested here, sorted."""
-        pulled = wiring_projects.pulled(self.config.index_dir)
-        return [name for name in wiring_projects.names(self.data_dir) if name not in pulled]
+        pulled = wiring_projects.pulled(self.layout)
+        return [name for name in wiring_projects.names(self.layout) if name not in pulled]
 
     def unfit_folders(self) -> list[tuple[str, str]]:
         """Return (name, reason) of the folders of ``doc_raw`` that cannot be projects, sorted."""
-        return wiring_projects.unfit(self.data_dir)
+        return wiring_projects.unfit(self.layout)
 
     def require_project(self, project: str) -> None:
         """Refuse a name that no project has.
@@ -72,7 +78,7 @@ class Workspace:
             InvalidName: The name could lead outside the data root.
             UnknownProject: There is no such project; the nearest name is named.
         """
-        wiring_projects.require(self.data_dir, project, self.config.index_dir)
+        wiring_projects.require(self.layout, project)
 
     def documents(self, project: str) -> DocumentTree:
         """Return where a project's documents lie; a tree without folders if it is pulled.
@@ -87,11 +93,11 @@ class Workspace:
             from ragstream_core.ingestion.document_tree import DocumentTree
 
             return DocumentTree((), in_place=True)
-        if not wiring_projects.is_in_place(self.data_dir, project):
-            return wiring_projects.copied(self.data_dir, project)
+        if not wiring_projects.is_in_place(self.layout, project):
+            return wiring_projects.copied(self.layout, project)
         from ragstream_core.wiring import project_files
 
-        return project_files.tree(self.config, project)
+        return project_files.tree(self.layout, project)
 
     def open_document(self, project: str, path: str) -> int:
         """Open a document for reading, beneath its folder; no link is followed.
@@ -115,7 +121,7 @@ class Workspace:
         Raises:
             InvalidName: The name could lead outside the data root.
         """
-        return self.config.index_dir / wiring_projects.checked(project)
+        return self.layout.index(project)
 
 
 def open_workspace(

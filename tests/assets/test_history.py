@@ -9,7 +9,7 @@ from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
 from ragstream_core.wiring.history_embedding import history_status
-from ragstream_core.wiring.journal import append_records, history_dir, snapshot_path
+from ragstream_core.wiring.journal import append_records
 from tests.assets.executing import execute
 
 TIMES = ("2026-08-30T23:50:00+02:00", "2026-10-05T14:07:00+02:00", "2026-10-06T09:00:00+02:00")
@@ -148,9 +148,9 @@ def test_a_deleted_run_history_loses_nothing_but_itself(told, home, embed):
 
 def test_a_lost_snapshot_is_published_again(told, home, embed):
     embed(told, home)
-    snapshot_path(told).unlink()
+    told.layout.history_snapshot.unlink()
     assert shown(embed(told, home))["embedded"] == 0
-    assert snapshot_path(told).exists()
+    assert told.layout.history_snapshot.exists()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_nothing_to_do_is_said(root, open_root, home, settings, turns, reason, s
     result = embed(space, home)
     assert result.success
     assert reason in shown(result)["idle"]
-    assert not (history_dir(space) / "index").exists()
+    assert not space.layout.history_index.exists()
 
 
 @pytest.fixture

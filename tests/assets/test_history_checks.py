@@ -10,7 +10,7 @@ from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.index.view import forget_views
 from ragstream_core.services import history_update
 from ragstream_core.services.verify import history_report
-from ragstream_core.wiring.journal import history_index_dir, journal, snapshot_path
+from ragstream_core.wiring.journal import journal
 
 NOW = dt.datetime(2026, 10, 5, 18, 0, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=2)
@@ -69,7 +69,7 @@ def test_an_older_journal_put_back_is_noticed(kept):
 
 @pytest.mark.parametrize("harm", ["cut", "flipped"])
 def test_a_damaged_snapshot_is_noticed_and_published_again(kept, harm):
-    path = snapshot_path(kept)
+    path = kept.layout.history_snapshot
     if harm == "cut":
         path.write_bytes(path.read_bytes()[:-100])
     else:
@@ -80,7 +80,7 @@ def test_a_damaged_snapshot_is_noticed_and_published_again(kept, harm):
 
 
 def test_a_damaged_vector_is_noticed(kept):
-    (vectors,) = history_index_dir(kept).glob("vectors-*.f32")
+    (vectors,) = kept.layout.history_index.glob("vectors-*.f32")
     flip(vectors, 2)
     assert asset_checks.SOUND in failing(kept)
 
@@ -89,8 +89,8 @@ def test_a_turn_that_waits_for_more_than_a_day_is_a_warning(kept, say):
     say(kept, 3)
     assert not failing(kept)
     assert set(failing(kept, LATER)) == {asset_checks.PROMPT}
-    old = snapshot_path(kept).stat().st_mtime - 2 * 86_400
-    os.utime(snapshot_path(kept), (old, old))
+    old = kept.layout.history_snapshot.stat().st_mtime - 2 * 86_400
+    os.utime(kept.layout.history_snapshot, (old, old))
     assert set(failing(kept, LATER)) == {asset_checks.PROMPT, asset_checks.FRESH}
     history_update.catch_up(kept)
     assert not failing(kept, LATER)

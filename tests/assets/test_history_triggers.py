@@ -13,7 +13,7 @@ from ragstream_core.conversations.journal.records import Asked, TagEdit
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
 from ragstream_core.wiring.history_embedding import history_status
-from ragstream_core.wiring.journal import append_records, snapshot_path
+from ragstream_core.wiring.journal import append_records
 
 NIGHT = dt.datetime(2026, 11, 20, 2, 15, tzinfo=dt.UTC)
 
@@ -98,7 +98,7 @@ def test_records_that_are_no_whole_turn_are_no_reason(space, home, embedded, say
 
 
 def test_a_lost_snapshot_is_a_reason_once_the_cursor_is(space, home, embedded, embed):
-    snapshot_path(space).unlink()
+    space.layout.history_snapshot.unlink()
     (request,) = tick(space, home).run_requests
     obey(space, home, request, embed)
     assert not tick(space, home).run_requests

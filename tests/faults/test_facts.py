@@ -83,7 +83,7 @@ def test_a_clearing_killed_anywhere_takes_the_facts_along_in_the_end(template, t
     base = open_root(template)
     memory = FactMemory(base)
     memory.accept(memory.candidates()[0].id)
-    path = remembered_facts_files.facts_dir(base) / NAMES["company"]
+    path = base.layout.facts / NAMES["company"]
     path.write_text(f"{path.read_text()}- We review the open incidents, every Friday at ten.\n")
     points = hits = 0
     for call in ("pwrite64", "fsync", "rename", "unlink"):

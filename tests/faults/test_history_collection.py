@@ -17,7 +17,7 @@ from ragstream_core.proposers.chroma.names import HISTORY_MAIN, REQUIRED
 from ragstream_core.proposers.collections import COLLECTION, collection_of, compare, resting
 from ragstream_core.services import history_update
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import append_records, history_dir, history_index_dir
+from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import open_workspace
 
 
@@ -48,7 +48,7 @@ def space(tmp_path):
 
 
 def folder(space):
-    return seal.current(history_dir(space) / "vectors" / HISTORY_MAIN)
+    return seal.current(space.layout.history / "vectors" / HISTORY_MAIN)
 
 
 def plain(space):
@@ -72,7 +72,7 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
     first = collection_of(space, HISTORY).sync()
     assert (first.made, first.added, first.verified) == ("rebuilt", 4, 4)
     assert (first.receipt.collection, first.receipt.project) == ("history_main", HISTORY)
-    rows, view = plain(space), open_view(history_index_dir(space), project=HISTORY)
+    rows, view = plain(space), open_view(space.layout.history_index, project=HISTORY)
     assert sorted(rows) == list(view.chunk_ids)
     for i, identifier in enumerate(view.chunk_ids):
         meta, text, vector = rows[identifier]
@@ -98,9 +98,9 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
 
 def test_a_commit_in_between_makes_it_again(space, monkeypatch):
     """Tags are read as they are: rows of one generation never get those of the next."""
-    before = open_view(history_index_dir(space), project=HISTORY).generation
+    before = open_view(space.layout.history_index, project=HISTORY).generation
     with pytest.raises(GenerationGone, match="now at generation"):
-        names.describer(history_index_dir(space), before - 1)
+        names.describer(space.layout.history_index, before - 1)
     sync, tries = Collection.sync, []
 
     def interrupted(collection, **given):
@@ -156,4 +156,4 @@ def test_nothing_embedded_or_switched_off_makes_nothing(tmp_path):
     off = opened(tmp_path, **{"vector_store.collection": "false"})
     assert "switched off" in keep_up(off).reason
     assert compare(off, HISTORY) == []
-    assert not (history_dir(off) / "vectors" / HISTORY_MAIN / "CURRENT").exists()
+    assert not (off.layout.history / "vectors" / HISTORY_MAIN / "CURRENT").exists()

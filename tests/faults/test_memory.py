@@ -16,7 +16,6 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring import after_turn, memory_files
 from ragstream_core.wiring.journal import show
-from ragstream_core.wiring.memory_files import memory_dir
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.ragstack_memory import RagstackMemory
 from tests.unit.services.memory.conftest import (
@@ -73,7 +72,7 @@ def test_a_kill_at_any_moment_loses_no_turn_and_the_memory_catches_up(space, mom
         assert talk.ask(row.user).source_turn == row.id
     assert not model.asked
     assert f"turn {kept[-1].seq}, " in digest
-    assert not list(memory_dir(fresh).glob("*.tmp*"))
+    assert not list(fresh.layout.memory.glob("*.tmp*"))
 
 
 def test_two_chats_at_once_leave_one_sound_memory(space):  # noqa: F811
@@ -88,8 +87,8 @@ def test_two_chats_at_once_leave_one_sound_memory(space):  # noqa: F811
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning_and_not_a_failure(space):  # noqa: F811
-    memory_dir(space).parent.mkdir(parents=True, exist_ok=True)
-    memory_dir(space).write_text("in the way")
+    space.layout.memory.parent.mkdir(parents=True, exist_ok=True)
+    space.layout.memory.write_text("in the way")
     talk = chat(space, model := Spy(), session="s")
     turn = talk.ask(QUESTION)
     assert SAID in turn.answer.text and turn.answer.status == "complete"

@@ -3,6 +3,7 @@
 import pytest
 
 from ragstream_core.errors import RagstreamError
+from ragstream_core.platform.data_root import Layout
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.init_folder import init_folder
 from ragstream_core.services.projects import AddRequest, add
@@ -25,7 +26,7 @@ def test_the_file_of_a_project_is_the_old_one_or_the_new_one(tmp_path):
     add(space, "shop", AddRequest(folders[:1]))
 
     def run():
-        there = len(project_files.read(space.data_dir, "shop").roots)
+        there = len(project_files.read(space.layout, "shop").roots)
         for folder in folders[there:]:
             add(space, "shop", AddRequest([folder]))
         add(space, "shop", AddRequest(folders[:1], replace=True))
@@ -33,7 +34,7 @@ def test_the_file_of_a_project_is_the_old_one_or_the_new_one(tmp_path):
     killer = Killer(95)
     for _ in killer.times(KILLS):
         killer.strike(Child(run, tmp_path / "said"))
-        said = project_files.read(space.data_dir, "shop")
+        said = project_files.read(space.layout, "shop")
         names = [root.path for root in said.roots]
         assert names == [str(folder) for folder in folders[: len(names)]]
         assert len(space.documents("shop").roots) == len(names)
@@ -64,7 +65,7 @@ def test_a_removal_that_was_killed_is_finished_by_the_next_and_touches_no_docume
         ingest_project(space, "shop", collection=False)
         killer.strike(Child(run, tmp_path / "said"))
         if "shop" in space.projects():
-            project_files.read(space.data_dir, "shop")
+            project_files.read(space.layout, "shop")
         last = Child(run, tmp_path / "said")
         last.go()
         assert last.wait() == DONE, last.words()
@@ -83,6 +84,7 @@ def test_a_data_root_is_whole_or_made_by_the_next_call(tmp_path):
         file = folder / ".ragstream" / "projects" / folder.name / "project.yaml"
         if not file.exists():
             init_folder(folder)
-        assert project_files.read(folder / ".ragstream", folder.name).roots[0].path == ".."
+        said = project_files.read(Layout.of(folder / ".ragstream"), folder.name)
+        assert said.roots[0].path == ".."
         assert (folder / ".ragstream" / ".gitignore").read_text().endswith("*\n")
     print(f"\n{killer.line()}")

@@ -11,7 +11,7 @@ from ragstream_core.conversations.edits import Folded, merged
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring.erase_turns import is_due
-from ragstream_core.wiring.journal import history_dir, journal
+from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.workspace import open_workspace
 
 SESSIONS = ("a", "b", "a-1")
@@ -69,7 +69,7 @@ def test_the_rest_is_what_it_was(given_rows, wanted, segment_bytes):
             assert [e.seq for e, _ in raw(log)] == [e.seq for e, _ in before if e.seq not in gone]
             assert report.turns + report.questions + report.tags == len(gone)
             assert log.check().sound and not is_due(space)
-            left = b"".join(p.read_bytes() for p in history_dir(space).rglob("*") if p.is_file())
+            left = b"".join(p.read_bytes() for p in space.layout.history.rglob("*") if p.is_file())
             for entry, _ in before:
                 text = getattr(entry.record, "user_text", "")
                 assert entry.seq not in gone or not text or text.encode() + b'"' not in left

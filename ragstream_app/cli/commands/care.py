@@ -185,7 +185,7 @@ def keep(
     if undo:
         typer.echo(f"{done.prompt_key[:12]} is no longer kept")
         return
-    elsewhere = pulled(workspace.config.index_dir)
+    elsewhere = pulled(workspace.layout)
     pins = [f"generation {n} of {name}" for name, n in done.pins if name not in elsewhere]
     with_it = f", and with it {', '.join(pins)}" if pins else ""
     typer.echo(f"{done.prompt_key[:12]} is kept{with_it}")

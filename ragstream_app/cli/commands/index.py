@@ -53,10 +53,10 @@ def import_pkl(
         PickleRefused: The pickle is refused; nothing was written.
     """
     from ragstream_core.ingestion.pickle_import import import_pickle
-    from ragstream_core.wiring import projects
+    from ragstream_core.platform.data_root import checked
 
-    data_dir = session_of(ctx).workspace().data_dir
-    found = import_pickle(file, data_dir / "doc_raw" / projects.checked(project))
+    layout = session_of(ctx).workspace().layout
+    found = import_pickle(file, layout.doc_raw / checked(project))
     if as_json:
         emit_json({"project": project, **found._asdict()})
         return
@@ -180,7 +180,7 @@ def gc(
     from ragstream_core.wiring.projects import pulled
 
     workspace = session_of(ctx).workspace()
-    elsewhere = () if projects else pulled(workspace.config.index_dir)
+    elsewhere = () if projects else pulled(workspace.layout)
     wanted = [name for name in _wanted(workspace, projects) if name not in elsewhere]
     results = [generations.gc(workspace, name, dry_run=dry_run) for name in wanted]
     if as_json:
@@ -312,13 +312,13 @@ def _print_suspicious(name: str, found: Tally) -> None:
 def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
     from ragstream_core.wiring.projects import indexed
 
-    known = indexed(workspace.config.index_dir)
+    known = indexed(workspace.layout)
     wanted = list(dict.fromkeys(projects or known))
     for name in wanted:
         if name not in known:
             workspace.require_project(name)  # an unknown name is named as such
     if not wanted:
         raise UnknownProject(
-            f"there is no index under {workspace.config.index_dir}", hint="ragstream ingest"
+            f"there is no index under {workspace.layout.indexes}", hint="ragstream ingest"
         )
     return wanted

@@ -144,7 +144,7 @@ def status(
     workspace = session_of(ctx).workspace()
     rows, unusable = _states(workspace, _wanted(workspace, projects, workspace.projects()))
     worst = max(map(exit_code, unusable.values()), default=0)
-    prompts = _last_prompts(workspace.data_dir / "prompts")
+    prompts = _last_prompts(workspace.layout.prompts)
     if as_json:
         emit_json(
             {
@@ -311,7 +311,7 @@ def _wanted(workspace: Workspace, projects: list[str] | None, known: list[str]) 
             hint=(RunCommand("index pull"), " brings them up to date"),
         )
     if not wanted:
-        folder = workspace.data_dir / "doc_raw"
+        folder = workspace.layout.doc_raw
         raise UnknownProject(
             "; ".join([f"there is no project under {folder}", *unfit_lines(workspace)]),
             hint=(

@@ -55,9 +55,8 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
     from ragstream_core.models.downloads import pull_model, pull_token_file
     from ragstream_core.models.hub import Hub
     from ragstream_core.models.token_counters import TOKEN_FILES
-    from ragstream_core.wiring.models import models_dir
 
-    directory = models_dir(config)
+    directory = config.layout.models
     directory.mkdir(parents=True, exist_ok=True)
     if name in TOKEN_FILES:
         file = TOKEN_FILES[name]

@@ -122,7 +122,7 @@ def pull(
         raise UsageError(
             "--name is for one place", hint=RunCommand("index pull", f"PLACE --name {name}")
         )
-    places = [place] if place else pulled(workspace.config.index_dir)
+    places = [place] if place else pulled(workspace.layout)
     if not places:
         raise UsageError(
             "no project of this data root was pulled", hint=RunCommand("index pull", "PLACE")

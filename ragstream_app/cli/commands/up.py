@@ -207,7 +207,7 @@ def _running(
     """Start the servers, and stop all of them at the end, also after an error."""
     from ragstream_core.platform.files import make_private_dir
 
-    running = Servers(servers, environment, make_private_dir(config.data_dir / "logs"))
+    running = Servers(servers, environment, make_private_dir(config.layout.server_logs))
     note("starting " + ", ".join(server.name for server in servers) + " …")
     try:
         running.start()

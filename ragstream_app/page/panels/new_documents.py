@@ -114,9 +114,9 @@ def uploader() -> None:
     """Draw where documents are dropped; they are saved and ingested at once."""
     from ragstream_core.wiring.projects import is_in_place
 
-    own, data = workspace().own_projects(), workspace().data_dir
+    own, layout = workspace().own_projects(), workspace().layout
     wanted = [name for name in st.session_state[PROJECTS_KEY] if name in own] or own
-    taking = [name for name in wanted if not is_in_place(data, name)]
+    taking = [name for name in wanted if not is_in_place(layout, name)]
     if not taking:
         names = ", ".join(map(literal, wanted))
         reads = (

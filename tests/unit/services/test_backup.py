@@ -20,7 +20,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import append_turn, show, snapshot_path
+from ragstream_core.wiring.journal import append_turn, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -270,7 +270,7 @@ def test_conversations_come_back_and_nothing_is_embedded_again(space, tmp_path):
     assert history_findings(new, Part(1, 1)) == []
     assert embed(new).embedded == 0 and embed(new).generation == mark.generation
     assert (new.data_dir / "history" / "logs" / "session-one.log").exists()
-    assert snapshot_path(new).exists()
+    assert new.layout.history_snapshot.exists()
     assert len(list((new.data_dir / "history" / "archive").iterdir())) == 1
     talk(new)
     assert embed(new).turns == 3 and len(show(new)) == 5

@@ -33,10 +33,8 @@ from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import (
     append_records,
     append_turn,
-    history_dir,
     journal,
     show,
-    snapshot_path,
     tag,
 )
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -163,7 +161,7 @@ def scatter(space):
     (logs / "conversation.log.torn-1").write_bytes(torn + b'secret","user_text":"Quatermain')
     (logs / "conversation.log.torn-2").write_bytes(torn + b'plain","user_text":"Other words')
     (logs / ".conversation.log.x7.tmp").write_bytes(b"Quatermain")
-    (history_dir(space) / "index" / "catalog.sqlite.damaged-1").write_bytes(SECRET[0].encode())
+    (space.layout.history_index / "catalog.sqlite.damaged-1").write_bytes(SECRET[0].encode())
 
 
 @pytest.fixture
@@ -234,7 +232,7 @@ def test_an_archive_is_private_and_comes_back(space):
     before = words(space)
     tags = [row.tags for row in show(space)]
     report = clear(space, Choice("secret"), archive=True)
-    (archive,) = (history_dir(space) / "archive").iterdir()
+    (archive,) = (space.layout.history_archive).iterdir()
     assert report.archive == str(archive)
     assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     assert stat.S_IMODE(archive.parent.stat().st_mode) == 0o700
@@ -304,7 +302,7 @@ def test_a_summary_of_cleared_turns_goes_with_them(space):
         when = f"2020-01-{n + 1:02}T10:00:00+02:00"
         append_turn(rolled, Turn("", "secret", when, SECRET[0], SECRET[1]))
     embed(rolled)
-    view = open_snapshot(snapshot_path(rolled))
+    view = open_snapshot(rolled.layout.history_snapshot)
     assert "summary" in view.columns.sources.values
     clear(rolled, Choice("secret"))
     assert grep(space.data_dir) == []
@@ -323,7 +321,7 @@ def test_cached_token_vectors_of_the_turns_go(space):
     talk(space)
     embed(space)
     folder = space.index_dir("demo") / "tokens-0123456789abcdef"
-    rows = history.selection_rows(history_dir(space) / "index").rows
+    rows = history.selection_rows(space.layout.history_index).rows
     for row in rows:
         TokenVectorCache(folder).put(sha256_hex(row.text), np.ones((2, 3), np.float16))
     clear(space, Choice("secret"))
@@ -336,7 +334,7 @@ def test_without_an_index_only_the_journal_is_rewritten(space):
     report = clear(space, Choice("secret"))
     assert report.rows == 0 and report.segments == ["conversation.log"]
     assert grep(space.data_dir) == []
-    assert not (history_dir(space) / "index" / "catalog.sqlite").exists()
+    assert not (space.layout.history_index / "catalog.sqlite").exists()
 
 
 def test_nothing_recorded_is_no_error(tmp_path):
@@ -350,7 +348,7 @@ def test_nothing_recorded_is_no_error(tmp_path):
 def test_with_a_damaged_catalog_turns_are_hidden_and_go_after_the_rebuild(space):
     talk(space)
     embed(space)
-    catalog = history_dir(space) / "index" / "catalog.sqlite"
+    catalog = space.layout.history_index / "catalog.sqlite"
     raw = bytearray(catalog.read_bytes())
     raw[PAGE_BYTES : PAGE_BYTES + 64] = bytes(64)
     catalog.write_bytes(raw)
@@ -415,7 +413,7 @@ def test_texts_of_a_killed_embedding_go_too(space):
     embedder = models.embedder(space.config)
     text = f"[2026-10-02 10:00] user: {SECRET[0]}"
     row = TextRow(sha256_hex(text), text, 20, b"")
-    with open_history_catalog(history_dir(space) / "index") as catalog:
+    with open_history_catalog(space.layout.history_index) as catalog:
         vectors = embedder.embed_documents([text])
         catalog.record_texts([row], vectors, embed_fp=embedder.fingerprint)
     assert "history/index/catalog.sqlite" in grep(space.data_dir)

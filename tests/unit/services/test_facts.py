@@ -123,7 +123,7 @@ def test_a_changed_fact_is_passed_over_with_the_way_to_change_it(space):
 
 
 def test_a_changed_fact_of_a_line_by_hand_names_that_line(space):
-    path = remembered_facts_files.facts_dir(space) / NAMES["company"]
+    path = space.layout.facts / NAMES["company"]
     path.parent.mkdir(parents=True)
     path.write_text("- On Fridays it reviews open incidents every morning.\n")
     say(space, MONDAY)
@@ -144,7 +144,7 @@ def test_what_only_waits_cannot_be_forgotten(space):
 def test_lines_of_people_stay_and_can_be_forgotten(space):
     memory = FactMemory(space)
     mine = memory.add("The user works in Lisbon.", "user")
-    path = remembered_facts_files.facts_dir(space) / NAMES["user"]
+    path = space.layout.facts / NAMES["user"]
     path.write_text(f"# About me\n\n{path.read_text()}* not a bullet of ours\n- By hand.\n")
     memory.add("The user plays the viola.", "user")
     text = path.read_text()
@@ -161,7 +161,7 @@ def test_a_line_that_a_person_deleted_stays_deleted_and_a_lost_file_comes_back(s
     memory = FactMemory(space)
     memory.add("The user works in Lisbon.", "user")
     memory.add("The user plays the viola.", "user")
-    path = remembered_facts_files.facts_dir(space) / NAMES["user"]
+    path = space.layout.facts / NAMES["user"]
     path.write_text("- The user plays the viola.\n")
     memory.add("The user is left-handed.", "user")
     assert [row.text for row in memory.remembered()] == [
@@ -175,7 +175,7 @@ def test_the_mark_follows_a_long_talk_without_facts(space, monkeypatch):
     monkeypatch.setattr(remembered_facts_files, "_FAR", 3)
     memory = FactMemory(space)
     memory.add("The user works in Lisbon.", "user")
-    path = remembered_facts_files.facts_dir(space) / remembered_facts_files.MARK_NAME
+    path = space.layout.facts / remembered_facts_files.MARK_NAME
     before = json.loads(path.read_text())["seq"]
     for n in range(5):
         say(space, f"What of page {n}?")
@@ -193,7 +193,7 @@ def test_no_secret_and_nothing_without_measure_is_written_by_hand(space, text):
     memory = FactMemory(space)
     with pytest.raises((Refused, UsageError)):
         memory.add(text, "user")
-    assert not remembered_facts_files.facts_dir(space).exists()
+    assert not space.layout.facts.exists()
 
 
 def test_two_scans_at_once_propose_a_fact_once(tmp_path):
@@ -217,7 +217,7 @@ def test_clearing_takes_the_facts_of_the_turns_and_no_other(space):
         memory.accept(fact.id)
     first = memory.facts()[0]
     memory.edit(first.id, "The user is the Contoso analyst for project finance.")
-    path = remembered_facts_files.facts_dir(space) / NAMES["user"]
+    path = space.layout.facts / NAMES["user"]
     path.write_text(f"{path.read_text()}- Said so: {ROLE} (own words)\n- Mine alone.\n")
     save_prompt(space, run_prompt(space, pin_inputs(space, PromptRequest("Who?", ("demo",))))) if (
         demo(space)
@@ -503,7 +503,7 @@ def test_prompts_show_what_is_accepted_and_their_keys_and_replays_know_it(space)
     waiting = run_prompt(space, pin_inputs(space, request))
     assert "Contoso" not in waiting.extras.super_prompt.partition("RECENT HISTORY")[0]
     memory.accept(fact.id)
-    path = remembered_facts_files.facts_dir(space) / NAMES["company"]
+    path = space.layout.facts / NAMES["company"]
     path.write_text("".join(f"- {line}\n" for line in HOSTILE.split("\n")))
     inputs = pin_inputs(space, request)
     prompt = run_prompt(space, inputs)
@@ -525,7 +525,7 @@ def test_of_each_file_the_newest_lines_within_both_budgets_are_shown(
     tmp_path_factory, most, budget
 ):
     space = rooted(tmp_path_factory.mktemp("facts") / "data", **{"facts.max_tokens": most})
-    path = remembered_facts_files.facts_dir(space) / NAMES["user"]
+    path = space.layout.facts / NAMES["user"]
     path.parent.mkdir(parents=True)
     path.write_text("".join(f"- The user has hobby number {n} of many.\n" for n in range(99)))
     count = HeuristicTokenCounter().count
@@ -538,7 +538,7 @@ def test_of_each_file_the_newest_lines_within_both_budgets_are_shown(
 
 def test_a_small_prompt_is_not_crowded_out(space):
     demo(space)
-    path = remembered_facts_files.facts_dir(space) / NAMES["user"]
+    path = space.layout.facts / NAMES["user"]
     path.parent.mkdir(parents=True)
     path.write_text("".join(f"- The user has hobby number {n} of many.\n" for n in range(99)))
     small = PromptRequest(

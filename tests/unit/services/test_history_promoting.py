@@ -11,7 +11,7 @@ from ragstream_core.services.clear_history import clear
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import summaries
-from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -65,7 +65,7 @@ def test_two_answers_promote_it_and_a_person_has_the_last_word(space):
     say(space, "new", "One more.")
     assert not any("SILVER" in w for w in embed(space).warnings) and len(edits(space)) == 1
     forget_snapshots()
-    view = open_snapshot(snapshot_path(space))
+    view = open_snapshot(space.layout.history_snapshot)
     assert view.columns.tags[view.chunk_ids.index(SUMMARY)] == ("SILVER",)
     assert found(space)[1].parts["tag"] == 0.1
     assert tag(space, SUMMARY, remove=["SILVER"])[1] == ()

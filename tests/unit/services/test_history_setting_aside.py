@@ -17,10 +17,8 @@ from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import (
     append_turn,
-    history_index_dir,
     journal,
     show,
-    snapshot_path,
     tag,
 )
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -106,7 +104,7 @@ def test_deleted_vectors_are_gone_from_the_index_and_come_back_with_the_turn(spa
     done = put_aside(space, MINE, vectors=True)
     assert (done.turns, done.rows) == (1, 1)
     assert holders(space) == [] and sound(space)
-    assert len(open_snapshot(snapshot_path(space)).chunk_ids) == 1
+    assert len(open_snapshot(space.layout.history_snapshot).chunk_ids) == 1
     embed(space)
     embed(space, months=["2026-10"])
     assert holders(space) == [] and show(space, "mine")[0].assistant == SECRET
@@ -137,7 +135,7 @@ def test_deleting_vectors_that_was_killed_is_finished_and_takes_no_prompt_with_i
     embed(space)
     forget_views(), forget_snapshots()
     assert not holders(space)
-    assert look.read(history_index_dir(space), remove.tombstones) == []
+    assert look.read(space.layout.history_index, remove.tombstones) == []
     assert space.store.record(record.prompt_key).output_sha256 == record.output_sha256
 
 

@@ -18,7 +18,7 @@ from ragstream_core.wiring.history_embedding import (
     embed,
     history_status,
 )
-from ragstream_core.wiring.journal import append_records, history_index_dir, snapshot_path
+from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import open_workspace
 from tests.processes import PATIENCE_S
 
@@ -39,7 +39,7 @@ def test_whoever_writes_the_history_is_waited_for(space, monkeypatch):
     held, free = threading.Event(), threading.Event()
 
     def hold():
-        with project_lock(history_index_dir(space)):
+        with project_lock(space.layout.history_index):
             held.set()
             free.wait(PATIENCE_S)
 
@@ -66,7 +66,7 @@ def test_behind_as_long_as_a_run_would_do_anything(space):
     assert history_update.behind(space)  # embedded, not published
     history_update.catch_up(space)
     assert not history_update.behind(space)
-    snapshot_path(space).write_bytes(b"no snapshot")
+    space.layout.history_snapshot.write_bytes(b"no snapshot")
     assert history_update.behind(space)
 
 
@@ -76,7 +76,7 @@ def test_counts_and_texts_are_those_of_the_turns(space):
     say(space, 3, session="other")
     say(space, 4, status="partial")
     done = history_update.catch_up(space)
-    assert done.counts == turn_counts(history_index_dir(space))
+    assert done.counts == turn_counts(space.layout.history_index)
     assert [row[:4] for row in done.counts] == [
         ("other", "2026-10", 2, 2),
         ("talks", "2026-09", 1, 1),
@@ -86,7 +86,7 @@ def test_counts_and_texts_are_those_of_the_turns(space):
         "history::other::3-3::0",
         "history::talks::1-1::0",
     ]
-    assert first_texts(history_index_dir(space), [4, 99]) == []
+    assert first_texts(space.layout.history_index, [4, 99]) == []
 
 
 def test_only_what_broke_off_leaves_nothing_to_show(space):

@@ -14,7 +14,7 @@ from ragstream_core.services.projects import AddRequest, add, list_projects, pro
 from ragstream_core.services.remove_project import remove
 from ragstream_core.services.search import search
 from ragstream_core.services.uploads import save_upload
-from ragstream_core.wiring import file_sources, ingestion, project_files
+from ragstream_core.wiring import file_sources, ingestion
 from ragstream_core.wiring.file_states import CURRENT, DELETED, state_now
 from tests.workspaces import hashed_workspace, write_docs
 
@@ -61,11 +61,11 @@ def test_who_was_killed_before_the_answer_may_add_the_same_again(space, code, wi
     for paths in ((code,), (code, wiki), (wiki,)):
         given = {"include": ("*.md",), "labels": tuple(path.name for path in paths)}
         first = made(space, *paths, **given)
-        text = project_files.path_of(space.data_dir, "shop").read_text()
+        text = space.layout.project_file("shop").read_text()
         again = made(space, *paths, **given)
         assert again.project == first.project
         assert "shop reads all of that already" in again.notes
-        assert project_files.path_of(space.data_dir, "shop").read_text() == text
+        assert space.layout.project_file("shop").read_text() == text
     with pytest.raises(UsageError, match="twice"):  # another folder of that name is no repetition
         made(space, folder(space.data_dir.parent / "else" / "code", {"b.md": "b"}))
 
@@ -235,7 +235,7 @@ def test_a_folder_that_cannot_be_one_is_refused_and_nothing_is_written(
     }.get(what, tmp_path / what)  # fmt: skip
     with pytest.raises(UsageError, match=said):
         made(space, given)
-    assert not project_files.path_of(space.data_dir, "shop").exists()
+    assert not space.layout.project_file("shop").exists()
 
 
 def test_a_folder_that_may_not_be_listed_is_refused(space, code, monkeypatch):
@@ -310,7 +310,7 @@ def test_all_projects_are_listed_with_what_is_wrong(space, code, wiki):
     made(space, code, wiki)
     made(space, code, name="broken", overlap=True)
     ingest_project(space, "broken")
-    file = project_files.path_of(space.data_dir, "broken")
+    file = space.layout.project_file("broken")
     file.write_text("roots:\n- label: a\n  path: /x\n  color: red\n")
     wiki.rename(wiki.with_name("aside"))
     found = {project.name: project for project in list_projects(space)}
@@ -416,7 +416,7 @@ def test_what_became_of_a_document_is_told_beneath_its_folder(space, code, wiki)
 
 def test_the_file_is_its_owners_alone(space, code):
     made(space, code)
-    mode = project_files.path_of(space.data_dir, "shop").stat().st_mode
+    mode = space.layout.project_file("shop").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from ragstream_core.errors import InvalidName, RagstreamError, Refused, UnknownProject, UsageError
 from ragstream_core.ingestion.file_types import denial, file_type
 from ragstream_core.ingestion.scan import scan
+from ragstream_core.platform.data_root import is_project_name
 from ragstream_core.platform.files import create_bytes
 from ragstream_core.services import uploads
 from ragstream_core.services.uploads import create_project, labels, safe_name, save_upload
-from ragstream_core.wiring.projects import is_valid
 from tests.workspaces import docs_of, hashed_workspace
 
 _PLACES = (
@@ -165,7 +165,7 @@ def test_what_may_be_a_secret_is_refused(space, name):
 @pytest.mark.parametrize("stem", ["CON", "nul", "aux", "LPT9", "\uff29\uff24_rsa", "=.env="])
 def test_a_name_that_became_a_special_one_is_made_a_usual_one(stem):
     name = safe_name(f"{stem}.md")
-    assert not denial(name) and is_valid(f"{name.partition('.')[0]}.x1")
+    assert not denial(name) and is_project_name(f"{name.partition('.')[0]}.x1")
 
 
 def test_two_tabs_with_one_name_lose_nothing(space):

@@ -18,7 +18,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import append_turn, history_dir, journal, show, tag
+from ragstream_core.wiring.journal import append_turn, journal, show, tag
 from tests.unit.conversations.importers import exports
 from tests.workspaces import ask, hashed_workspace, ingested_workspace, write_docs
 
@@ -155,7 +155,7 @@ def test_a_followed_log_belongs_to_the_project_of_its_folder_alone(tmp_path):
 
 
 def test_turns_of_an_earlier_version_stay_where_they_were_and_that_is_told_once(space):
-    assert told_once(space) == "" and not history_dir(space).exists()
+    assert told_once(space) == "" and not space.layout.history.exists()
     append_turn(space, Turn("", "old", "", ASKED, "By flock.", projects=("client",)))
     embed(space)
     assert found(space, "demo") == found(space, "client") != []

@@ -16,7 +16,7 @@ from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.answering import answer, prepare
-from ragstream_core.wiring.journal import append_turn, history_dir, journal
+from ragstream_core.wiring.journal import append_turn, journal
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 from tests.workspaces import DOCS, hashed_workspace, write_docs
@@ -258,7 +258,7 @@ def test_nothing_is_written_where_nothing_may_be_kept(tmp_path, off):
     found = asked(space, says("One writer."), prompt=prompt, session="mine")
     assert (found.text, found.session) == ("One writer.", "")
     assert sorted(p for p in tmp_path.rglob("*") if p.is_file()) == before
-    assert not history_dir(space).exists()
+    assert not space.layout.history.exists()
 
 
 def test_a_secret_stays_here_unless_it_is_allowed_to_go(tmp_path):
@@ -271,7 +271,7 @@ def test_a_secret_stays_here_unless_it_is_allowed_to_go(tmp_path):
     message = str(caught.value)
     assert "aws-key in keys.md (ATTACHMENTS, line " in message and "api.example.org" in message
     assert KEY not in message and "--allow-secrets" in message
-    assert model.asked == [] and not history_dir(space).exists()
+    assert model.asked == [] and not space.layout.history.exists()
     found = asked(space, model, prompt=prompt, allow_secrets=True)
     assert found.text and "aws-key" in found.warnings[0] and KEY not in found.warnings[0]
     assert KEY in "".join(m.text for m in model.asked[0])

@@ -15,7 +15,7 @@ from ragstream_core.services.external_reply import append_external
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -320,7 +320,7 @@ def test_a_prompt_goes_on_without_older_turns_and_says_so(root, fault):
     space = open_root(root)
     fill(space)
     embed(space)
-    path = snapshot_path(space)
+    path = space.layout.history_snapshot
     if fault == "missing":
         path.unlink()
     elif fault == "torn":

@@ -33,7 +33,7 @@ def test_without_weights_maxsim_stands_in_and_is_named(space):
 
 
 def test_with_weights_one_pass_orders_by_the_whole_query(space, tmp_path):
-    build(models.models_dir(space.config) / MS_MARCO)
+    build(space.layout.models / MS_MARCO)
     prompt = ask(space)
     rows = [r for r in prompt.extras.decisions if r.stage == "reranked"]
     assert {r.rule for r in rows} == {"cross_encoder"}
@@ -47,7 +47,7 @@ def test_with_weights_one_pass_orders_by_the_whole_query(space, tmp_path):
 
 
 def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
-    folder = models.models_dir(space.config) / MS_MARCO
+    folder = space.layout.models / MS_MARCO
     before = save_prompt(space, ask(space, **{"gate.theta": -1}))
     build(folder)
     with_weights = ask(space, **{"gate.theta": -1})
@@ -62,7 +62,7 @@ def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
 
 @pytest.mark.parametrize("changed", ["model.safetensors", "tokenizer.json"])
 def test_other_weights_are_another_key_and_an_environment_that_differs(space, changed):
-    folder = models.models_dir(space.config) / MS_MARCO
+    folder = space.layout.models / MS_MARCO
     build(folder)
     record = save_prompt(space, ask(space))
     assert record.inputs["models"]["reranker_weights"] == weights_digest(folder)

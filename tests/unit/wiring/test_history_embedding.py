@@ -18,9 +18,7 @@ from ragstream_core.wiring.history_embedding import embed, history_status
 from ragstream_core.wiring.journal import (
     append_records,
     append_turn,
-    history_index_dir,
     journal,
-    snapshot_path,
     tag,
 )
 from ragstream_core.wiring.verify_history import history_findings
@@ -67,7 +65,7 @@ def test_turns_are_embedded_and_published(space):
     assert history_status(space).pending == 2
     stats = embed(space)
     assert (stats.committed, stats.turns, stats.warnings) == (True, 2, ())
-    view = open_snapshot(snapshot_path(space))
+    view = open_snapshot(space.layout.history_snapshot)
     assert len(view.chunk_ids) == 2 and view.mark.position.seq == 2
     assert (space.data_dir / "history" / "logs" / "session-s1.log").exists()
     status = history_status(space)
@@ -85,7 +83,7 @@ def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
     other = space_at(tmp_path / "data", **small)
     cut = embed(other)
     assert cut.committed and cut.generation == usual.generation + 1
-    view = open_snapshot(snapshot_path(other))
+    view = open_snapshot(other.layout.history_snapshot)
     assert max(map(len, view.text("text"))) <= 300 * 5 // 4
     assert not embed(other).committed and history_findings(other, WHOLE) == []
     back = embed(space)
@@ -118,13 +116,13 @@ def test_nothing_new_loads_no_model(space, monkeypatch):
 def test_a_lost_snapshot_and_lost_logs_come_back_without_the_model(space, monkeypatch):
     say(space, "first", "second")
     embed(space)
-    before = snapshot_path(space).read_bytes()
-    snapshot_path(space).unlink()
+    before = space.layout.history_snapshot.read_bytes()
+    space.layout.history_snapshot.unlink()
     (space.data_dir / "history" / "logs" / "session-s1.log").unlink()
     assert kinds(space) == {"snapshot"}
     monkeypatch.setattr(models, "embedder", lambda config: 1 / 0)
     assert embed(space).warnings == ()
-    assert snapshot_path(space).read_bytes() == before
+    assert space.layout.history_snapshot.read_bytes() == before
     assert (space.data_dir / "history" / "logs" / "session-s1.log").exists()
     assert kinds(space) == set()
 
@@ -147,7 +145,7 @@ def test_a_publisher_that_fails_is_a_warning(space, monkeypatch):
 def test_not_published_where_it_is_not_wanted(space):
     say(space, "first")
     assert embed(space, publish=False).committed
-    assert not snapshot_path(space).exists()
+    assert not space.layout.history_snapshot.exists()
 
 
 def test_tags_reach_the_published_selection(space):
@@ -156,7 +154,7 @@ def test_tags_reach_the_published_selection(space):
     tag(space, entry.record.id, add=["GOLD"])
     assert embed(space).retagged == 1
     forget_snapshots()
-    view = open_snapshot(snapshot_path(space))
+    view = open_snapshot(space.layout.history_snapshot)
     assert view.columns.tags[0] == ("GOLD",)
 
 
@@ -182,7 +180,7 @@ def test_another_model_is_refused_then_taken_over_month_by_month(space, tmp_path
     assert embed(space, months=["2026-10"]).missing == 0
     assert not history_status(space).other_model
     forget_snapshots()
-    assert open_snapshot(snapshot_path(space)).embed_fp == "other"
+    assert open_snapshot(space.layout.history_snapshot).embed_fp == "other"
     assert kinds(space) == set()
 
 
@@ -195,7 +193,7 @@ def flip(path, at):
 def test_damage_is_found_and_mended(space):
     say(space, "first", "second", "third")
     embed(space)
-    (vectors,) = history_index_dir(space).glob("vectors-*.f32")
+    (vectors,) = space.layout.history_index.glob("vectors-*.f32")
     flip(vectors, 5)
     assert kinds(space) == {"vectors"}
     assert kinds(space, None) == {"vectors"}
@@ -207,7 +205,7 @@ def test_damage_is_found_and_mended(space):
 def test_a_damaged_catalog_is_named_with_the_command(space):
     say(space, "first")
     embed(space)
-    path = history_index_dir(space) / "catalog.sqlite"
+    path = space.layout.history_index / "catalog.sqlite"
     path.write_bytes(b"garbage" * 1000)
     assert "catalog" in kinds(space)
     say(space, "second")

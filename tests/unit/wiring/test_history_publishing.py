@@ -8,7 +8,7 @@ from ragstream_core.index.schema import project_lock
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import publish, snapshot_at
-from ragstream_core.wiring.journal import append_turn, history_dir, journal, snapshot_path, tag
+from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.workspace import open_workspace
 
 
@@ -22,7 +22,7 @@ def say(space, text, **given):
 
 def view_of(space):
     forget_snapshots()
-    return open_snapshot(snapshot_path(space))
+    return open_snapshot(space.layout.history_snapshot)
 
 
 def test_nothing_is_published_before_the_first_turn(tmp_path):
@@ -35,7 +35,7 @@ def test_embedding_publishes_and_the_same_is_not_written_again(tmp_path):
     say(space, "first")
     say(space, "second", tags=("GOLD",))
     embed(space)
-    view, path = view_of(space), snapshot_path(space)
+    view, path = view_of(space), space.layout.history_snapshot
     view.verify()
     assert view.mark.position.seq == 2 and len(view.chunk_ids) == 2
     assert [list(view.columns.tags[i]) for i in range(2)] == [[], ["GOLD"]]
@@ -61,7 +61,7 @@ def test_a_damaged_or_missing_snapshot_is_published_again(tmp_path, damage):
     space = opened(tmp_path)
     say(space, "first")
     embed(space)
-    path = snapshot_path(space)
+    path = space.layout.history_snapshot
     digest = view_of(space).digest
     sound = path.read_bytes()
     path.unlink()
@@ -77,12 +77,12 @@ def test_while_a_worker_writes_nothing_is_published(tmp_path):
     space = opened(tmp_path)
     say(space, "first")
     embed(space)
-    before = snapshot_path(space).read_bytes()
+    before = space.layout.history_snapshot.read_bytes()
     say(space, "second")
     embed(space, publish=False)
-    with project_lock(history_dir(space) / "index"), pytest.raises(ProjectLocked):
+    with project_lock(space.layout.history_index), pytest.raises(ProjectLocked):
         publish(space)
-    assert snapshot_path(space).read_bytes() == before
+    assert space.layout.history_snapshot.read_bytes() == before
     assert publish(space).written
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_file_is_made_good_from_the_catalog_for_a_prompt(tmp_path):
     space = opened(tmp_path)
     say(space, "first")
     embed(space)
-    path = snapshot_path(space)
+    path = space.layout.history_snapshot
     digest, raw = view_of(space).digest, bytearray(path.read_bytes())
     raw[raw.index(b"answer to first")] ^= 1
     path.unlink()

@@ -60,7 +60,7 @@ def test_every_time_begins_with_its_month_and_most_stay_as_written(workspace, wr
 def test_what_is_not_valid_writes_nothing(workspace, change):
     with pytest.raises(UsageError):
         journal.append_turn(workspace, replace(TURN, **change))
-    assert not journal.history_dir(workspace).exists()
+    assert not workspace.layout.history.exists()
 
 
 def test_persist_off_refuses_every_write(workspace):
@@ -72,13 +72,13 @@ def test_persist_off_refuses_every_write(workspace):
     ):
         with pytest.raises(Refused, match=r"history\.persist"):
             write()
-    assert not journal.history_dir(workspace).exists()
+    assert not workspace.layout.history.exists()
 
 
 def test_tags_are_records_and_levels_are_capitals(workspace):
     entry = journal.append_turn(workspace, replace(TURN, tags=("gold", "mine", "gold")))
     assert entry.record.tags == ("GOLD", "mine")
-    path = journal.history_dir(workspace) / "logs" / "conversation.log"
+    path = workspace.layout.history / "logs" / "conversation.log"
     before = path.read_bytes()
     _, now = journal.tag(workspace, "1", add=["silver"], remove=["gold"])
     assert now == ("mine", "SILVER")

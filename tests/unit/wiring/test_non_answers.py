@@ -18,7 +18,7 @@ from ragstream_core.services.search import search_turns
 from ragstream_core.wiring import conversation_memory
 from ragstream_core.wiring.answering import answer, prepare
 from ragstream_core.wiring.history_embedding import embed, history_status
-from ragstream_core.wiring.journal import append_turn, show, snapshot_path
+from ragstream_core.wiring.journal import append_turn, show
 from ragstream_core.wiring.verify_history import history_findings
 from tests.unit.services.memory.conftest import unreachable
 from tests.workspaces import ask, ingested_workspace
@@ -83,14 +83,14 @@ def test_an_index_and_a_selection_that_hold_it_already_leave_it_out(space, kind,
         before.setattr(snapshot, "build", silent)
         assert embed(space).turns == 2
     snapshot.forget_snapshots()
-    view = snapshot.open_snapshot(snapshot_path(space))
+    view = snapshot.open_snapshot(space.layout.history_snapshot)
     assert view.non_answers is None and len(view.chunk_ids) == 2
     old = past(ask(space, ASKED))
     assert [i.split("::")[2] for i in old] == [f"{kept.seq}-{kept.seq}"]
     assert history_findings(space, WHOLE) == []
     embed(space)
     snapshot.forget_snapshots()
-    view = snapshot.open_snapshot(snapshot_path(space))
+    view = snapshot.open_snapshot(space.layout.history_snapshot)
     assert len(view.non_answers) == 1 and past(ask(space, ASKED)) == old
 
 

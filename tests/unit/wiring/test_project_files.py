@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ragstream_core.errors import UsageError
 from ragstream_core.ingestion.document_tree import DocumentTree, Root
 from ragstream_core.ingestion.scan import Scan
+from ragstream_core.platform.data_root import Layout
 from ragstream_core.wiring import project_files
 from ragstream_core.wiring.project_files import ProjectFile, RootEntry
 
@@ -111,14 +112,14 @@ def test_what_is_written_is_read(tmp_path):
         roots=(RootEntry(label="a", path="/x: y"), RootEntry(label="b", path="~/#z")),
         include=("*.md",), exclude=("!drafts/", "\\#x"),
     )  # fmt: skip
-    project_files.write(tmp_path, "demo", said)
-    assert project_files.read(tmp_path, "demo") == said
+    project_files.write(Layout.of(tmp_path), "demo", said)
+    assert project_files.read(Layout.of(tmp_path), "demo") == said
 
 
 def test_a_relative_path_is_seen_from_the_data_root(tmp_path):
     data = tmp_path / "repo" / ".ragstream"
-    assert project_files.folder_of(data, RootEntry(path="..")) == tmp_path / "repo"
-    assert project_files.folder_of(data, RootEntry(path="~/x")) == Path.home() / "x"
+    assert project_files.folder_of(Layout.of(data), RootEntry(path="..")) == tmp_path / "repo"
+    assert project_files.folder_of(Layout.of(data), RootEntry(path="~/x")) == Path.home() / "x"
 
 
 def test_globs_keep_their_meaning_when_a_folder_gets_its_label():

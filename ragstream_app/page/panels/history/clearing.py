@@ -259,9 +259,7 @@ def _on_reactivate() -> Notice:
 
 def _bring_back() -> None:
     """Draw the archives; the core's import brings one back."""
-    from ragstream_core.wiring.journal import history_dir
-
-    names = sorted(path.name for path in (history_dir(workspace()) / "archive").glob("*.jsonl"))
+    names = sorted(path.name for path in workspace().layout.history_archive.glob("*.jsonl"))
     if names:
         st.selectbox("Archives", names, key=BACK_KEY)
         st.button("Bring back", on_click=notices.attempt, args=(PLACE, _import), width="stretch")
@@ -269,8 +267,7 @@ def _bring_back() -> None:
 
 def _import() -> Notice:
     from ragstream_core.services.history_transfer import import_jsonl, read_lines
-    from ragstream_core.wiring.journal import history_dir
 
-    path = history_dir(workspace()) / "archive" / st.session_state[BACK_KEY]
+    path = workspace().layout.history_archive / st.session_state[BACK_KEY]
     done = import_jsonl(home(), read_lines(path))
     return Notice([f"{done.added} records added, {done.skipped} existed already"])

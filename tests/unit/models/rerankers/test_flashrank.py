@@ -10,7 +10,6 @@ from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
 from ragstream_core.models.rerankers.flashrank import FlashRankReranker, find_flashrank
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.wiring import models
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -121,7 +120,7 @@ def test_through_the_chain_pinned_by_its_weights(tmp_path, folder):
     with pytest.raises(WeightsMissing) as caught:
         run_prompt(space, pin_inputs(space, request))
     assert f"flashrank/{NAME}" in caught.value.hint
-    here = models.models_dir(space.config) / "flashrank" / NAME
+    here = space.layout.models / "flashrank" / NAME
     shutil.copytree(folder, here)
     prompt = run_prompt(space, pin_inputs(space, request))
     rows = [r for r in prompt.extras.decisions if r.stage == "reranked"]

@@ -165,7 +165,7 @@ def test_without_weights_the_similarity_gate_stands_in_and_is_named(space):
 
 
 def test_weights_that_nothing_here_can_run_are_not_called_absent(space, monkeypatch):
-    build_nli(models.models_dir(space.config) / NLI)
+    build_nli(space.layout.models / NLI)
     monkeypatch.setattr(models.extras, "is_here", lambda extra: extra != "torch")
     (check,) = _gate(space.config)
     assert check.level == "ok" and f"{NLI} is here, but the extra 'torch' is not" in check.detail
@@ -180,7 +180,7 @@ BETTER, WORSE = row(0.9, 10.0), row(0.8, 12.0)
 
 def measured(space, folder, nli=BETTER, similarity=WORSE, theta=0.5):
     found = GateMeasurement(NLI, weights_digest(folder), theta, "demo", nli, similarity)
-    return write_measurement(models.models_dir(space.config), found)
+    return write_measurement(space.layout.models, found)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_model_is_better_where_it_keeps_no_less_and_passes_no_more(nli, simila
 
 
 def test_auto_takes_no_model_without_a_measurement_of_its_weights_and_says_so(space):
-    folder = build_nli(models.models_dir(space.config) / NLI)
+    folder = build_nli(space.layout.models / NLI)
     prompt = ask(space)
     assert "nli_gate" not in rules(prompt)
     told = [e.message for e in prompt.extras.events if e.stage == "a3_nli_gate"]
@@ -227,11 +227,11 @@ def test_the_command_measures_both_gates_on_the_gold_questions(space, capsys):
     path.write_text("\n".join(json.dumps(line) for line in gold), encoding="utf-8")
     with pytest.raises(WeightsMissing, match=NLI):
         measure_gate(space, "demo")
-    folder = build_nli(models.models_dir(space.config) / NLI)
+    folder = build_nli(space.layout.models / NLI)
     steps = []
     found = measure_gate(space, "demo", progress=lambda done, total: steps.append((done, total)))
     assert steps == [(1, 3), (2, 3), (3, 3)]
-    assert read_measurement(models.models_dir(space.config), weights_digest(folder)) == found
+    assert read_measurement(space.layout.models, weights_digest(folder)) == found
     assert found.nli["questions"] == found.similarity["questions"] == 1
     assert found.similarity["candidates"] > 0
     print_gate(found)
@@ -243,7 +243,7 @@ def test_the_command_measures_both_gates_on_the_gold_questions(space, capsys):
 
 def test_with_weights_the_model_decides_pinned_and_replayed(space):
     before = save_prompt(space, ask(space))
-    folder = build_nli(models.models_dir(space.config) / NLI)
+    folder = build_nli(space.layout.models / NLI)
     measured(space, folder, theta=0)
     prompt = ask(space, **{"gate.keep_top": 0, "gate.nli_theta": 0})
     assert rules(prompt) <= {"nli_gate", "duplicate_text"} and "nli_gate" in rules(prompt)

@@ -12,7 +12,6 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import show, tag
-from ragstream_core.wiring.memory_files import memory_dir
 from ragstream_core.wiring.ragstack_memory import RagstackMemory
 from tests.unit.services.memory.conftest import (
     MEMORY,
@@ -85,7 +84,7 @@ def test_it_is_off_by_default(space):
     talk = chat(space, model, settings={}, session="s")
     talk.ask(QUESTION)
     assert talk.ask(QUESTION).origin == "model"
-    assert len(model.asked) == 2 and not memory_dir(space).exists()
+    assert len(model.asked) == 2 and not space.layout.memory.exists()
     assert [turn.scope for turn in turns(space)] == ["", ""]
 
 
@@ -248,7 +247,7 @@ def test_the_best_score_wins_and_of_equals_the_newest(space):
 
 def test_it_holds_over_restarts_and_a_lost_or_damaged_file_is_made_again(space, tmp_path):
     chat(space, Spy(), session="s").ask(QUESTION)
-    (path,) = memory_dir(space).glob("*.vectors")
+    (path,) = space.layout.memory.glob("*.vectors")
     whole = path.read_bytes()
     assert QUESTION.encode() not in whole and SAID.encode() not in whole
     for damaged in (whole, b"", whole[:-7], whole.replace(b'"seq"', b'"sex"', 1), None):
@@ -268,7 +267,7 @@ def test_clearing_takes_the_answer_its_copies_and_the_files(space):
     assert not [
         p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()
     ]
-    assert not list(memory_dir(space).glob("*.vectors"))
+    assert not list(space.layout.memory.glob("*.vectors"))
     assert talk.ask(QUESTION).origin == "model" and len(model.asked) == 2
 
 

@@ -17,7 +17,6 @@ from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from ragstream_core.wiring import digest
 from ragstream_core.wiring.journal import append_turn, journal, show, tag
-from ragstream_core.wiring.memory_files import memory_dir
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
 from tests.unit.services.memory.conftest import MEMORY, QUESTION, SAID, Spy, chat, opened, turns
@@ -140,7 +139,7 @@ def test_clearing_takes_digest_files_and_every_prompt_that_shows_it(space):
     assert "zanzibar" in files(space)[1].read_text()
     clear(space, Choice("gone"))
     left = [p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()]
-    assert not left and not list(memory_dir(space).glob("memory_context*"))
+    assert not left and not list(space.layout.memory.glob("memory_context*"))
     assert not (space.store.root / key).exists()
     assert "Gate number 5" in pinned(space).texts[DIGEST]
 

@@ -8,7 +8,6 @@ from ragstream_core.errors import UnknownSetting
 from ragstream_core.prompts.inputs import DIGEST, PromptRequest
 from ragstream_core.settings import SECTIONS
 from ragstream_core.wiring.journal import append_turn
-from ragstream_core.wiring.memory_files import memory_dir
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from tests.unit.services.memory.conftest import QUESTION, chat, opened
 
@@ -34,10 +33,10 @@ def test_every_setting_of_the_section_has_a_variable(monkeypatch, tmp_path):
 
 def test_enabled_and_index_name_say_whether_and_where_it_is_kept(monkeypatch, space, tmp_path):
     chat(space, settings={}).ask(QUESTION)
-    assert not memory_dir(space).exists()
+    assert not space.layout.memory.exists()
     here = with_memory(monkeypatch, tmp_path, enabled="1", index_name="mine")
     chat(here, settings={}).ask(QUESTION)
-    names = {path.name for path in memory_dir(here).glob("[!.]*")}
+    names = {path.name for path in here.layout.memory.glob("[!.]*")}
     assert names == {"mine.vectors", "mine_summary.json", "mine_summary.md"}
 
 
