@@ -362,11 +362,9 @@ class RAGstream:
         """Return the workspace with the language model that is asked."""
         from ragstream_core.services.choose_model import SETTING, ensure_model
 
-        config = self._workspace.config
-        if model:
-            config = config.with_task(explicit={SETTING: model})
-        config = config.with_task(explicit={SETTING: ensure_model(config)})
-        return replace(self._workspace, config=config)
+        # a model that is named alone is looked up under the other settings, as a configured one is
+        named = self._workspace.with_settings({SETTING: model} if model else {})
+        return named.with_settings({SETTING: ensure_model(named.config)})
 
 
 def _request(text: str, projects: str | Sequence[str], options: PromptOptions) -> PromptRequest:

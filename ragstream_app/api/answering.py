@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_app.answer_stream import StoppableChat
@@ -11,7 +11,7 @@ from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ragstream_app.api.conversation import Asked
     from ragstream_app.api.forms import ChatForm
@@ -155,7 +155,7 @@ class Answering:
         """Return the data root with the model that `ask` would take."""
         from ragstream_core.services.choose_model import SETTING, ensure_model
 
-        return _with(self._workspace, {SETTING: ensure_model(self._workspace.config)})
+        return self._workspace.with_settings({SETTING: ensure_model(self._workspace.config)})
 
     def _answers_in(self) -> Workspace:
         """Return the data root as the answer sees it: what the client sets, and what it keeps."""
@@ -165,7 +165,9 @@ class Answering:
             "provider.max_output_tokens": most,
             "history.persist": None if self.form.store else False,
         }
-        return _with(self._workspace, {name: v for name, v in given.items() if v is not None})
+        return self._workspace.with_settings(
+            {name: v for name, v in given.items() if v is not None}
+        )
 
     def _usage(self, prepared: Prepared, found: Answer) -> Usage:
         """Return what an answer took; what nobody counted is counted as the prompt is."""
@@ -188,7 +190,3 @@ class Answering:
         """
         if self._left.is_set():
             raise Stopped("the client left")
-
-
-def _with(workspace: Workspace, settings: Mapping[str, object]) -> Workspace:
-    return replace(workspace, config=workspace.config.with_task("", explicit=settings))

@@ -178,11 +178,8 @@ class ChatSession:
 
     def _home(self) -> Workspace:
         """Return the data root with the model that was chosen."""
-        if not self.options.model:
-            return self._workspace
-        config = self._workspace.config
-        chosen = config.with_task("", explicit={"provider.model": self.options.model})
-        return replace(self._workspace, config=chosen)
+        model = self.options.model
+        return self._workspace.with_settings({"provider.model": model} if model else {})
 
     def _go_on(self, session: str) -> None:
         """Stay in the conversation that the first question began."""

@@ -161,10 +161,8 @@ def put_down(workspace: Workspace, root: Path, bundle: Bundle) -> Workspace:
         IntegrityError: The parts do not fit the record, or each other.
         RagstreamError: They cannot be put down.
     """
-    from ragstream_core.wiring.workspace import Workspace as Made
-
     given = {"paths.data_dir": str(root), "paths.index_dir": "", "paths.logs": ""}
-    space = Made(workspace.config.with_task(explicit=given))
+    space = workspace.with_settings(given)
     (root / "models").symlink_to(make_private_dir(workspace.layout.models))
     inputs = _recorded(space, bundle)
     _require_parts(bundle, inputs)

@@ -50,7 +50,7 @@ def questions(workspace: Workspace, name: str, embedder: Embedder) -> QuestionIn
         RagstreamError: The model failed.
     """
     log = journal(workspace)
-    kept: QuestionIndex | None = workspace._cache.get(f"questions {name}")
+    kept = workspace.caches.questions.get(name)
     if kept is None or kept.model != embedder.fingerprint:
         kept = _read(index_path(workspace, name), embedder.fingerprint)
     newer = newer_than(log, kept.seq, kept.chain)
@@ -58,7 +58,7 @@ def questions(workspace: Workspace, name: str, embedder: Embedder) -> QuestionIn
         kept = QuestionIndex(embedder.fingerprint)
         newer = newer_than(log, 0, "") or []
     found = _further(kept, newer, embedder)
-    workspace._cache[f"questions {name}"] = found
+    workspace.caches.questions[name] = found
     return found
 
 
@@ -71,10 +71,9 @@ def write(workspace: Workspace, name: str, embedder: Embedder) -> None:
     """
     path = index_path(workspace, name)
     index = questions(workspace, name, embedder)
-    written = workspace._cache.get(f"questions written {name}")
-    if written is None or written != index.rows or not path.exists():
+    if workspace.caches.written_questions.get(name) != index.rows or not path.exists():
         replace_bytes(path, to_bytes(index), durable=False)
-        workspace._cache[f"questions written {name}"] = index.rows
+        workspace.caches.written_questions[name] = index.rows
 
 
 def serves_again(turn: Turn) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -211,7 +210,7 @@ def after_turn(workspace: Workspace) -> tuple[str, ...]:
     """
     if workspace.config.settings.facts.form != "llm":
         return _learnt(workspace)
-    late: deque[str] = workspace._cache.setdefault("late facts", deque(maxlen=_RECALLED))
+    late = workspace.caches.late_facts
     told = [late.popleft() for _ in range(len(late))]
 
     def learn() -> None:

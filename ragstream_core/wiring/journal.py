@@ -47,6 +47,7 @@ from ragstream_core.errors import (
     UsageError,
     quoted,
 )
+from ragstream_core.platform.data_root import Layout
 from ragstream_core.platform.locks import FolderLock
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ def journal(workspace: Workspace) -> Journal:
         Refused: The conversations lie where they lay before ``paths.logs`` was set, or would lie
             among documents.
     """
-    found: Journal | None = workspace._cache.get("journal")
-    if found is None:
-        folder, usual = workspace.config.logs_dir, workspace.layout.history / "logs"
+    folder, known = workspace.layout.logs, workspace.caches.journals
+    if folder not in known:
+        usual = Layout.of(workspace.data_dir).logs
         if folder.is_relative_to(workspace.layout.doc_raw):
             raise Refused(
                 f"paths.logs names {folder}, where documents lie: conversations would be indexed",
@@ -86,8 +87,7 @@ def journal(workspace: Workspace) -> Journal:
                     ", or unset paths.logs",
                 ),
             )
-        found = workspace._cache.setdefault("journal", Journal(folder))
-    return found
+    return known.setdefault(folder, Journal(folder))
 
 
 def holds_journal(folder: Path) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Advice, RunCommand
@@ -13,6 +15,8 @@ from ragstream_core.platform.data_root import Layout
 from ragstream_core.wiring import projects as wiring_projects
 
 if TYPE_CHECKING:
+    from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.conversations.question_index import Asked, QuestionIndex
     from ragstream_core.ingestion.document_tree import DocumentTree
     from ragstream_core.prompts.store import PromptStore
 
@@ -23,12 +27,25 @@ _MISSING: Advice = (
 )
 
 
+class Caches(NamedTuple):
+    """What a process remembers of a data root; each is filled by the module that reads it."""
+
+    journals: dict[Path, Journal]  # by their folder
+    questions: dict[str, QuestionIndex]  # by `memory.index_name`
+    written_questions: dict[str, tuple[Asked, ...]]  # those that the file holds
+    late_facts: deque[str]  # what is to be told behind the next turn
+
+
+def _nothing_cached() -> Caches:
+    return Caches({}, {}, {}, deque(maxlen=20))  # more sentences than anybody reads at once
+
+
 @dataclass(frozen=True)
 class Workspace:
     """A data root and its settings."""
 
     config: AppConfig
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    caches: Caches = field(default_factory=_nothing_cached, repr=False, compare=False)
 
     @property
     def data_dir(self) -> Path:
@@ -39,6 +56,22 @@ class Workspace:
     def layout(self) -> Layout:
         """Where everything of the data root lies."""
         return self.config.layout
+
+    def with_settings(self, changes: Mapping[str, object], *, task: str = "") -> Workspace:
+        """Return this data root under changed settings.
+
+        Args:
+            changes: Dotted key → value, over what was given at load.
+            task: Name of a task profile; empty: the one that it is under.
+
+        Raises:
+            UnknownSetting: An unknown task, key or value.
+            Refused: The profile says what only a confirmed file may say.
+        """
+        if not changes and not task:
+            return self
+        config = self.config.with_task(task, explicit=changes)
+        return replace(self, config=config) if config.layout == self.layout else Workspace(config)
 
     def notices(self) -> tuple[tuple[str, Advice], ...]:
         """Return what a person should know about the settings and the data root, and what to do."""

@@ -130,9 +130,9 @@ def test_an_index_brought_up_step_by_step_is_the_one_made_at_once(make_journal, 
         if dice.random() < 0.3:
             answer_cache.write(here, "m", embedder)
         if dice.random() < 0.3:
-            here._cache.pop("questions m", None)
+            here.caches.questions.pop("m", None)
     parts = answer_cache.questions(here, "m", embedder)
-    here._cache.clear()
+    here.caches.questions.clear()
     answer_cache.index_path(here, "m").unlink(missing_ok=True)
     whole = answer_cache.questions(here, "m", Embedder())
     assert parts.rows == whole.rows

@@ -111,7 +111,7 @@ class ChatRepl:
         from ragstream_core.wiring.models import chat_model
 
         named = {"provider.model": self.options.model} if self.options.model else {}
-        return StoppableChat(chat_model(self.workspace.config.with_task("", explicit=named)), stop)
+        return StoppableChat(chat_model(self.workspace.with_settings(named).config), stop)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -121,8 +120,7 @@ def _with_model(workspace: Workspace) -> Workspace:
     """Return the workspace with the model that a chat would take, too (R-201)."""
     from ragstream_core.services.choose_model import SETTING, ensure_model
 
-    chosen = {SETTING: ensure_model(workspace.config)}
-    return replace(workspace, config=workspace.config.with_task("", explicit=chosen))
+    return workspace.with_settings({SETTING: ensure_model(workspace.config)})
 
 
 def _announce(prepared: Prepared) -> None:

@@ -111,7 +111,7 @@ def chat(
     from ragstream_core.services.choose_model import ensure_model
 
     space = session_of(ctx).workspace()
-    wanted = space.config.with_task("", explicit={"provider.model": model} if model else None)
+    wanted = space.with_settings({"provider.model": model} if model else {}).config
     flags = {
         "memory.enabled": "true" if enable_memory else None,
         "memory.max_tokens": memory_max_tokens,

@@ -45,7 +45,7 @@ def model() -> ChatModel:
     from ragstream_core.wiring.models import chat_model
 
     explicit = {"provider.model": chosen()} if chosen() != _configured() else {}
-    return chat_model(workspace().config.with_task("", explicit=explicit))
+    return chat_model(workspace().with_settings(explicit).config)
 
 
 def show(asked: ChatModel) -> None:

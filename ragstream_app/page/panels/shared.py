@@ -85,9 +85,8 @@ def super_prompt_key() -> str:
 
 def configured() -> AppConfig:
     """Return the settings under the chosen task profile: what the controls start from."""
-    config: AppConfig = workspace().config
-    task = task_now()
-    return config.with_task(task) if task else config
+    config: AppConfig = workspace().with_settings({}, task=task_now()).config
+    return config
 
 
 def task_now() -> str:

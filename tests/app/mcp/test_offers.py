@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -459,7 +458,7 @@ def test_a_server_of_one_project_tells_of_no_conversation_about_another(space):
     quoted = KeptPrompt.of(space, known).text
     assert "at nine" in quoted and "at ten" in quoted
     always = {"history.always_tags": "GOLD", "memory.enabled": "true"}
-    own = replace(space, config=space.config.with_task(explicit=always))
+    own = space.with_settings(always)
 
     async def use(client):
         made = await client.call_tool("build_prompt", {"question": said})

@@ -150,7 +150,7 @@ def home() -> Workspace:
     found: Workspace = workspace()
     if persisting():
         return found
-    return replace(found, config=found.config.with_task(explicit={"history.persist": False}))
+    return found.with_settings({"history.persist": False})
 
 
 def listing() -> Listing:
