@@ -142,12 +142,7 @@ def shown_text(prompt: SuperPrompt, chunk: Chunk) -> str:
 
 
 def shown_of(text: str, parts: Sequence[Span]) -> str:
-    """Return the shown parts of a text, with a mark for each one that is left out.
-
-    Args:
-        text: The whole text.
-        parts: In order and disjoint; none: all of it.
-    """
+    """Return the shown parts of a text, with a mark for each one that is left out."""
     if not parts:
         return text
     said = f"\n{LEFT_OUT}\n".join(text[start:end] for start, end in parts)
@@ -185,11 +180,7 @@ def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
 
 
 def citations_of(prompt: SuperPrompt) -> dict[str, IssuedCitation]:
-    """Return what this prompt issues: short id → chunk or file, source, snippet, page.
-
-    Args:
-        prompt: With its final selection and short ids.
-    """
+    """Return what this prompt issues: short id → chunk or file, source, snippet, page."""
     short = prompt.extras.short_ids
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
     shown, issued = list(prompt.final_selection_ids), {}
@@ -224,12 +215,7 @@ def digest_source(digest: str) -> Source:
 
 
 def digest_tokens(digest: str, count: Callable[[str], int]) -> int:
-    """Return the tokens of a digest with its frame, 0 for none.
-
-    Args:
-        digest: The text.
-        count: Counts the tokens of a text.
-    """
+    """Return the tokens of a digest with its frame, 0 for none."""
     if not digest.strip():
         return 0
     return count("\n".join(frame(1, "0" * 12, source=digest_source(digest), text=digest)))
@@ -276,10 +262,6 @@ def compose(prompt: SuperPrompt, layout: Layout) -> Composed:
     Hard Rules → Project Memory → (role) → ❖ FILES → S_CTX → attachments → RECENT HISTORY → Task.
     Where conversations alone answer, RECENT HISTORY stands before the attachments.
     With ``block_order="classic"`` the task stands before S_CTX. Locked: ❖ FILES and the task only.
-
-    Args:
-        prompt: After A5 or at any stage before it; missing parts are left out.
-        layout: Rules, memory and order.
     """
     framed = _framers(prompt, layout)
     nonce = _nonce(prompt, layout, [pair for _, texts, _ in framed for pair in texts])

@@ -74,11 +74,7 @@ def mentioned(record: bytes | memoryview) -> set[str]:
 
 
 def require_exact(inputs: PromptInputs) -> None:
-    """Refuse a prompt whose candidates came from a store that cannot be made again elsewhere.
-
-    Raises:
-        InputUnavailable: It names such a store.
-    """
+    """Refuse a prompt whose candidates came from a store that cannot be made again elsewhere."""
     given = [inputs.settings.get("retrieval", {}).get("store", EXACT_STORES[0])]
     given += [value for _, key, value in inputs.changes if key == "retrieval.store"]
     other = [store for store in given if store not in EXACT_STORES]
@@ -91,15 +87,7 @@ def require_exact(inputs: PromptInputs) -> None:
 
 
 def pack(prompt_key: str, parts: Mapping[str, bytes]) -> bytes:
-    """Return the bytes of a bundle; the same parts give the same bytes.
-
-    Args:
-        prompt_key: 64 hex digits.
-        parts: Name → bytes.
-
-    Raises:
-        Refused: It would be larger than a reader accepts.
-    """
+    """Return the bytes of a bundle; the same parts give the same bytes."""
     names = sorted(parts)
     listed = [[name, len(parts[name]), sha256_hex(parts[name])] for name in names]
     head = canonical_json({"prompt_key": prompt_key, "parts": listed}).encode() + b"\n"
@@ -115,14 +103,7 @@ def pack(prompt_key: str, parts: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes | memoryview) -> Bundle:
-    """Read a bundle; every byte is checked before any is used.
-
-    Args:
-        data: The whole file.
-
-    Raises:
-        IntegrityError: It is no bundle, or not what was written.
-    """
+    """Read a bundle; every byte is checked before any is used."""
     view = memoryview(data)
     if len(view) > MAX_BYTES:
         broken(f"it is larger than {MAX_BYTES:,} bytes")
@@ -140,11 +121,7 @@ def unpack(data: bytes | memoryview) -> Bundle:
 
 
 def broken(what: str) -> NoReturn:
-    """Refuse a bundle.
-
-    Raises:
-        IntegrityError: Always.
-    """
+    """Refuse a bundle."""
     raise IntegrityError(
         f"the bundle is damaged or was tampered with: {what}",
         hint="ask for it again; nothing of it was kept",
@@ -152,15 +129,7 @@ def broken(what: str) -> NoReturn:
 
 
 def strict_json(data: bytes | memoryview, what: str) -> Any:
-    """Read JSON without NaN, without a key given twice, and not nested without end.
-
-    Args:
-        data: UTF-8.
-        what: What it is, for the message.
-
-    Raises:
-        IntegrityError: It is not such JSON.
-    """
+    """Read JSON without NaN, without a key given twice, and not nested without end."""
     try:
         return json.loads(bytes(data), object_pairs_hook=_once, parse_constant=_constant)
     except (ValueError, RecursionError) as error:

@@ -115,11 +115,7 @@ def step_of(op: str, passed: Container[str]) -> str:
 
 
 def last_op(stage: str) -> str:
-    """Return the last op that leaves the prompt in a stage; the name of an op is itself.
-
-    Raises:
-        UsageError: Neither a stage nor an op.
-    """
+    """Return the last op that leaves the prompt in a stage; the name of an op is itself."""
     if stage in OPS:
         return stage
     for spec in reversed(CHAIN):
@@ -146,18 +142,7 @@ def run_chain(
     through: str = OPS[-1],
     observe: Observer | None = None,
 ) -> SuperPrompt:
-    """Run the ops from ``first`` to ``through``, with the audit's re-run if it asks for one.
-
-    Args:
-        make: Makes each stage.
-        prompt: The record to start from; it is not changed.
-        first: First op.
-        through: Last op.
-        observe: Told about every op that ran.
-
-    Raises:
-        UsageError: An unknown op, or ``first`` after ``through``.
-    """
+    """Run the ops from ``first`` to ``through``, with the audit's re-run if it asks for one."""
     if first not in OPS or through not in OPS or OPS.index(first) > OPS.index(through):
         raise UsageError(f"no such way through the chain: {first} → {through}")
     ops = list(OPS[OPS.index(first) : OPS.index(through) + 1])
@@ -175,14 +160,6 @@ def step(make: StageFactory, op: str, prompt: SuperPrompt) -> SuperPrompt:
     """Run one op and note the digest of its result in the prompt's trail.
 
     The Dagster ops and `run_chain` both go through here, which is why their results are equal.
-
-    Args:
-        make: Makes the stage.
-        op: Name of the op.
-        prompt: The record to read; it is not changed.
-
-    Returns:
-        The new record; ``extras.trail`` holds op and digest of every op so far.
     """
     trail = prompt.extras.trail
     result = make(op, prompt)(prompt)
@@ -197,10 +174,6 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> Callable[[], str]:
     before it; the first op's covers everything. Left out are the pinned inputs and whether the time
     was read, the trail itself, ledger rows of other stages, and the texts of candidates, which
     their ids stand for.
-
-    Args:
-        before: What the op read.
-        after: What it returned.
     """
     was, now = _state(before) if before.extras.trail else {}, _state(after)
     gone = sorted(was.keys() - now.keys())

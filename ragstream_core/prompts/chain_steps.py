@@ -68,10 +68,6 @@ def is_before(step: str, op: str) -> bool:
 
 
 def readers(name: str) -> list[str]:
-    """Return the ops that read a setting of the chain, in order.
-
-    Args:
-        name: Dotted. If no later op offers it, it is read at the beginning alone.
-    """
+    """Return the ops that read a setting of the chain, in order."""
     later = [op for op in OPS[1:] if name.startswith(OWN[op])]
     return later or [OPS[0]]

@@ -63,15 +63,7 @@ def parse_markers(text: str) -> list[Marker]:
 
 
 def check_markers(text: str, issued: Iterable[str]) -> tuple[list[Marker], list[Marker]]:
-    """Split the citations of a text into those this prompt issued and all others.
-
-    Args:
-        text: An answer.
-        issued: The short ids that the prompt gave out.
-
-    Returns:
-        (known, unknown), both in order of appearance.
-    """
+    """Split the citations of a text into those this prompt issued and all others."""
     ids = set(issued)
     markers = parse_markers(text)
     return [m for m in markers if m.id in ids], [m for m in markers if m.id not in ids]

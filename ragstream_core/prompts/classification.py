@@ -93,21 +93,13 @@ def asks_for_text(text: str) -> bool:
 def domain_of(text: str, *, least: int = 1, near: Sequence[str] = ()) -> str:
     """Return what a text is about, at most 40 characters, or ``undetermined``.
 
-    Args:
-        text: A task, or an anchor.
-        least: How many words of a named domain it takes.
-        near: Anchors: of the text's words, the one they say most often, twice at least, is its
-            subject if it names none itself.
+    ``least`` words of a named domain make it; else the word that the texts near say most often.
     """
     return _named(text, least) or _own_words(text, near) or UNDETERMINED
 
 
 def settled_by(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that Hard Rules or Project Memory settle: header → who settles it.
-
-    Args:
-        texts: Name of the text, for people → the text, in falling authority.
-    """
+    """Return the headers that Hard Rules or Project Memory settle: header → who settles it."""
     found: dict[str, str] = {}
     for name, text in texts.items():
         for key, pattern in _SETTLES.items():
@@ -230,13 +222,7 @@ def path_tokens(text: str) -> list[str]:
 
 
 def classify(task: str, *anchors: str) -> Shape:
-    """Shape an ask.
-
-    Args:
-        task: The person's words.
-        anchors: In falling authority (Project Memory, the newest turns, older turns): the first
-            one that has a domain settles it if the task has none.
-    """
+    """Shape an ask; of the anchors, in falling authority, the first with a domain may settle it."""
     intent = intent_of(task) or "explain"
     domains = (domain_of(task, near=anchors), *(domain_of(text, least=2) for text in anchors))
     domain = next((found for found in domains if found != UNDETERMINED), UNDETERMINED)
@@ -244,13 +230,7 @@ def classify(task: str, *anchors: str) -> Shape:
 
 
 def deliverable_of(task: str, intent: str, *, software: bool = False) -> str:
-    """Return what is to be handed over; code only if the ask is surely about software.
-
-    Args:
-        task: The person's words.
-        intent: What they want done.
-        software: It is about software whatever its words show.
-    """
+    """Return what is to be handed over; code only if the ask is surely about software."""
     if asks_for_text(task):
         return "text"
     found = _named_deliverable(task) if intent != "explain" else "answer"

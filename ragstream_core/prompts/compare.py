@@ -55,11 +55,7 @@ class Output:
 
     @classmethod
     def of(cls, prompt: SuperPrompt) -> Output:
-        """Return the output of a prompt at any stage; before the builder its text is empty.
-
-        Raises:
-            UsageError: The prompt carries no inputs.
-        """
+        """Return the output of a prompt at any stage; before the builder its text is empty."""
         text = prompt.extras.super_prompt
         return cls(text, tuple(prompt.final_selection_ids), inputs_of(prompt).receipts)
 
@@ -129,12 +125,7 @@ def items_of(text: str) -> dict[str, list[str]]:
 
 
 def compare_outputs(before: Output, after: Output) -> OutputChanges:
-    """Return what one output has that another has not.
-
-    Args:
-        before: The output compared with.
-        after: The output described.
-    """
+    """Return what one output has that another has not."""
     old, new = items_of(before.text), items_of(after.text)
     was, now = blocks_of(before.text), blocks_of(after.text)
     both = set(before.selection) & set(after.selection)

@@ -14,11 +14,7 @@ PIECE_CHARS = 80
 
 
 def doubt_of(prompt: SuperPrompt) -> str:
-    """Return a few sentences for people; empty if every part of a prompt is answered.
-
-    Args:
-        prompt: After the condenser.
-    """
+    """Return a few sentences for people; empty if every part of a prompt is answered."""
     answers = prompt.extras.answers
     moved = [row for row in prompt.extras.s_ctx.open_issues if row.kind == "conflict"]
     disputed = {row.piece_id: row.citations[-1].source for row in moved if row.piece_id}

@@ -44,12 +44,7 @@ def is_edited(prompt: SuperPrompt) -> bool:
 
 
 def sections_of(text: str, nonce: str) -> list[Section]:
-    """Cut a finished prompt at its headings.
-
-    Args:
-        text: The prompt.
-        nonce: Its mark.
-    """
+    """Cut a finished prompt at its headings."""
     heading = re.compile(rf"^## \[{re.escape(nonce)}\] (.+)$", re.MULTILINE)
     found = list(heading.finditer(text))
     starts = [match.start() for match in found]
@@ -65,10 +60,6 @@ def split_system(text: str, nonce: str) -> tuple[str, str]:
 
     The System part ends where the last of our own leading sections ends. A text that has no such
     section, or nothing behind them, has none: the user message is never empty.
-
-    Args:
-        text: The prompt.
-        nonce: Its mark.
     """
     own: list[Section] = []
     for section in sections_of(text, nonce):
@@ -83,12 +74,7 @@ def split_system(text: str, nonce: str) -> tuple[str, str]:
 
 
 def broken_lines(text: str, nonce: str) -> list[str]:
-    """Return for people which lines of a prompt have no owner any more, each kind once.
-
-    Args:
-        text: The prompt.
-        nonce: Its mark.
-    """
+    """Return for people which lines of a prompt have no owner any more, each kind once."""
     found: dict[str, int] = {}
     for number, owner in enumerate(owners(text, nonce), start=1):
         if not _OWNED.fullmatch(owner):
@@ -107,12 +93,7 @@ _WORDS = {
 
 
 def still_shown(prompt: SuperPrompt, ids: Iterable[str]) -> set[str]:
-    """Return those citation ids whose quotation stands in a prompt: all, unless it was edited.
-
-    Args:
-        prompt: After the prompt builder.
-        ids: What the chain quoted.
-    """
+    """Return those citation ids whose quotation stands in a prompt: all, unless it was edited."""
     if not is_edited(prompt):
         return set(ids)
     shown = frames(prompt.extras.super_prompt, prompt.extras.fence.nonce)
@@ -123,14 +104,6 @@ def text_tokens(text: str, nonce: str, counter: TokenCounter) -> TokenTree:
     """Count a prompt section by section and quotation by quotation, so that all adds up.
 
     A part counts what the prompt up to its end takes more than up to its start.
-
-    Args:
-        text: The prompt.
-        nonce: Its mark.
-        counter: Counts tokens.
-
-    Returns:
-        The tree; a block's heading and own lines are what its parts leave of it.
     """
     sections, at = [], 0
     for section in sections_of(text, nonce):

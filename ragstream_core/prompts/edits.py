@@ -59,11 +59,7 @@ def value_of(prompt: SuperPrompt, target: str) -> str:
 
 
 def edits_from(rows: Json) -> tuple[Edit, ...]:
-    """Rebuild the edits of a record from their JSON form.
-
-    Raises:
-        IntegrityError: They have another form.
-    """
+    """Rebuild the edits of a record from their JSON form."""
     try:
         found = tuple(Edit(**row) for row in rows)
         places = [(edit.target, edit.after) for edit in found]
@@ -81,11 +77,7 @@ def edits_key(edits: Iterable[Edit]) -> list[list[str]]:
 
 
 def by_reader(edits: Iterable[Edit]) -> dict[str, bytes]:
-    """Return the edits of stages before the last one, for running the next stage alone.
-
-    Returns:
-        The op that reads the edited prompt → the edits as JSON.
-    """
+    """Return the edits of stages before the last one, for running the next stage alone."""
     rows: dict[str, list[dict[str, str]]] = {}
     for edit in edits:
         if edit.after != OPS[-1]:
@@ -100,16 +92,9 @@ def edited(
     when: str = "",
     counter: TokenCounter = COUNTER,
 ) -> SuperPrompt:
-    """Return a prompt as the chain left it with some values replaced; its own values are no edits.
+    """Return a prompt as the chain left it with some values replaced, target → new value.
 
-    Args:
-        prompt: After the op at which all the targets are edited; not edited there itself.
-        values: Target → new value.
-        when: ISO 8601 time with its zone.
-        counter: Counts an edited Super-Prompt.
-
-    Raises:
-        UsageError: The prompt is not there yet, a target is none, or a value cannot be it.
+    Values that it has already are no edits. All targets are of the op that it passed last.
     """
     place = prompt.extras.trail[-1][0] if prompt.extras.trail else ""
     wrong = [name for name in values if PLACES.get(name) != place]
@@ -131,13 +116,7 @@ def edited(
 def apply_edits(
     prompt: SuperPrompt, edits: Sequence[Edit], *, counter: TokenCounter = COUNTER
 ) -> SuperPrompt:
-    """Return a prompt with those edits made that belong after its last op and fit its values.
-
-    Args:
-        prompt: As the chain left it.
-        edits: In the order of `PLACES`.
-        counter: Counts an edited Super-Prompt.
-    """
+    """Return a prompt with those edits made that belong after its last op and fit its values."""
     op = prompt.extras.trail[-1][0]
     result, made = evolve(prompt), []
     for edit in (edit for edit in edits if edit.after == op):
@@ -157,11 +136,7 @@ def run_edited(
     observe: Observer | None = None,
     counter: TokenCounter = COUNTER,
 ) -> SuperPrompt:
-    """Run the chain as `run_chain` does and make the edits where they were made.
-
-    Raises:
-        UsageError: An unknown op, or ``first`` after ``through``.
-    """
+    """Run the chain as `run_chain` does and make the edits where they were made."""
     places = [op for op in OPS if any(edit.after == op for edit in edits)]
     last = OPS.index(through) if through in OPS else -1
     for place in places:
@@ -176,11 +151,7 @@ def run_edited(
 
 
 def _checked(prompt: SuperPrompt, target: str, value: str) -> str:
-    r"""Return a value as it is kept: lines end with ``\n``, and UTF-8 can hold it.
-
-    Raises:
-        UsageError: The target cannot have it.
-    """
+    r"""Return a value as it is kept: lines end with ``\n``, and UTF-8 can hold it."""
     plain = value.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode()
     before = value_of(prompt, target)
     if target == SUPER_PROMPT:

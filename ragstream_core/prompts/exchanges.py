@@ -77,11 +77,7 @@ class Answered(Generic[Schema]):
 
 
 def exchange_from(data: bytes) -> Exchange:
-    """Rebuild an exchange from its bytes.
-
-    Raises:
-        IntegrityError: They are none.
-    """
+    """Rebuild an exchange from its bytes."""
     try:
         fields = json.loads(data)
         if fields.pop("version") == EXCHANGE_VERSION:
@@ -98,11 +94,7 @@ def request_digest(model: str, messages: Sequence[ChatMessage], schema: type[Bas
 
 
 class Exchanges:
-    """The exchanges of one prompt: made now, or read from its record.
-
-    Args:
-        model: The one to ask; None: every answer comes from ``kept``.
-        kept: The exchanges of the record that is replayed, in order.
+    """The exchanges of one prompt: made now or, without a model, read from its record.
 
     Attributes:
         made: The exchanges so far, in order.
@@ -124,18 +116,7 @@ class Exchanges:
         fallback: str,
         check: Callable[[Schema], str] | None = None,
     ) -> Answered[Schema]:
-        """Return a validated answer, or why there is none.
-
-        Args:
-            op: The stage that asks.
-            messages: What is asked.
-            schema: What the answer must be.
-            fallback: Name of what the stage does without an answer; recorded.
-            check: Says what is wrong with an answer of that schema; empty: nothing.
-
-        Raises:
-            InputUnavailable: No model may be asked and the record has no such exchange.
-        """
+        """Return a validated answer, or why there is none; ``check`` says what is wrong."""
         then = self._recorded(op)
         if self._model is None:
             return self._again(then, op, messages, schema)
@@ -153,14 +134,7 @@ class Exchanges:
         return Answered(value, exchange.reason)
 
     def keep(self, put: Callable[[bytes], str]) -> list[str]:
-        """Keep all exchanges; return their digests, in order.
-
-        Args:
-            put: Keeps bytes under their digest, which it returns.
-
-        Raises:
-            OSError: Disk full, permission denied.
-        """
+        """Keep all exchanges; return their digests, in order."""
         return [put(exchange.data) for exchange in self.made]
 
     def _recorded(self, op: str) -> Exchange | None:
@@ -207,11 +181,7 @@ _UNANSWERED = ChatUsage(0, 0, reported=False)
 
 
 def call_of(exchange: Exchange) -> ModelCall:
-    """Return what one exchange took.
-
-    Args:
-        exchange: With or without an answer; without one its cost is unknown.
-    """
+    """Return what one exchange took."""
     known = asdict(_UNANSWERED)
     told = {name: value for name, value in exchange.usage.items() if name in known}
     usage = ChatUsage(**{"input_tokens": 0, "output_tokens": 0, **told}) if told else _UNANSWERED
@@ -231,11 +201,7 @@ class AgentsUsage:
 
     @classmethod
     def of(cls, calls: Iterable[ModelCall]) -> AgentsUsage:
-        """Return calls in their order.
-
-        Args:
-            calls: In any order.
-        """
+        """Return calls in their order."""
         return cls(tuple(sorted(calls, key=_place)))
 
     @property

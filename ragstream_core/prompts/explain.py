@@ -77,13 +77,7 @@ def step_row(step: Decision) -> dict[str, Json]:
 
 
 def named(known: Iterable[str], wanted: str) -> list[str]:
-    """Return the candidates that a person means, in their order; of several ways the exact one.
-
-    Args:
-        known: Chunk ids, or ids of injected files.
-        wanted: A citation marker, a chunk id, a name as of `shown_name`, or the first digits of a
-            citation id, at least `MIN_DIGITS`.
-    """
+    """Return the candidates that a person means, in their order; of several ways the exact one."""
     markers = parse_markers(wanted)
     text = markers[0].id if markers else wanted
     digits = text.strip().lower()
@@ -99,15 +93,7 @@ def named(known: Iterable[str], wanted: str) -> list[str]:
 
 
 def load_decisions(folder: Path) -> list[Decision] | None:
-    """Read the ledger of a kept prompt.
-
-    Args:
-        folder: The prompt's folder.
-
-    Returns:
-        Its rows in the order they were decided; None if the derived file is missing or damaged
-        (replay makes it again).
-    """
+    """Read the ledger of a kept prompt; None if the derived file is missing or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -128,11 +114,7 @@ def candidates_of(decisions: Sequence[Decision]) -> list[Decision]:
 
 
 def headers_of(decisions: Sequence[Decision]) -> list[HeaderDecision]:
-    """Return what the audit decided about headers.
-
-    Args:
-        decisions: Rows of one prompt.
-    """
+    """Return what the audit decided about headers."""
     return [
         HeaderDecision(row.chunk_id, row.kept, row.rule, row.reason)
         for row in decisions
@@ -141,21 +123,13 @@ def headers_of(decisions: Sequence[Decision]) -> list[HeaderDecision]:
 
 
 def answers_of(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return what was estimated of each query piece, by the last pass.
-
-    Args:
-        decisions: Rows of one prompt.
-    """
+    """Return what was estimated of each query piece, by the last pass."""
     last = max((row.pass_no for row in decisions), default=1)
     return [row for row in decisions if row.stage == ANSWERS and row.pass_no == last]
 
 
 def ways(decisions: Sequence[Decision]) -> list[Way]:
-    """Group a ledger by candidate; those that went furthest and ranked best come first.
-
-    Args:
-        decisions: Rows of one prompt; headers are no candidates.
-    """
+    """Group a ledger by candidate; those that went furthest and ranked best come first."""
     last = max((d.pass_no for d in decisions), default=1)
     by_chunk: dict[str, list[Decision]] = {}
     for decision in candidates_of(decisions):

@@ -122,9 +122,6 @@ def make_nonce(blocks: Iterable[str]) -> str:
 
     nonce = first 12 hex digits of sha256("ragstream-fence-v1", length-prefixed blocks); 4 more
     while it occurs, whatever the case, in any block.
-
-    Args:
-        blocks: Every text of the prompt that is not RAGstream's own, in order.
     """
     texts = [b.encode("utf-8", "surrogatepass") for b in blocks]
     digest = hashlib.sha256(FENCE_VERSION.encode())
@@ -163,17 +160,7 @@ class Source:
 
 
 def frame(index: int, nonce: str, *, source: Source, text: str) -> list[str]:
-    """Frame one foreign text.
-
-    Args:
-        index: 1-based number of the frame in its prompt.
-        nonce: As of `make_nonce`.
-        source: What the frame's first line says.
-        text: The text; it is normalised, broken and prefixed here.
-
-    Returns:
-        The first line, the content lines, the last line.
-    """
+    """Frame one foreign text."""
     lines = quote_lines(text)
     mode = f' mode="{source.mode}"' if source.mode else ""
     head = (

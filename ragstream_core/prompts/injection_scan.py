@@ -76,9 +76,6 @@ def suspicions(text: str) -> dict[str, int]:
     chat templates and citation markers; ``fence``: frames and headings like those of our prompts;
     ``exfiltration``: images and scripts that call home; ``encoded``: long base64; ``unseen``:
     characters that people cannot see.
-
-    Args:
-        text: Foreign text.
     """
     clean = normalise(text)
     plain = clean.text
@@ -108,13 +105,7 @@ class Tally:
     places: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     def add(self, name: str, text: str, *, most: int = 50) -> None:
-        """Read one more text.
-
-        Args:
-            name: Where it stands.
-            text: Foreign text.
-            most: So many places are named.
-        """
+        """Read one more text."""
         self.texts += 1
         found = suspicions(text)
         self.suspicious += bool(found)

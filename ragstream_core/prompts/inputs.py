@@ -56,13 +56,7 @@ class PromptRequest:
     conversation: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked.
-
-        Raises:
-            EmptyPrompt: The text has no letter and no digit.
-            UsageError: No project for files, ``as_of`` for several, no name of a session, or bytes
-                that are no text.
-        """
+        """Refuse what cannot be asked."""
         given = (self.text, self.session, *self.projects, *self.files, *self.off, *self.diffs)
         for text in (*given, *(text for pair in self.conversation for text in pair)):
             _require_text(text)
@@ -80,11 +74,7 @@ class PromptRequest:
 
 
 def _require_text(text: str) -> None:
-    """Refuse what UTF-8 cannot hold: bytes of another encoding on a command line.
-
-    Raises:
-        UsageError: There is such a byte; its position is named.
-    """
+    """Refuse what UTF-8 cannot hold: bytes of another encoding on a command line."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -100,12 +90,7 @@ def _require_text(text: str) -> None:
 
 
 def request_from(data: Mapping[str, Json]) -> PromptRequest:
-    """Rebuild a request from its JSON form.
-
-    Raises:
-        UsageError: An unknown or missing field.
-        EmptyPrompt: As the constructor.
-    """
+    """Rebuild a request from its JSON form."""
     try:
         tuples = {k: tuple(data[k]) for k in ("projects", "files", "off", "diffs") if k in data}
         pairs = tuple((asked, answered) for asked, answered in data.get("conversation", ()))
@@ -119,9 +104,6 @@ def inputs_of(prompt: SuperPrompt) -> PromptInputs:
 
     A time that no stage has read is left out: nothing can depend on it. If stages have read its day
     alone, the day begins then.
-
-    Raises:
-        UsageError: The prompt was made outside of the chain.
     """
     extras = prompt.extras
     if not hasattr(extras, "inputs"):
@@ -179,16 +161,7 @@ def begin(inputs: PromptInputs) -> SuperPrompt:
 
 
 def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Json]) -> SuperPrompt:
-    """Return the prompt with settings that change from ``op`` on.
-
-    Args:
-        prompt: As ``op`` reads it.
-        op: Name of an op of the chain.
-        changes: Dotted key → value or its text; both give the same prompt key.
-
-    Raises:
-        UnknownSetting: A key that no stage reads, or a value out of its range.
-    """
+    """Return the prompt with settings that change from ``op`` on."""
     if not changes:
         return prompt
     result = evolve(prompt)
@@ -197,11 +170,7 @@ def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Json]) -
 
 
 def persists(inputs: PromptInputs) -> bool:
-    """Return whether anything of a prompt may be written: once off, off for the whole of it.
-
-    Raises:
-        UnknownSetting: `history.persist` was changed to what is neither on nor off.
-    """
+    """Return whether anything of a prompt may be written: once off, off for the whole of it."""
     given = pinned_settings(inputs)
     changes = [{key: value} for _, key, value in inputs.changes if key == "history.persist"]
     return all(overlay(given, change).history.persist for change in ({}, *changes))

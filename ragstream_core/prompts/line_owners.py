@@ -78,14 +78,9 @@ class _Reader:
 
 
 def owners(prompt_text: str, nonce: str) -> list[str]:
-    r"""Say whose each line of a finished prompt is.
+    r"""Say whose each line of a finished prompt is; only ``\n`` ends a line.
 
-    Args:
-        prompt_text: The prompt; lines end with ``\n`` and nothing else.
-        nonce: The mark of this prompt, lower-case hex digits.
-
-    Returns:
-        One owner a line; a frame left open at the end adds one more, ``unclosed frame``.
+    A frame left open at the end adds one more owner, ``unclosed frame``.
     """
     reader = _Reader(nonce)
     result = [reader.owner(line) for line in prompt_text.split("\n")]
@@ -93,16 +88,7 @@ def owners(prompt_text: str, nonce: str) -> list[str]:
 
 
 def verify(prompt_text: str, nonce: str, expected: Sequence[str]) -> None:
-    """Check that each line of a prompt belongs to whom it was given.
-
-    Args:
-        prompt_text: The finished prompt.
-        nonce: The mark of this prompt.
-        expected: The owner of each line, as the builder put it in.
-
-    Raises:
-        FenceBroken: A line has another owner, or there are more or fewer lines than given.
-    """
+    """Check that each line of a prompt belongs to whom it was given."""
     found = owners(prompt_text, nonce)
     for number, (was, want) in enumerate(zip(found, expected, strict=False), start=1):
         if was != want:

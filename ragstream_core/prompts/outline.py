@@ -105,11 +105,7 @@ class OutlineBlock:
 
 
 def outline(prompt: SuperPrompt) -> tuple[OutlineBlock, ...]:
-    """Return the sections of a finished prompt in their order; none before it is built.
-
-    Args:
-        prompt: After the prompt builder, perhaps edited.
-    """
+    """Return the sections of a finished prompt in their order; none before it is built."""
     text, nonce = prompt.extras.super_prompt, prompt.extras.fence.nonce
     tree = prompt.extras.token_tree.blocks
     reader, whose, found = _Reader(prompt), owners(text, nonce), []
@@ -127,11 +123,7 @@ def outline(prompt: SuperPrompt) -> tuple[OutlineBlock, ...]:
 
 
 def titled(words: str) -> list[tuple[str, str]]:
-    """Return words of our own as (title, words below it); the title may be empty, so may these.
-
-    Args:
-        words: A part of a block; its lines ``### …`` are titles.
-    """
+    """Return words of our own as (title, words below it); the title may be empty, so may these."""
     found = [("", list[str]())]
     for line in words.split("\n"):
         if line.startswith(_TITLE):
@@ -158,12 +150,7 @@ class _Reader:
         }
 
     def parts(self, lines: Sequence[tuple[str, str]], tokens: Sequence[int]) -> Iterator[Part]:
-        """Yield the parts of a section.
-
-        Args:
-            lines: (owner, line), without the heading.
-            tokens: Of its quotations, in order.
-        """
+        """Yield the parts of a section."""
         own: list[str] = []
         quoted: list[str] | None = None
         opening: Frame | None = None

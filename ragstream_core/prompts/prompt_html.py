@@ -21,13 +21,7 @@ _UNFOLDED = ("❖ FILES", "S_CTX", "ATTACHMENTS", "TASK")
 
 
 def prompt_html(prompt: SuperPrompt, *, key: str = "", warnings: Sequence[str] = ()) -> str:
-    """Return a prompt as HTML; of one without its finished text, the candidates.
-
-    Args:
-        prompt: After any stage.
-        key: Of its record; empty: none is shown.
-        warnings: What the person should look at.
-    """
+    """Return a prompt as HTML; of one without its finished text, the candidates."""
     extras = prompt.extras
     named = f" <code>{visible(key[:_KEY_DIGITS])}</code>" if key else ""
     told = "".join(f"<div>⚠ {visible(line)}</div>" for line in warnings)
@@ -42,12 +36,7 @@ def prompt_html(prompt: SuperPrompt, *, key: str = "", warnings: Sequence[str] =
 
 
 def budget_bar(blocks: Sequence[tuple[str, int]], budget: int) -> str:
-    """Return the budget as a bar: one part a section, and what is left.
-
-    Args:
-        blocks: Name and tokens of each section, in the order of the prompt.
-        budget: Most tokens that the prompt may have; 0: there is no such number.
-    """
+    """Return the budget as a bar: one part a section, and what is left."""
     whole = max(sum(tokens for _, tokens in blocks), budget, 1)
     parts = "".join(
         f'<span title="{visible(name)}: {tokens:,} tokens" '
@@ -106,12 +95,7 @@ def _candidates(prompt: SuperPrompt) -> str:
 
 
 def budget_html(blocks: Sequence[tuple[str, int]], budget: int) -> str:
-    """Return a bar with a part for each block, and its legend.
-
-    Args:
-        blocks: Name and tokens, in the order of the prompt.
-        budget: Most tokens that the prompt may have.
-    """
+    """Return a bar with a part for each block, and its legend."""
     total = sum(tokens for _, tokens in blocks)
     left = f"{budget - total:,} left" if total <= budget else f"{total - budget:,} too many"
     legend = "".join(

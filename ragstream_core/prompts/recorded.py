@@ -32,22 +32,13 @@ _LEVEL = 6
 
 
 def packed(value: Mapping[str, Json], *, level: int = _LEVEL) -> bytes:
-    """Return the bytes of a file; equal values give equal bytes.
-
-    Args:
-        value: A JSON object.
-        level: Of the compression, 1 (fast) to 9 (small).
-    """
+    """Return the bytes of a file; equal values give equal bytes."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return gzip.compress(text, level, mtime=0)
 
 
 def text_of(path: Path) -> bytes:
-    """Return what a file says, as JSON in UTF-8.
-
-    Raises:
-        OSError: It is gone, cannot be read, or is no compressed file.
-    """
+    """Return what a file says, as JSON in UTF-8."""
     try:
         return gzip.decompress(path.read_bytes())
     except (EOFError, zlib.error) as error:
@@ -55,12 +46,7 @@ def text_of(path: Path) -> bytes:
 
 
 def unpacked(path: Path) -> dict[str, Json]:
-    """Return the object in a file.
-
-    Raises:
-        OSError: As `text_of`.
-        ValueError: It holds no JSON object.
-    """
+    """Return the object in a file."""
     value = json.loads(text_of(path))
     if not isinstance(value, dict):
         raise ValueError(f"{path.name} holds no object")
@@ -110,11 +96,7 @@ class _Chunks:
 
 
 def pack_states(passed: Mapping[str, SuperPrompt]) -> bytes:
-    """Return the bytes of all states of one prompt; equal states give equal bytes.
-
-    Args:
-        passed: Step → the prompt after it, in order; the inputs of all are the same and left out.
-    """
+    """Return the bytes of all states of one prompt; equal states give equal bytes."""
     chunks = _Chunks()
     rows, before = [], dict[str, Json]()
     for step, prompt in passed.items():
@@ -129,15 +111,7 @@ def pack_states(passed: Mapping[str, SuperPrompt]) -> bytes:
 
 
 def unpack_states(data: bytes, inputs: PromptInputs) -> dict[str, SuperPrompt]:
-    """Return the prompt after each step; the inverse of `pack_states`.
-
-    Args:
-        data: The bytes.
-        inputs: What is pinned now.
-
-    Raises:
-        IntegrityError: They are no states.
-    """
+    """Return the prompt after each step; the inverse of `pack_states`."""
     try:
         value = json.loads(gzip.decompress(data))
         if value["version"] != STATES_VERSION:
@@ -196,15 +170,7 @@ def _entry(name: str, value: Json) -> Json:
 
 
 def note_asked(folder: Path, asking: Asking) -> None:
-    """Note that a prompt was asked for; one write at the end of a file.
-
-    Args:
-        folder: The prompt's folder.
-        asking: When, and what it took.
-
-    Raises:
-        OSError: Disk full, permission denied, or the prompt is not kept any more.
-    """
+    """Note that a prompt was asked for; one write at the end of a file."""
     line = json.dumps({"at": asking.at, "ran": asking.ran}) + "\n"
     append_text(folder / ASKED_NAME, line, create=asking.ran)
 
@@ -224,16 +190,7 @@ def times_asked(folder: Path) -> list[Asking]:
 
 
 def point(root: Path, question: str, key: str) -> None:
-    """Note which prompt came of some inputs.
-
-    Args:
-        root: Folder of the prompt store.
-        question: Digest of the inputs as they were pinned.
-        key: Of the prompt.
-
-    Raises:
-        OSError: Disk full, permission denied.
-    """
+    """Note which prompt came of some inputs."""
     replace_text(root / POINTERS / question, key, durable=False)
 
 

@@ -80,17 +80,7 @@ def _kept(lines: list[str], path: str) -> list[int]:
 
 
 def pack(text: str, path: str, *, line_numbers: bool = True) -> str:
-    """Shorten a large file to head, signatures and tail.
-
-    Args:
-        text: The whole file.
-        path: Its path; the suffix chooses what a signature is (Python, Markdown, JSON, YAML, else
-            a generic pattern).
-        line_numbers: Whether kept lines carry their number.
-
-    Returns:
-        Kept lines in file order; each gap is one line ``… n lines omitted (a-b) …``.
-    """
+    """Shorten a large file to head, signatures and tail; each gap is one line that says so."""
     lines = text.split("\n")
     width = len(str(len(lines)))
     result: list[str] = []
@@ -115,12 +105,7 @@ _LABELS = {
 
 
 def project_memory(texts: Mapping[str, str]) -> str:
-    """Return the text of the block PROJECT MEMORY; empty if there is nothing to say.
-
-    Args:
-        texts: The pinned ones: ``project_memory`` and perhaps those of `PINNED`, which are
-            bullets that were made harmless when they were pinned.
-    """
+    """Return the text of the block PROJECT MEMORY; empty if there is nothing to say."""
     parts = [texts.get("project_memory", "").rstrip("\n")]
     parts += [f"{label}\n{texts[name]}" for name, label in _LABELS.items() if texts.get(name)]
     return "\n\n".join(part for part in parts if part.strip())
@@ -191,11 +176,7 @@ def _own(name: str, nonce: str, text: str) -> Block:
 
 
 def format_instruction(wanted: str) -> str:
-    """Return one sentence that asks for a known format, or an empty text.
-
-    Args:
-        wanted: What a person wrote; a format that is named to be avoided is none.
-    """
+    """Return one sentence that asks for a known format, or an empty text."""
     lowered = " ".join(wanted.lower().split())
     for word, sentence in _FORMATS:
         for match in re.finditer(rf"\b(?:{word})\b", lowered):
@@ -234,15 +215,7 @@ def _reading_rule(nonce: str, *, cite: bool) -> str:
 def system_blocks(
     body: Mapping[str, str], layout: tuple[str, str], *, nonce: str, cite: bool = True
 ) -> list[Block]:
-    """Build Hard Rules, Project Memory and System, in this order; empty ones are left out.
-
-    Args:
-        body: ``role`` or ``system``, ``tone``, ``depth``, ``audience``, ``format``; ``form`` is
-            what A2 proposes if no format was asked for.
-        layout: (hard rules, project memory).
-        nonce: Mark of the prompt; empty for a preview.
-        cite: Whether there is something to cite.
-    """
+    """Build Hard Rules, Project Memory and System, in this order; empty ones are left out."""
     named = zip((HARD_RULES, PROJECT_MEMORY), layout, strict=True)
     blocks = [_own(name, nonce, trusted(text)) for name, text in named if text.strip()]
     paragraphs = [
@@ -268,13 +241,7 @@ def render_prompt_md(body: Mapping[str, str]) -> str:
 
 
 def wrapped(template: str, prompt_md: str, body: Mapping[str, str]) -> str:
-    """Return the task within the person's own template; what the task says is put in as it is.
-
-    Args:
-        template: Holds ``{task}``, perhaps ``{role}``, ``{tone}`` …; empty: the task alone.
-        prompt_md: The task, as of `render_prompt_md`.
-        body: Values of the other places; one that is not set is an empty text.
-    """
+    """Return the task within the person's own template; what the task says is put in as it is."""
     if not template:
         return prompt_md
     values = {**body, "task": prompt_md}
@@ -294,13 +261,7 @@ def _item(number: str, item: Fact | OpenIssue) -> str:
 
 
 def s_ctx_block(s_ctx: SCtx, *, nonce: str, warning: str = "") -> Block:
-    """Build S_CTX: the three headings always, each item one quoted line with its citations.
-
-    Args:
-        s_ctx: Facts, constraints and open issues.
-        nonce: Mark of the prompt.
-        warning: A line of our own, shown first.
-    """
+    """Build S_CTX: the three headings always, each item one quoted line with its citations."""
     lines = [("heading", heading(S_CTX, nonce))]
     lines += [(S_CTX, warning), (S_CTX, "")] if warning else []
     for (title, letter), items in zip(_GROUPS, s_ctx.parts, strict=True):
@@ -323,15 +284,7 @@ def context_line(context: str) -> str:
 def framed_block(
     name: str, texts: Sequence[tuple[Source, str]], *, nonce: str, first: int, note: str = ""
 ) -> Block:
-    """Build a section of framed texts: ❖ FILES, attachments or recent history.
-
-    Args:
-        name: The section's heading.
-        texts: Where each text comes from, and the text.
-        nonce: Mark of the prompt.
-        first: Number of the first frame.
-        note: A line of our own under the heading.
-    """
+    """Build a section of framed texts: ❖ FILES, attachments or recent history."""
     lines = [("heading", heading(name, nonce))]
     lines += [(name, note)] if note else []
     for index, (source, text) in enumerate(texts, start=first):

@@ -90,15 +90,9 @@ def environment() -> dict[str, str]:
 
 
 def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -> ReplayVerdict:
-    """Recompute a recorded prompt and classify the result.
+    """Recompute a recorded prompt and classify the result: an input that is gone is a verdict, too.
 
-    Args:
-        record: The kept record.
-        run: Runs the whole chain for its inputs.
-        differences: What a language model that is asked again says otherwise; filled by ``run``.
-
-    Returns:
-        One of four verdicts; a failure to find an input is a verdict, not an error.
+    ``differences`` is what a model that is asked again says otherwise; ``run`` fills it.
     """
     inputs = PromptInputs.from_json(record.inputs)
     try:

@@ -44,9 +44,6 @@ class Clock:
     A stage that is run again with the same inputs reads it again or leaves it again: up to its
     first look nothing can depend on the time. So what was not read once is never read.
 
-    Args:
-        now: ISO 8601, with a zone.
-
     Attributes:
         was_read: Whether anybody has asked for the time.
         day_was_read: Whether anybody has asked for the day.

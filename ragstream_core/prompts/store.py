@@ -115,11 +115,7 @@ def make_record(
     run_id: str = "",
     resumed: str = "",
 ) -> PromptRecord:
-    """Make the record of a prompt that went through the whole chain.
-
-    Raises:
-        UsageError: The prompt carries no inputs.
-    """
+    """Make the record of a prompt that went through the whole chain."""
     inputs = inputs_of(prompt)
     output = sha256_hex(prompt.extras.super_prompt)
     exchanges = [digest for _, digest in sorted(prompt.extras.exchanges.items())]
@@ -142,11 +138,7 @@ def make_record(
 
 
 def key_of(prompt: SuperPrompt) -> str:
-    """Return the key of a finished prompt.
-
-    Raises:
-        UsageError: The prompt carries no inputs.
-    """
+    """Return the key of a finished prompt."""
     return make_record(prompt, environment={}, timings_ms={}).prompt_key
 
 
@@ -157,11 +149,7 @@ class PromptStore:
     root: Path
 
     def put_request(self, request: PromptRequest) -> str:
-        """Keep a request; return its reference ``sha256:…``.
-
-        Raises:
-            OSError: Disk full, permission denied.
-        """
+        """Keep a request; return its reference ``sha256:…``."""
         data = asdict(request)
         if not request.conversation:
             del data["conversation"]  # as before there were any: references stay what they were
@@ -171,13 +159,7 @@ class PromptStore:
         return f"sha256:{digest}"
 
     def request(self, reference: str) -> PromptRequest:
-        """Load a request by its reference.
-
-        Raises:
-            UnknownPrompt: No such request.
-            IntegrityError: Its bytes do not have its digest.
-            UsageError: It is not a request.
-        """
+        """Load a request by its reference."""
         digest = reference.removeprefix("sha256:")
         path = self.root / "inbox" / f"{Path(digest).name}.json"
         if not path.is_file():
@@ -188,22 +170,13 @@ class PromptStore:
         return request_from(json.loads(text))
 
     def put_blob(self, data: bytes) -> str:
-        """Keep bytes under their sha256; return it.
-
-        Raises:
-            OSError: Disk full, permission denied.
-        """
+        """Keep bytes under their sha256; return it."""
         digest = sha256_hex(data)
         self._put_once(self.root / "blobs" / digest, data)
         return digest
 
     def blob(self, digest: str) -> bytes:
-        """Load bytes by their sha256.
-
-        Raises:
-            UnknownPrompt: They are not kept.
-            IntegrityError: They are not the bytes that were kept.
-        """
+        """Load bytes by their sha256."""
         path = self.root / "blobs" / Path(digest).name
         if not path.is_file():
             raise UnknownPrompt(f"the bytes {digest[:12]} of an injected file are not kept")
@@ -213,16 +186,7 @@ class PromptStore:
         return data
 
     def put(self, record: PromptRecord, prompt: SuperPrompt, *, states: bytes = b"") -> Path:
-        """Keep a finished prompt: derived files first, the record last; return its folder.
-
-        Args:
-            record: Names the digest of ``states``.
-            prompt: Finished.
-            states: What the stages left, as `pack_states`; empty: not kept.
-
-        Raises:
-            OSError: Disk full, permission denied; without its record nothing counts as kept.
-        """
+        """Keep a finished prompt: derived files first, the record last; return its folder."""
         folder = make_private_dir(self.root / record.prompt_key)
         replace_text(folder / "super_prompt.md", prompt.extras.super_prompt, durable=False)
         decisions = _parquet(prompt.extras.decisions)
@@ -234,12 +198,7 @@ class PromptStore:
         return folder
 
     def record(self, key: str) -> PromptRecord:
-        """Load a record by its key or an unambiguous prefix of at least 6 digits.
-
-        Raises:
-            UnknownPrompt: No prompt, or several, under that key.
-            IntegrityError: The record is damaged or does not belong to its key.
-        """
+        """Load a record by its key or an unambiguous prefix of at least 6 digits."""
         path = self.root / self.find(key) / RECORD_NAME
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -264,11 +223,7 @@ class PromptStore:
         return record
 
     def find(self, key: str) -> str:
-        """Return the full key that a prefix names; `LATEST` is that of the newest record.
-
-        Raises:
-            UnknownPrompt: No prompt, or several, under that key.
-        """
+        """Return the full key that a prefix names; `LATEST` is that of the newest record."""
         if _WHOLE.fullmatch(key) and (self.root / key / RECORD_NAME).is_file():
             return key
         if key == LATEST and (newest := self.keys()[-1:]):
@@ -307,11 +262,7 @@ class PromptStore:
 
 
 def exchange_files(folder: Path) -> list[Path]:
-    """Return where the exchanges and edits of a prompt lie beside it; they may quote its sources.
-
-    Args:
-        folder: The prompt's folder; without a readable record it has none.
-    """
+    """Return where exchanges and edits of a prompt lie; they may quote its sources."""
     try:
         data = json.loads((folder / RECORD_NAME).read_bytes())
         named = [*data.get("exchanges", ())]
@@ -343,15 +294,7 @@ def _parquet(rows: Sequence[Decision]) -> bytes:
 
 
 def pinned(prompts: Path, project: str) -> dict[int, list[str]]:
-    """Return the generations of a project that kept prompts need, with those prompts' keys.
-
-    Args:
-        prompts: Folder of the prompt store.
-        project: Project name.
-
-    Raises:
-        IntegrityError: The record of a kept prompt cannot be read, so what it needs is unknown.
-    """
+    """Return the generations of a project that kept prompts need, with those prompts' keys."""
     found: dict[int, list[str]] = {}
     for marker in sorted(prompts.glob(f"*/{KEPT_NAME}")):
         path = marker.with_name("record.json")

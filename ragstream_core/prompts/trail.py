@@ -23,13 +23,7 @@ def advance(prompt: SuperPrompt, stage: str) -> SuperPrompt:
 
 
 def put_decisions(prompt: SuperPrompt, stage: str, decisions: Sequence[Decision]) -> None:
-    """Replace the ledger rows of one stage in the current pass.
-
-    Args:
-        prompt: A copy that the caller owns; its ``extras`` is changed.
-        stage: As in the rows.
-        decisions: One row a candidate.
-    """
+    """Replace the ledger rows of one stage in the current pass."""
     now = pass_number(prompt)
     rows = prompt.extras.decisions
     kept = [row for row in rows if not (row.stage == stage and row.pass_no == now)]
@@ -39,14 +33,7 @@ def put_decisions(prompt: SuperPrompt, stage: str, decisions: Sequence[Decision]
 def put_notes(
     prompt: SuperPrompt, op: str, *, events: Iterable[str] = (), warnings: Iterable[str] = ()
 ) -> None:
-    """Replace the events and warnings of one operation in the current pass.
-
-    Args:
-        prompt: A copy that the caller owns; its ``extras`` is changed.
-        op: Name of the operation, e.g. ``a1_file_injector``.
-        events: What happened, for the transparency panel.
-        warnings: What the person should look at.
-    """
+    """Replace the events and warnings of one operation in the current pass."""
     now = pass_number(prompt)
 
     def replaced(notes: Iterable[Note], messages: Iterable[str]) -> tuple[Note, ...]:

@@ -21,12 +21,7 @@ _Write = Callable[[Sequence[Any]], Iterable[str]]
 
 
 def canonical_text(value: Json) -> str:
-    """Return `canonical_json` of the JSON form of a value.
-
-    Raises:
-        TypeError: Something in it has no JSON form.
-        ValueError: It holds a NaN or an infinity.
-    """
+    """Return `canonical_json` of the JSON form of a value."""
     (text,) = _writer(value.__class__)([value])
     return text
 

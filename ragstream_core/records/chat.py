@@ -42,11 +42,7 @@ class ChatUsage:
 
 
 def total_usage(usages: Iterable[ChatUsage]) -> ChatUsage:
-    """Add up what several answers took; a sum with an unknown cost has none.
-
-    Args:
-        usages: Perhaps none: that is no token and no cost.
-    """
+    """Add up what several answers took; a sum with an unknown cost has none."""
     found = list(usages)
     costs = [usage.cost_usd for usage in found]
     return ChatUsage(

@@ -135,11 +135,7 @@ class Extras:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Extras:
-        """Return the extras of a JSON form; an entry that is not known here stays as it is.
-
-        Raises:
-            TypeError: An entry has another form.
-        """
+        """Return the extras of a JSON form; an entry that is not known here stays as it is."""
         result = cls()
         for name, value in data.items():
             setattr(result, name, entry_from(name, value))
@@ -147,11 +143,7 @@ class Extras:
 
 
 def entry_from(name: str, value: Json) -> Json:
-    """Return an entry by its JSON form.
-
-    Raises:
-        TypeError: It has another form.
-    """
+    """Return an entry by its JSON form."""
     return read_as(_kinds().get(name, object), value)
 
 

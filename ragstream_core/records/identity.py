@@ -24,11 +24,7 @@ def sha256_hex(data: bytes | str) -> str:
 
 
 def canonical_json(value: object) -> str:
-    """Serialise to the one JSON text a value has here: sorted keys, no spaces, no NaN.
-
-    Raises:
-        ValueError: The value holds a NaN or an infinity.
-    """
+    """Serialise to the one JSON text a value has here: sorted keys, no spaces, no NaN."""
     return json.dumps(
         value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     )
@@ -40,22 +36,12 @@ def digest_of(value: object) -> str:
 
 
 def chunk_id(rel_path: str, sha256: str, chunk_idx: int) -> str:
-    """Make the canonical id of a document chunk: ``rel_path::sha256::chunk_idx`` (R-076).
-
-    Args:
-        rel_path: POSIX path relative to the project; may itself contain ``::``.
-        sha256: 64 hex digits of the file's bytes.
-        chunk_idx: 0-based position of the chunk in its file.
-    """
+    """Make the canonical id of a document chunk: ``rel_path::sha256::chunk_idx`` (R-076)."""
     return f"{rel_path}::{sha256}::{chunk_idx}"
 
 
 def parse_chunk_id(identifier: str) -> tuple[str, str, int]:
-    """Split a chunk id from the right into path, sha256 and index.
-
-    Raises:
-        ValueError: The text is not a document chunk id.
-    """
+    """Split a chunk id from the right into path, sha256 and index."""
     match = _CHUNK_ID.match(identifier)
     if match is None:
         raise ValueError(f"not a document chunk id: {identifier!r}")
@@ -63,11 +49,7 @@ def parse_chunk_id(identifier: str) -> tuple[str, str, int]:
 
 
 def shown_name(identifier: str) -> str:
-    """Return what people call a chunk: ``path#chunk_idx``, of a turn ``history/session/turn#idx``.
-
-    Args:
-        identifier: A chunk id; anything else is its own name.
-    """
+    """Return what people call a chunk: ``path#idx``, of a turn ``history/session/turn#idx``."""
     turn = _TURN_ID.fullmatch(identifier)
     if turn:
         return f"history/{turn['session']}/{turn['seq']}#{turn['idx']}"
@@ -81,14 +63,7 @@ def with_names(text: str) -> str:
 
 
 def short_ids(identifiers: list[str]) -> dict[str, str]:
-    """Give each id its citation id: 8 hex digits of its sha256, longer only on a collision.
-
-    Args:
-        identifiers: Chunk ids of one prompt; duplicates are harmless.
-
-    Returns:
-        Chunk id → short id. The mapping is injective and independent of the order given.
-    """
+    """Give each id its citation id: 8 hex digits of its sha256, longer only on a collision."""
     unique = sorted(set(identifiers))
     hashes = {i: sha256_hex(i) for i in unique}
     digits = SHORT_ID_DIGITS

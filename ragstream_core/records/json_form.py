@@ -19,9 +19,6 @@ def json_of(value: Json) -> Json:
     """Return the JSON form of a value: of a record its fields but those that are None.
 
     A record that is written otherwise has a method ``to_json``.
-
-    Raises:
-        TypeError: It has none.
     """
     kind = value.__class__
     if kind in _PLAIN:
@@ -34,11 +31,7 @@ def json_of(value: Json) -> Json:
 
 
 def fields_of(record: Any) -> dict[str, Json]:
-    """Return the JSON form of a record's fields but those that are None: for its own ``to_json``.
-
-    Raises:
-        TypeError: It is no record, or a field has no JSON form.
-    """
+    """Return the JSON form of a record's fields but those that are None."""
     row: dict[str, Json] = _fields_writer(record.__class__)(record)
     return row
 
@@ -84,15 +77,7 @@ def names_of(kind: type) -> tuple[str, ...]:
 
 
 def read_as(kind: Any, data: Json) -> Any:
-    """Return the value of a type that a JSON form stands for; the inverse of `json_of`.
-
-    Args:
-        kind: A record, a tuple, a mapping or a plain type; one of them or None.
-        data: Its JSON form.
-
-    Raises:
-        TypeError: A field is missing or unknown, or a value has another form.
-    """
+    """Return the value of a type that a JSON form stands for; the inverse of `json_of`."""
     read = _reader(kind)
     return data if read is None else read(data)
 
@@ -156,11 +141,7 @@ def _record(kind: Any) -> _Read:
     plain = {name: found for name, hint in hints.items() if (found := _classes(hint))}
 
     def read(data: Json) -> Json:
-        """Return the record.
-
-        Raises:
-            TypeError: A field is missing or unknown, or a value has another form.
-        """
+        """Return the record."""
         if not isinstance(data, Mapping):
             raise TypeError(f"no {kind.__name__}: {type(data).__name__}")
         for name in plain.keys() & data.keys():

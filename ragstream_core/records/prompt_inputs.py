@@ -105,10 +105,6 @@ class PromptInputs:
         """Return the inputs with as much of the time as stages have read.
 
         A day is the same day in every zone, and before and after the clocks change.
-
-        Args:
-            time: Whether one has read it.
-            day: Whether one has read the day.
         """
         if time or not self.now:
             return self
@@ -135,11 +131,7 @@ class PromptInputs:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> PromptInputs:
-        """Rebuild inputs from their JSON form.
-
-        Raises:
-            UsageError: Another version of the format.
-        """
+        """Rebuild inputs from their JSON form."""
         given = dict(data)
         if given.pop("version", None) != INPUTS_VERSION:
             version = data.get("version")

@@ -89,11 +89,7 @@ class SuperPrompt:
         self.Attachments_MD = ""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Keep the two invariants: known stages only, and a trail that only grows.
-
-        Raises:
-            ValueError: An unknown stage, or a shortened or rewritten trail.
-        """
+        """Keep the two invariants: known stages only, and a trail that only grows."""
         if name == "stage" and value not in STAGES:
             raise ValueError(f"unknown stage {value!r}; one of {', '.join(STAGES)}")
         if name == "history_of_stages":
@@ -109,10 +105,6 @@ def evolve(prompt: SuperPrompt, **changes: Any) -> SuperPrompt:
     The containers of the fields are copied, so a stage may put and remove their entries. The
     entries themselves are shared and never changed in place: a stage replaces them. A changed
     ``stage`` is appended to ``history_of_stages``.
-
-    Raises:
-        ValueError: An unknown stage.
-        AttributeError: An unknown field.
     """
     result = SuperPrompt.__new__(SuperPrompt)
     for name in SuperPrompt.__slots__:  # the values were checked when the prompt got them
@@ -144,14 +136,7 @@ def to_json(prompt: SuperPrompt) -> dict[str, Json]:
 
 
 def from_json(data: Mapping[str, Json]) -> SuperPrompt:
-    """Rebuild a prompt from its JSON form.
-
-    Raises:
-        ValueError: Another version of the format, or values that break an invariant.
-        KeyError: A field is missing.
-        TypeError: An entry of the extras has another form.
-        UsageError: The pinned inputs are of another version.
-    """
+    """Rebuild a prompt from its JSON form."""
     if data.get("version") != JSON_VERSION:
         raise ValueError(f"SuperPrompt JSON version {data.get('version')!r}, need {JSON_VERSION}")
     prompt = SuperPrompt()

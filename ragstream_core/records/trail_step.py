@@ -17,12 +17,7 @@ class TrailStep(Sequence[str]):
     __slots__ = ("_digest", "op")
 
     def __init__(self, op: str, digest: str | Callable[[], str]) -> None:
-        """Note a step.
-
-        Args:
-            op: Name of the op.
-            digest: Of its result; or what works it out, from values that nobody changes.
-        """
+        """Note a step."""
         self.op = op
         self._digest = digest
 
@@ -67,11 +62,7 @@ class TrailStep(Sequence[str]):
 
     @classmethod
     def from_json(cls, data: Json) -> TrailStep:
-        """Return the step of a pair.
-
-        Raises:
-            TypeError: It is no pair of texts.
-        """
+        """Return the step of a pair."""
         if not isinstance(data, (list, tuple)) or list(map(type, data)) != [str, str]:
             raise TypeError("no pair of op and digest")
         return cls(*data)

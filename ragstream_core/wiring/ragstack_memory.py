@@ -67,13 +67,7 @@ class CachedAnswer:
 
 
 class RagstackMemory:
-    """The answer cache and the digest, as one question sees them.
-
-    Args:
-        workspace: The data root.
-        request: Says for which projects, files and settings; its text may be any.
-        model: Who would be asked; default: the one of the settings.
-    """
+    """The answer cache and the digest, as one question sees them."""
 
     def __init__(
         self, workspace: Workspace, request: PromptRequest, *, model: ChatModel | None = None
@@ -84,20 +78,12 @@ class RagstackMemory:
 
     @functools.cached_property
     def settings(self) -> MemoryConfig:
-        """Section ``memory`` of the request.
-
-        Raises:
-            UnknownSetting: The request names a task or a setting that there is not, or a bad value.
-        """
+        """Section ``memory`` of the request."""
         return prompt_inputs.settings_of(self._workspace, self._request).memory
 
     @property
     def is_cached(self) -> bool:
-        """Whether earlier answers are looked for: switched on, and turns may be kept.
-
-        Raises:
-            UnknownSetting: As `settings`.
-        """
+        """Whether earlier answers are looked for: switched on, and turns may be kept."""
         if not (self.settings.enabled and self.settings.cache):
             return False
         persist = prompt_inputs.settings_of(self._workspace, self._request).history.persist
@@ -108,12 +94,6 @@ class RagstackMemory:
 
         The nearest question wins, of equals the newest. It must hold under the same scope, and its
         words be as near as `memory.cache_match` wants: an embedder does not see every difference.
-
-        Args:
-            query: The question.
-
-        Raises:
-            RagstreamError: A wrong request, a damaged index, a failing embedder.
         """
         if not (self.is_cached and stands_alone(query)):
             return None
@@ -139,12 +119,6 @@ class RagstackMemory:
 
         Where that is not possible the answer carries a warning instead: the disk is full, turns
         were cleared in the meantime, `history.persist` is off.
-
-        Args:
-            found: Of `maybe_answer`.
-
-        Raises:
-            UnknownSetting: As `settings`, where nothing has read them before.
         """
         turn = Turn(
             "", found.answer.session, "", found.query, found.answer.raw,
@@ -155,11 +129,7 @@ class RagstackMemory:
         log = journal.journal(self._workspace)
 
         def made() -> list[journal.Written]:
-            """Return the turn.
-
-            Raises:
-                InputUnavailable: Its source may have been cleared meanwhile.
-            """
+            """Return the turn."""
             if cleared_since(log, found.seq):
                 raise InputUnavailable("turns were cleared in the meantime")
             return journal.completed([turn])
@@ -176,12 +146,6 @@ class RagstackMemory:
         """Return what memory adds to the prompt of a query: digest and older turns (R-249).
 
         The chain itself makes it, so it is what the prompt shows and within the same budget.
-
-        Args:
-            query: The question.
-
-        Raises:
-            RagstreamError: A stage refused or failed.
         """
         inputs = pin_inputs(self._workspace, replace(self._request, text=query))
         prompt = run_prompt(self._workspace, inputs, through="a5_format_enforcer")
@@ -221,13 +185,7 @@ class RagstackMemory:
 
 
 def cached_answer(workspace: Workspace, turn: Turn, *, session: str = "") -> Answer:
-    """Return the answer of a turn as the answer to another question; nothing is written.
-
-    Args:
-        workspace: The data root.
-        turn: Whose answer it is.
-        session: The conversation in which it is given again.
-    """
+    """Return the answer of a turn as the answer to another question; nothing is written."""
     raw = turn.assistant_text
     known = [str(row["id"]) for row in turn.citations]
     try:
@@ -250,16 +208,7 @@ def cached_answer(workspace: Workspace, turn: Turn, *, session: str = "") -> Ans
 
 
 def issued_then(workspace: Workspace, key: str) -> dict[str, Issued]:
-    """Return what a kept prompt issued: citation id → what it shows under it.
-
-    Args:
-        workspace: The data root.
-        key: The prompt's full key.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        RagstreamError: Its record, its rendering or a generation is lost.
-    """
+    """Return what a kept prompt issued: citation id → what it shows under it."""
     kept = KeptPrompt.of(workspace, key)
     if not kept.stored_text:
         path = kept.folder / "super_prompt.md"

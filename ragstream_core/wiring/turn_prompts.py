@@ -30,11 +30,6 @@ class TurnPrompts:
     Attributes:
         paths: What goes: their folders, requests, exchanges, and vectors that only they name.
         run_ids: The runs behind them, and those that they read from.
-
-    Args:
-        root: Folder of the prompts.
-        entries: All records of the journal, ascending; the cleared ones are still among them.
-        gone: The cleared ones.
     """
 
     def __init__(self, root: Path, entries: Iterable[Entry], gone: Sequence[Entry]) -> None:
@@ -104,12 +99,7 @@ class TurnPrompts:
             self.run_ids |= {path.name.removeprefix(PARENT_PREFIX) for path in parents}
 
     def shown_in(self, inputs: Mapping[str, Any], key: str) -> bool:
-        """Return whether a prompt asked or showed a cleared turn.
-
-        Args:
-            inputs: Its pinned inputs, JSON form.
-            key: Its key, empty if it has none.
-        """
+        """Return whether a prompt asked or showed a cleared turn."""
         pin = inputs.get("history") or {}
         if key in self._keys or self._asks(inputs.get("text"), pin.get("session", "")):
             return True
