@@ -28,10 +28,10 @@ from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.chain_steps import JOB
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
+from ragstream_core.prompts.made_prompt import MadePrompt
 from ragstream_core.prompts.recorded import times_asked
 from ragstream_core.prompts.store import key_of
 from ragstream_core.records import SuperPrompt
-from ragstream_core.wiring.make_prompt import MadePrompt
 from ragstream_core.wiring.workspace import Workspace
 
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
@@ -91,7 +91,6 @@ def prompt(
     asked = times_asked(workspace.store.root / key)[:-1] if state.record else ()
     return MadePrompt(
         made,
-        request,
         inputs_of(made),
         state.passed,
         state.timings_ms,

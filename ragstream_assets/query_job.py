@@ -104,7 +104,7 @@ def answered(
         return {"warnings": said} if said else {}
     state = state_of(context.run_id)
     state.passed, state.record = dict(found.passed), found.record
-    return {"answered_from_the_record": found.record.prompt_key, "asked_before": len(found.asked)}
+    return {"answered_from_the_record": found.key, "asked_before": len(found.asked)}
 
 
 def _is_whole(context: dg.OpExecutionContext) -> bool:

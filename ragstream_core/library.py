@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ragstream_core.errors import UsageError, worded
-from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.chain import OPS, last_op
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.sessions import HistoryTurn
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.ports import PhaseProgress
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.prompts.replay import ReplayVerdict
-    from ragstream_core.services.build_prompt import Prompt
     from ragstream_core.services.explain import Explanation
     from ragstream_core.services.search import SearchResult
 
@@ -250,7 +250,7 @@ class RAGstream:
         fresh: bool = False,
         progress: PhaseProgress | None = None,
         **options: Unpack[PromptOptions],
-    ) -> Prompt:
+    ) -> MadePrompt:
         """Turn a question into a Super-Prompt: evidence, files and rules, cited, within a budget.
 
         Args:
@@ -264,15 +264,8 @@ class RAGstream:
         Raises:
             RagstreamError: A wrong request, or a stage that refused or failed; nothing is kept.
         """
-        from ragstream_core.services import build_prompt
-
-        return build_prompt.build_prompt(
-            self._workspace,
-            _request(text, projects, options),
-            through=through,
-            fresh=fresh,
-            progress=progress,
-        )
+        request = _request(text, projects, options)
+        return _made(self._workspace, request, progress, through=through, fresh=fresh)
 
     def ask(
         self,
@@ -306,14 +299,13 @@ class RAGstream:
             ChatFailed: There is no answer; the question is kept.
             RagstreamError: As `prompt`.
         """
-        from ragstream_core.services import build_prompt
         from ragstream_core.wiring import answering
 
         given = {"prompt.model_target": model} if model else {}
         request = _request(text, projects, options)
         request = replace(request, settings={**given, **request.settings})
         workspace = self._asking(model)
-        made = build_prompt.build_prompt(workspace, request, fresh=fresh, progress=progress)
+        made = _made(workspace, request, progress, fresh=fresh)
         prepared = answering.prepare(
             workspace,
             made.super_prompt,
@@ -365,6 +357,29 @@ class RAGstream:
         # a model that is named alone is looked up under the other settings, as a configured one is
         named = self._workspace.with_settings({SETTING: model} if model else {})
         return named.with_settings({SETTING: ensure_model(named.config)})
+
+
+def _made(
+    workspace: Workspace,
+    request: PromptRequest,
+    progress: PhaseProgress | None,
+    *,
+    through: str = OPS[-1],
+    fresh: bool = False,
+) -> MadePrompt:
+    """Return the prompt of a request, with what changed since the last ingest and its cost."""
+    from ragstream_core.wiring.ingestion import changed_files
+    from ragstream_core.wiring.make_prompt import make_prompt, with_cost
+
+    ops = OPS[: OPS.index(last_op(through)) + 1]
+
+    def on_step(op: str, _: MadePrompt) -> None:
+        if progress is not None:
+            progress(op, ops.index(op) + 1, len(ops))
+
+    changed = () if request.as_of else changed_files(workspace, request.projects)
+    made = make_prompt(workspace, request, through=ops[-1], fresh=fresh, on_step=on_step)
+    return with_cost(workspace, made, changed)
 
 
 def _request(text: str, projects: str | Sequence[str], options: PromptOptions) -> PromptRequest:

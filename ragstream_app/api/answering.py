@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragstream_app.api.models import Target
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.wiring.make_prompt import MadePrompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
 SESSION = "session"
@@ -99,7 +99,7 @@ class Answering:
         self._made = make_prompt(
             self._workspace, self._request(), on_step=lambda *_: self._require()
         )
-        self.key = self._made.prompt_key
+        self.key = self._made.key
 
     def answer(self, show: Callable[[str], object] | None = None) -> Answered:
         """Ask the model, or take the extract; a turn is kept only if `store` says so.
@@ -121,7 +121,7 @@ class Answering:
         space = self._answers_in()
         prepared = answering.prepare(
             space,
-            self._made.prompt,
+            self._made.super_prompt,
             prompt_key=self.key,
             session=self._session,
             model=StoppableChat(chat_model(space.config), self._left),
@@ -178,9 +178,7 @@ class Answering:
         if told is not None and told.reported:
             return Usage(told.input_tokens, told.output_tokens, told.cached_tokens)
         count = counter_of(self._workspace, inputs_of(prepared.prompt)).count
-        return Usage(
-            prepared.input_tokens or self._made.prompt.extras.token_tree.total, count(found.text)
-        )
+        return Usage(prepared.input_tokens or self._made.tokens, count(found.text))
 
     def _require(self) -> None:
         """Go on only while somebody waits.

@@ -21,7 +21,7 @@ from ragstream_core.errors import ChooseProject, ExtraMissing, Refused, RunProgr
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.wiring.make_prompt import MadePrompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
 

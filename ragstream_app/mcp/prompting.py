@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ragstream_app.mcp.calls import Call
     from ragstream_app.mcp.desk import Desk
-    from ragstream_core.wiring.make_prompt import MadePrompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
 
 
 def build(
@@ -40,7 +40,6 @@ def build(
     from ragstream_core.prompts.chain import OPS
     from ragstream_core.prompts.fences import one_line, safe_name
     from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.services.build_prompt import prompt_of
     from ragstream_core.services.own_projects import SETTINGS
     from ragstream_core.wiring.ingestion import changed_files
     from ragstream_core.wiring.make_prompt import make_prompt
@@ -56,8 +55,7 @@ def build(
     changed = changed_files(desk.workspace, request.projects, shown=safe_name)
     call.progress("reading", 0, 0)
     desk.load_models()
-    made = make_prompt(desk.workspace, request, on_step=on_step)
-    prompt = prompt_of(desk.workspace, made)
+    prompt = make_prompt(desk.workspace, request, on_step=on_step)
     return PromptResult(
         prompt_key=prompt.key,
         project=project,

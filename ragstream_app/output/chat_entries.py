@@ -45,7 +45,7 @@ class ChatEntry:
             "answer": self.text(markers=markers),
             "warnings": list(self.warnings),
             "origin": turn.origin,
-            "source_turn": turn.source_turn,
+            "source_turn": turn.answer.source_turn,
             "trace": list(turn.trace),
             "timings_ms": {name: round(ms, 3) for name, ms in turn.timings_ms.items()},
             "run_id": turn.run_id,
@@ -63,7 +63,7 @@ class ChatEntry:
 
 def origin_line(turn: ChatTurn) -> str:
     """Return where an answer comes from, "" where a model gave it."""
-    said = ORIGINS.get(turn.origin, "").format(source_turn=turn.source_turn)
+    said = ORIGINS.get(turn.origin, "").format(source_turn=turn.answer.source_turn)
     return f"Origin: {said}" if said else ""
 
 

@@ -16,7 +16,7 @@ from ragstream_app.session import emit_json
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_core.services.build_prompt import Prompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.services.what_if import Compared
 
 CLIPBOARDS = (
@@ -61,7 +61,7 @@ class Target:
             raise UsageError("no clipboard program is installed", hint=_ELSEWHERE)
 
 
-def deliver(prompt: Prompt, target: Target, compared: Compared | None = None) -> None:
+def deliver(prompt: MadePrompt, target: Target, compared: Compared | None = None) -> None:
     """Hand a Super-Prompt out, and say what it seems to hold that should not get around.
 
     Args:
@@ -73,7 +73,7 @@ def deliver(prompt: Prompt, target: Target, compared: Compared | None = None) ->
         Refused: A file came up meanwhile.
         OperationFailed: The file cannot be written, or the clipboard program failed.
     """
-    prompt = replace(prompt, warnings=(*prompt.warnings, *_secrets(prompt.text)))
+    prompt = replace(prompt, notes=(*prompt.notes, *_secrets(prompt.text)))
     if target.out is not None and prompt.text:
         try:
             _write(target.out, prompt.text, force=target.force)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.forecast import Forecast
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.prompts.exchanges import AgentsUsage
-    from ragstream_core.services.build_prompt import Prompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.services.eval_gold import GoldReport
     from ragstream_core.services.search import SearchHit
     from ragstream_core.wiring.ingestion import ProjectStatus
@@ -162,7 +162,7 @@ def advise_on_skipped(reasons: Sequence[str]) -> None:
         )
 
 
-def print_prompt(prompt: Prompt, places: Sequence[str] = ()) -> None:
+def print_prompt(prompt: MadePrompt, places: Sequence[str] = ()) -> None:
     """Print the Super-Prompt on stdout, byte for byte unless to a terminal; a footer on stderr.
 
     Args:

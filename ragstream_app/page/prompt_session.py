@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from ragstream_app.page.jobs.presses import PressJob
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.records import SuperPrompt
     from ragstream_core.settings import ChainSettings
-    from ragstream_core.wiring.make_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -55,8 +55,10 @@ def values_of(step: MadePrompt) -> dict[str, str]:
     """Return what a person changed in a step's result, target → value."""
     if step.unedited is None:
         return {}
-    before = step.unedited.prompt.extras.edits
-    return {edit.target: edit.value for edit in step.prompt.extras.edits if edit not in before}
+    before = step.unedited.super_prompt.extras.edits
+    return {
+        edit.target: edit.value for edit in step.super_prompt.extras.edits if edit not in before
+    }
 
 
 def edit(desk: PromptSession, button: str, values: Mapping[str, str], workspace: Workspace) -> None:
@@ -83,14 +85,14 @@ def edit(desk: PromptSession, button: str, values: Mapping[str, str], workspace:
     base = step.unedited or step
     wanted = {**values_of(step), **values}
     prompt, key = edit_prompt.edit(
-        workspace, base.prompt, wanted, run_id=base.run_id, timings_ms=base.timings_ms
+        workspace, base.super_prompt, wanted, run_id=base.run_id, timings_ms=base.timings_ms
     )
-    if edits_key(prompt.extras.edits) == edits_key(step.prompt.extras.edits):
+    if edits_key(prompt.extras.edits) == edits_key(step.super_prompt.extras.edits):
         return
-    if prompt is base.prompt:
+    if prompt is base.super_prompt:
         made = base
     else:
-        made = replace(base, prompt=prompt, edited_key=key, unedited=base)
+        made = replace(base, super_prompt=prompt, edited_key=key, unedited=base)
     _replace(desk, button, made)
 
 
@@ -207,7 +209,7 @@ def press(
         workspace,
         before,
         ops,
-        settings=_changes(desk.request or request, before.prompt, ops[0], request, workspace),
+        settings=_changes(desk.request or request, before.super_prompt, ops[0], request, workspace),
         on_step=told,
     )
     kept = {name: desk.steps[name] for name in BUTTONS[:position]}
@@ -260,7 +262,7 @@ def _completed(after: MadePrompt) -> str:
     step = list(after.passed)[-1]
     if step == f"{AGAIN}.{RERUN[-1]}":
         return _LAST_OPS[AUDIT]
-    if step == AUDIT and rescoped(after.prompt):
+    if step == AUDIT and rescoped(after.super_prompt):
         return ""
     return _LAST_OPS.get(step, "")
 

@@ -8,77 +8,28 @@ where no language model can be reached.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ragstream_core.answers.answer import Answer, Origin
 from ragstream_core.answers.extract import ExtractiveFallback
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring import answering
-from ragstream_core.wiring.make_prompt import MadePrompt, make_prompt
+from ragstream_core.wiring.journal import new_session
+from ragstream_core.wiring.make_prompt import make_prompt
 from ragstream_core.wiring.ragstack_memory import RagstackMemory
 
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Prepared
     from ragstream_core.ports import ChatModel
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.records import SuperPrompt
-    from ragstream_core.wiring.answering import Show
     from ragstream_core.wiring.workspace import Workspace
 
 STEPS = ("cache", "memory", "documents", "model", "persist")
 """What a turn may go through, in this order."""
-OnOrigin = Callable[[Origin], object]
-"""Told where an answer comes from, before its first word."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """What holds for the next questions; between two turns any of it may change.
-
-    Attributes:
-        projects: Names of the projects to search.
-        files: Paths to inject, ``path`` or ``project/path``.
-        off: Files outside the Eligibility Pool.
-        lock: Exact File Lock.
-        task: Name of a task profile.
-        settings: Explicit settings, dotted key → value.
-        session: The conversation; empty: the first question begins one.
-        model: Name of the model; empty: the one of the settings.
-        diffs: Paths whose changes since the last commit are shown.
-        as_of: Generation to read, for one project; 0 for the newest.
-    """
-
-    projects: tuple[str, ...]
-    files: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
-    lock: bool = False
-    task: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    session: str = ""
-    model: str = ""
-    diffs: tuple[str, ...] = ()
-    as_of: int = 0
-
-    def request(self, text: str) -> PromptRequest:
-        """Return the request of one question.
-
-        Raises:
-            EmptyPrompt: The text has no letter and no digit.
-            UsageError: No project, or no name of a session.
-        """
-        return PromptRequest(
-            text=text,
-            projects=tuple(dict.fromkeys(self.projects)),
-            files=self.files,
-            off=self.off,
-            lock=self.lock,
-            settings=self.settings,
-            task=self.task,
-            session=self.session,
-            diffs=self.diffs,
-            as_of=self.as_of,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +38,25 @@ class ChatTurn:
 
     Attributes:
         answer: What is shown and kept.
-        origin: Where it comes from.
-        source_turn: Id of the turn whose answer was given again; empty for any other origin.
-        prompt: The prompt; None where none was made, since the answer was there already.
-        prompt_key: Its key; empty where it is not kept.
         trace: Steps of `STEPS` in the order in which they were taken.
         timings_ms: Milliseconds of ``cache``, ``prompt`` (memory and documents), ``model`` (its
             stream, to the end), ``persist`` (before and behind it) and ``total``.
+        prompt: The prompt; None where none was made, since the answer was there already.
         run_id: The prompt's Dagster run; empty for none.
         warnings: Of the prompt, for people; those of the answer stand in it.
     """
 
     answer: Answer
-    origin: Origin
-    source_turn: str
-    prompt: SuperPrompt | None
-    prompt_key: str
     trace: tuple[str, ...]
     timings_ms: Mapping[str, float]
+    prompt: SuperPrompt | None = None
     run_id: str = ""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def origin(self) -> Origin:
+        """Where the answer comes from."""
+        return self.answer.origin
 
 
 class ChatSession:
@@ -114,36 +64,29 @@ class ChatSession:
 
     Args:
         workspace: The data root.
-        options: What holds for the first questions.
-        build: Makes the prompt of a question and keeps it.
-        model: Who is asked; default: the model that options or settings name.
+        request: What holds for the first questions; their own words take the place of its text.
+        model: Who is asked; default: the model of the settings.
 
     Attributes:
-        options: What holds for the next question; its session is filled in by the first one.
+        request: What holds for the next question; its session is filled in by the first one.
         prepared: What was sent last, perhaps without an answer; None before the first prompt.
     """
 
     def __init__(
-        self,
-        workspace: Workspace,
-        options: ChatOptions,
-        *,
-        build: Callable[[Workspace, PromptRequest], MadePrompt] = make_prompt,
-        model: ChatModel | None = None,
+        self, workspace: Workspace, request: PromptRequest, *, model: ChatModel | None = None
     ) -> None:
-        self.options = options
+        self.request = request
         self.prepared: Prepared | None = None
         self._workspace = workspace
-        self._build = build
         self._model = model
 
     def ask(
         self,
         text: str,
         *,
-        show: Show | None = None,
+        show: Callable[[str], object] = lambda _: None,
         allow_secrets: bool = False,
-        on_origin: OnOrigin | None = None,
+        on_origin: Callable[[Origin], object] = lambda _: None,
     ) -> ChatTurn:
         """Answer one question; question and answer are kept where they may be.
 
@@ -158,147 +101,123 @@ class ChatSession:
             ChatFailed: The model that is there gave no answer; the question is kept.
             RagstreamError: A wrong request, or a stage refused or failed.
         """
-        turn = _Asking(self._home(), self._request(text), show, on_origin)
-        found = turn.cached(self._model)
-        if found is not None:
-            self._go_on(found.answer.session)
-            return found
-        made = turn.make(self._build)
-        turn.prepare(made, self._model)
-        self.prepared = turn.prepared
-        self._go_on(turn.prepared.session)
-        return turn.answered(made, allow_secrets=allow_secrets)
+        request, clock = replace(self.request, text=text), _Clock()
+        memory = RagstackMemory(self._workspace, request, model=self._model)
+        trace = ["cache"] if memory.is_cached else []
+        if memory.is_cached:
+            with clock("cache"):
+                earlier = memory.maybe_answer(text)
+            if earlier is not None:
+                on_origin("cached")
+                show(earlier.answer.text)
+                with clock("persist"):
+                    answer = memory.keep(earlier)
+                return self._turn(answer, trace, clock)
+        with clock("prompt"):
+            made = make_prompt(self._workspace, request)
+            prepared = self._prepared(made, on_origin)
+        past = made.super_prompt.recentConversation
+        trace += [*(["memory"] if past.get("body") or past.get("digest") else []), "documents"]
+        self._go_on(prepared.session)
+        model = prepared.model
+        if model is None:
+            on_origin("refused")
+        with clock("persist"):
+            answer = answering.answer(
+                self._workspace, prepared, allow_secrets=allow_secrets, show=show
+            )
+        streamed_s = model.seconds if isinstance(model, ExtractiveFallback) else 0.0
+        clock.move("persist", "model", streamed_s)
+        trace += ["model"] if answer.origin == "model" else []
+        return self._turn(answer, trace, clock, made)
 
-    def _request(self, text: str) -> PromptRequest:
-        """Return the request of a question; another model than the configured one bounds it."""
-        found, model = self.options.request(text), self.options.model
-        if model in ("", self._workspace.config.settings.provider.model):
-            return found
-        return replace(found, settings={"prompt.model_target": model, **found.settings})
+    def _prepared(self, made: MadePrompt, on_origin: Callable[[Origin], object]) -> Prepared:
+        self.prepared = answering.prepare(
+            self._workspace,
+            made.super_prompt,
+            prompt_key=made.key,
+            session=self.request.session,
+            model=self._model,
+            or_extract=True,
+            begun=lambda extracted: on_origin("extract" if extracted else "model"),
+        )
+        return self.prepared
 
-    def _home(self) -> Workspace:
-        """Return the data root with the model that was chosen."""
-        model = self.options.model
-        return self._workspace.with_settings({"provider.model": model} if model else {})
+    def _turn(
+        self, answer: Answer, trace: list[str], clock: _Clock, made: MadePrompt | None = None
+    ) -> ChatTurn:
+        self._go_on(answer.session)
+        trace = [*trace, *(["persist"] if answer.session else [])]
+        if made is None:
+            return ChatTurn(answer, tuple(trace), clock.total())
+        said = answer.doubt if answer.origin == "extract" else ""  # the extract begins with it
+        warnings = tuple(warning for warning in made.warnings if warning != said)
+        return ChatTurn(
+            answer, tuple(trace), clock.total(), made.super_prompt, made.run_id, warnings
+        )
 
     def _go_on(self, session: str) -> None:
         """Stay in the conversation that the first question began."""
-        self.options = replace(self.options, session=session or self.options.session)
+        self.request = replace(self.request, session=session or self.request.session)
 
 
-class _Asking:
-    """One question on its way."""
+class _Clock:
+    """Adds up milliseconds by name."""
 
-    def __init__(
-        self,
-        home: Workspace,
-        request: PromptRequest,
-        show: Show | None,
-        on_origin: OnOrigin | None,
-    ) -> None:
-        self.prepared: Prepared
-        self._home = home
-        self._request = request
-        self._show = show or (lambda _: None)
-        self._tell = on_origin or (lambda _: None)
-        self._trace: list[str] = []
+    def __init__(self) -> None:
         self._ms: dict[str, float] = {}
-        self._began = self._mark = time.perf_counter()
+        self._began = time.perf_counter()
 
-    def cached(self, model: ChatModel | None) -> ChatTurn | None:
-        """Return the turn if an earlier answer serves, else None."""
-        memory = RagstackMemory(self._home, self._request, model=model)
-        if not memory.is_cached:
-            return None
-        found = memory.maybe_answer(self._request.text)
-        self._step("cache", "cache")
-        if found is None:
-            return None
-        self._tell("cached")
-        self._show(found.answer.text)
-        answer = memory.keep(found)
-        self._step("persist", *(["persist"] if answer.session else []))
-        return self._turn(answer, None, "")
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self._ms[name] = (time.perf_counter() - started) * 1e3
 
-    def make(self, build: Callable[[Workspace, PromptRequest], MadePrompt]) -> MadePrompt:
-        """Make the prompt: first the memory of the conversation, then the documents."""
-        made = build(self._home, self._request)
-        past = made.prompt.recentConversation
-        shown = bool(past.get("body") or past.get("digest"))
-        self._step("prompt", *(["memory"] if shown else []), "documents")
-        return made
+    def move(self, source: str, name: str, seconds: float) -> None:
+        """Count so many seconds of one name as another's."""
+        self._ms[source] -= seconds * 1e3
+        self._ms[name] = seconds * 1e3
 
-    def prepare(self, made: MadePrompt, model: ChatModel | None) -> None:
-        """Say what would be sent."""
-        self.prepared = answering.prepare(
-            self._home,
-            made.prompt,
-            prompt_key=made.prompt_key,
-            session=self._request.session,
-            model=model,
-            or_extract=True,
-            begun=lambda extracted: self._tell("extract" if extracted else "model"),
-        )
-        self._step("prompt")
-
-    def answered(self, made: MadePrompt, *, allow_secrets: bool) -> ChatTurn:
-        """Ask, check and keep."""
-        model = self.prepared.model
-        if model is None:
-            self._tell("refused")
-        answer = answering.answer(
-            self._home, self.prepared, allow_secrets=allow_secrets, show=self._show
-        )
-        self._ms["model"] = model.seconds * 1e3 if isinstance(model, ExtractiveFallback) else 0.0
-        self._mark += self._ms["model"] / 1e3
-        steps = ["model"] if answer.origin == "model" else []
-        self._step("persist", *steps, *(["persist"] if answer.session else []))
-        said = answer.doubt if answer.origin == "extract" else ""  # the extract begins with it
-        warnings = tuple(warning for warning in made.warnings if warning != said)
-        return self._turn(answer, made.prompt, made.run_id, warnings)
-
-    def _step(self, name: str, *taken: str) -> None:
-        now = time.perf_counter()
-        self._ms[name] = self._ms.get(name, 0.0) + (now - self._mark) * 1e3
-        self._mark = now
-        self._trace += taken
-
-    def _turn(
-        self,
-        answer: Answer,
-        prompt: SuperPrompt | None,
-        run_id: str,
-        warnings: tuple[str, ...] = (),
-    ) -> ChatTurn:
-        total = (time.perf_counter() - self._began) * 1e3
-        return ChatTurn(
-            answer,
-            answer.origin,
-            answer.source_turn,
-            prompt,
-            answer.prompt_key if prompt is not None else "",
-            tuple(self._trace),
-            {**self._ms, "total": total},
-            run_id,
-            warnings,
-        )
+    def total(self) -> dict[str, float]:
+        """Return all, with the whole time as ``total``."""
+        return {**self._ms, "total": (time.perf_counter() - self._began) * 1e3}
 
 
-def with_session(workspace: Workspace, options: ChatOptions) -> ChatOptions:
-    """Return options with a conversation of their own, where one is kept and none was named.
+def with_model(
+    workspace: Workspace, request: PromptRequest, model: str
+) -> tuple[Workspace, PromptRequest]:
+    """Return data root and request with another language model, which bounds the prompt as well.
+
+    Args:
+        workspace: The data root.
+        request: What is asked.
+        model: Its name; empty: that of the settings.
+
+    Raises:
+        UnknownSetting: The name is none.
+    """
+    config = workspace.config
+    if model in ("", config.settings.provider.model):
+        return workspace, request
+    workspace = workspace.with_settings({"provider.model": model})
+    settings = {"prompt.model_target": model, **request.settings}
+    return workspace, replace(request, settings=settings)
+
+
+def with_session(workspace: Workspace, request: PromptRequest) -> PromptRequest:
+    """Return a request with a conversation of its own, where one is kept and none was named.
 
     A question without one would see the newest turns of all conversations.
 
     Args:
         workspace: The data root.
-        options: What was chosen.
+        request: What was chosen.
 
     Raises:
         UnknownSetting: The settings or the task are wrong.
     """
-    from ragstream_core.wiring.journal import new_session
-
-    config = workspace.config.with_task(options.task, explicit=options.settings)
-    if options.session or not config.settings.history.persist:
-        return options
-    return replace(options, session=new_session(workspace))
+    config = workspace.config.with_task(request.task, explicit=request.settings)
+    if request.session or not config.settings.history.persist:
+        return request
+    return replace(request, session=new_session(workspace))

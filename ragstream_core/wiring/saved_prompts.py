@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError, RagstreamError, UnknownPrompt
 from ragstream_core.prompts import recorded
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import inputs_of, persists
+from ragstream_core.prompts.made_prompt import MadePrompt
 from ragstream_core.prompts.recorded import Asking
 from ragstream_core.prompts.replay import environment
 from ragstream_core.prompts.store import RECORD_NAME, make_record
@@ -92,27 +93,7 @@ def _kept(
     return record
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """A prompt from its record.
-
-    Attributes:
-        record: Of the prompt.
-        passed: Step → the prompt after it, of all steps in order.
-        asked: The times that it was asked for before, in order.
-    """
-
-    record: PromptRecord
-    passed: Mapping[str, SuperPrompt]
-    asked: Sequence[Asking]
-
-    @property
-    def prompt(self) -> SuperPrompt:
-        """The finished prompt."""
-        return list(self.passed.values())[-1]
-
-
-def recall(workspace: Workspace, inputs: PromptInputs) -> tuple[Recalled | None, str]:
+def recall(workspace: Workspace, inputs: PromptInputs) -> tuple[MadePrompt | None, str]:
     """Return the kept prompt that these inputs make; that it was asked for is noted.
 
     None where the chain has to run; with it, for people, what is wrong with what was kept.
@@ -138,19 +119,21 @@ def recall(workspace: Workspace, inputs: PromptInputs) -> tuple[Recalled | None,
     return None, ""
 
 
-def _recalled(workspace: Workspace, key: str, inputs: PromptInputs) -> Recalled:
+def _recalled(workspace: Workspace, key: str, inputs: PromptInputs) -> MadePrompt:
     """Return a prompt from its record, every digest checked."""
     stored = KeptPrompt.of(workspace, key)
     record, folder = stored.record, stored.folder
     data = (folder / recorded.STATES_NAME).read_bytes()
     if sha256_hex(data) != record.states_sha256:
         raise IntegrityError(f"{folder / recorded.STATES_NAME} is not what was kept")
-    found = Recalled(record, recorded.unpack_states(data, inputs), recorded.times_asked(folder))
-    if not stored.stored_text or found.prompt.extras.super_prompt != stored.stored_text:
+    passed = recorded.unpack_states(data, inputs)
+    prompt = list(passed.values())[-1]
+    asked = recorded.times_asked(folder)
+    if not stored.stored_text or prompt.extras.super_prompt != stored.stored_text:
         raise IntegrityError(f"{folder / 'super_prompt.md'} is not what was kept")
     recorded.note_asked(folder, Asking(inputs.now, ran=False))
     os.utime(folder / RECORD_NAME)  # its age counts from here
-    return found
+    return MadePrompt(prompt, inputs, passed, record=record, asked=asked)
 
 
 def _is_repeatable(prompt: SuperPrompt, files: Mapping[str, str]) -> bool:

@@ -32,9 +32,8 @@ from ragstream_core.testspecs.specification import (
 )
 from ragstream_core.wiring import models
 from ragstream_core.wiring.llm_stages import Guarded
-from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.make_prompt import make_prompt
 from ragstream_core.wiring.spec_sources import Context, inputs_of_unit
-from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -180,15 +179,14 @@ class Drafter:
         before = kept(space, self.project.name, key)
         if before is not None:
             return before
-        prompt = run_prompt(space, inputs)
-        record = save_prompt(space, prompt)
-        context = Context.of(self.project, prompt, record.prompt_key)
+        made = make_prompt(space, inputs)
+        context = Context.of(self.project, made.super_prompt, made.key)
         exchanges = None
         if self.asked is not None:
             exchanges = Exchanges(Guarded(self.asked))
         draft = replace(self.written(unit, context, exchanges), key=key)
         answered = self.asked is None or not self.asked.silent
-        if record.prompt_key and answered:  # what a silent model left out is asked for again
+        if made.key and answered:  # what a silent model left out is asked for again
             keep(space, self.project.name, draft)
         return draft
 

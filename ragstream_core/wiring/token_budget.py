@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ragstream_core.models.chat.prices import context_window
+from ragstream_core.models.chat.prices import context_window, table_price
 from ragstream_core.models.token_counters import counter_for, counter_named
 from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.settings import ChainSettings
+from ragstream_core.wiring.models import chat_model
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -135,17 +136,14 @@ def estimate(config: AppConfig) -> Estimate:
     window = prompt.model_window
     if prompt.model_target:
         window = window or context_window(model)
-    if model and model == own:
-        from ragstream_core.wiring.models import chat_model
-
-        return Estimate(model, window, prompt.budget_tokens, chat_model(config).price)
-    return Estimate(model, window, prompt.budget_tokens, _pasted(model))
+    return Estimate(model, window, prompt.budget_tokens, price_of(config, model))
 
 
-def _pasted(model: str) -> Callable[[int, int], float | None]:
-    def price(sent: int, answered: int) -> float | None:
-        from ragstream_core.models.chat.prices import table_price
+def price_of(config: AppConfig, model: str) -> Callable[[int, int], float | None]:
+    """Return what a model asks for (tokens sent, tokens answered), US dollars, None if not known.
 
-        return table_price(model, sent, answered) if model else None
-
-    return price
+    One that is not the provider's own is pasted to: its price is that of the installed table.
+    """
+    if model and model == config.settings.provider.model:
+        return chat_model(config).price
+    return lambda sent, answered: table_price(model, sent, answered) if model else None

@@ -87,8 +87,8 @@ def test_the_buttons_change_no_file(root):
     before = files_below(root)
     desk = PromptSession()
     press_all(desk, PromptRequest(QUESTION, ("manual",), settings=OFF), open_workspace())
-    assert CANARY in desk.last.prompt.extras.super_prompt
-    assert not any(step.prompt_key for step in desk.steps.values())
+    assert CANARY in desk.last.super_prompt.extras.super_prompt
+    assert not any(step.key for step in desk.steps.values())
     assert files_below(root) == before
 
 

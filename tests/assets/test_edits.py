@@ -28,7 +28,9 @@ def _json(prompt):
 def shaped(ingested, request_):
     """A prompt after the shaper, and the same edited."""
     step = make_prompt(ingested, request_, through=ops_of(BUTTONS[1])[-1])
-    return replace(step, prompt=edited(step.prompt, VALUES, when="2026-03-01T12:30:00+02:00"))
+    return replace(
+        step, super_prompt=edited(step.super_prompt, VALUES, when="2026-03-01T12:30:00+02:00")
+    )
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def named(ingested, shaped):
     inputs = shaped.inputs
     first = {"now": inputs.now, "time_zone": inputs.time_zone}
     first["prompt_ref"] = ingested.store.put_request(shaped.request)
-    edits = put_edits(ingested, shaped.prompt)
+    edits = put_edits(ingested, shaped.super_prompt)
     return {OPS[0]: first, **{op: {"edits": reference} for op, reference in edits.items()}}
 
 
@@ -45,7 +47,7 @@ def test_the_config_names_the_edit_and_makes_the_edited_prompt(ingested, home, s
     assert "auditors" not in json.dumps(named)
     finished = make_stages(ingested, shaped, OPS[3:])
     made = execute(ingested, home, job="build_prompt", ops=named).output_for_node(LAST)
-    assert _json(made) == _json(finished.prompt)
+    assert _json(made) == _json(finished.super_prompt)
     assert "auditors of banks" in made.extras.super_prompt
 
 
@@ -60,21 +62,21 @@ def test_re_executed_from_the_stage_that_reads_it_the_edit_is_there(ingested, ho
         assert result.success
         audited = result.output_for_node("a2_audit", "settled")
     assert audited.body["audience"] == "auditors of banks"
-    assert audited.extras.trail == make_stages(ingested, shaped, OPS[3:8]).prompt.extras.trail
+    assert audited.extras.trail == make_stages(ingested, shaped, OPS[3:8]).super_prompt.extras.trail
 
 
 def test_edits_are_made_once(ingested, shaped):
-    named = put_edits(ingested, shaped.prompt)
+    named = put_edits(ingested, shaped.super_prompt)
     assert list(named) == ["retrieval"]
-    assert with_edits(ingested, shaped.prompt, named["retrieval"]) is shaped.prompt
-    assert with_edits(ingested, shaped.prompt, "") is shaped.prompt
+    assert with_edits(ingested, shaped.super_prompt, named["retrieval"]) is shaped.super_prompt
+    assert with_edits(ingested, shaped.super_prompt, "") is shaped.super_prompt
 
 
 def test_edits_that_are_not_kept_or_are_others_are_named(ingested, shaped):
     with pytest.raises(InputUnavailable, match="are not kept"):
-        with_edits(ingested, shaped.prompt, "sha256:" + "0" * 64)
-    named = put_edits(ingested, shaped.prompt)["retrieval"]
+        with_edits(ingested, shaped.super_prompt, "sha256:" + "0" * 64)
+    named = put_edits(ingested, shaped.super_prompt)["retrieval"]
     path = ingested.store.root / "blobs" / named.removeprefix("sha256:")
     path.write_bytes(b"[]")
     with pytest.raises(IntegrityError):
-        with_edits(ingested, shaped.prompt, named)
+        with_edits(ingested, shaped.super_prompt, named)

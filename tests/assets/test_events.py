@@ -50,7 +50,7 @@ def keys_of(found):
 def ask(space, text):
     made = make_prompt(space, PromptRequest(text, ("demo",)))
     prepared = answering.prepare(
-        space, made.prompt, prompt_key=made.prompt_key, session="s", or_extract=True
+        space, made.super_prompt, prompt_key=made.key, session="s", or_extract=True
     )
     answering.answer(space, prepared)
     return made
@@ -66,7 +66,7 @@ def test_each_is_reported_once_in_order_and_without_words(space, home):
     assert events.NEW in said and "8 events" in said
     assert [e.metadata["generation"].value for e in found[:2]] == [1, 2]
     for rows in (found[2:5], found[5:]):
-        assert [e.metadata["prompt_key"].value for e in rows] == [m.prompt_key for m in made]
+        assert [e.metadata["prompt_key"].value for e in rows] == [m.key for m in made]
     assert found[2].metadata["tokens"].value > 0 and found[2].metadata["projects"].value == "demo"
     assert WORDS not in json.dumps([str(event) for event in found]) + said + cursor
     again, said, after = told_of(home, space, cursor)
@@ -142,7 +142,7 @@ def test_what_dagster_made_is_not_reported_again(root, open_root, home, request_
     space = open_root(root)
     record_ingest(space, "demo")
     made = record_prompt(space, request_)
-    assert make_prompt(space, request_).prompt_key == made.prompt_key  # from its record
+    assert make_prompt(space, request_).prompt_key == made.key  # from its record
     reference = space.store.put_request(request_)
     ops = {"a0_preprocessing": {"prompt_ref": reference}, "answer": {"session": "s"}}
     assert execute(space, home, job="answer_question", ops=ops).success

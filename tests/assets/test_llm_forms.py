@@ -22,11 +22,13 @@ def test_job_equals_chain_with_a_language_model(ingested, home, request_, monkey
     assert len(model.asked) == 4
     plain = run_prompt(ingested, pin_inputs(ingested, asking, NOW))
     assert recorded.record.prompt_key == save_prompt(ingested, plain).prompt_key
-    assert recorded.prompt.extras.exchanges == plain.extras.exchanges
+    assert recorded.super_prompt.extras.exchanges == plain.extras.exchanges
     assert len(recorded.record.exchanges) == 4
 
     # the condenser again, now without the model: what was said upstream of it stays
     changes = {"agents.a4_form": "deterministic"}
     again = make_stages(ingested, recorded, ("a4_condenser",), settings=changes)
     upstream = ("a2_prompt_shaper", "a3_nli_gate")
-    assert again.prompt.extras.exchanges == {op: plain.extras.exchanges[op] for op in upstream}
+    assert again.super_prompt.extras.exchanges == {
+        op: plain.extras.exchanges[op] for op in upstream
+    }

@@ -60,7 +60,7 @@ def test_what_agents_asked_is_shown_where_and_in_all(asked, home):
     for op in ASKING:
         (row,) = _rows(shown[op]["language_model"])
         assert row["stage"] == op and row["input_tokens"] > 0
-    last, whole = shown[OPS[-1]], usage_of(asked.prompt)
+    last, whole = shown[OPS[-1]], usage_of(asked.super_prompt)
     assert {row["stage"] for row in _rows(last["language_model"])} == ASKING
     assert last["language_model_input_tokens"].value == whole.input_tokens
     assert last["language_model_output_tokens"].value == whole.output_tokens
@@ -88,7 +88,7 @@ def test_without_a_language_model_or_edits_nothing_is_said_of_them(ingested, hom
 
 def test_edits_by_hand_are_named_without_their_text(ingested, home, request_):
     step = make_prompt(ingested, request_, through=ops_of(BUTTONS[1])[-1])
-    prompt = edited(step.prompt, {"audience": "auditors of banks"}, when=NOW.isoformat())
+    prompt = edited(step.super_prompt, {"audience": "auditors of banks"}, when=NOW.isoformat())
     named = {op: {"edits": ref} for op, ref in put_edits(ingested, prompt).items()}
     config = {OPS[0]: {"prompt_ref": ingested.store.put_request(request_)}, **named}
     shown = _shown(home, run_steps(ingested, home, config).run_id)
@@ -108,8 +108,8 @@ def test_the_reranker_is_named_with_its_device_its_candidates_and_its_time(
 
 
 def test_tables_hold_their_columns_and_no_more(asked, tmp_path):
-    metadata = stage_metadata(asked.prompt, 0.5) | prompt_metadata(
-        asked.prompt, asked.record, tmp_path
+    metadata = stage_metadata(asked.super_prompt, 0.5) | prompt_metadata(
+        asked.super_prompt, asked.record, tmp_path
     )
     tables = [v for v in metadata.values() if isinstance(v, dg.TableMetadataValue)]
     assert len(tables) == 3

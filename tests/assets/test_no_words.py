@@ -186,7 +186,9 @@ def test_what_other_faces_made_is_reported_without_a_word(storage, monkeypatch):
     ingest_project(space, "demo")
     text = f"# Task\nWhat does the {ASKED} of an ingest leave behind? {DOCUMENT}"
     made = make_prompt(space, PromptRequest(text, ("demo",), session="talks"))
-    prepared = prepare(space, made.prompt, prompt_key=key_of(made.prompt), session="talks")
+    prepared = prepare(
+        space, made.super_prompt, prompt_key=key_of(made.super_prompt), session="talks"
+    )
     assert ANSWER in attempt(space, prepared).text
     reported = made_elsewhere(space, home, None).asset_events
     for event in reported:

@@ -60,7 +60,7 @@ class _Rescoping:
 def test_job_equals_chain(ingested, home, request_):
     recorded = record_prompt(ingested, request_, now=NOW)
     plain = run_prompt(ingested, pin_inputs(ingested, request_, NOW))
-    assert _json(recorded.prompt) == _json(plain)
+    assert _json(recorded.super_prompt) == _json(plain)
     assert recorded.warnings == ()
     assert _steps(home, recorded.run_id) == list(OPS)
     assert home.get_run_by_id(recorded.run_id).status is dg.DagsterRunStatus.SUCCESS
@@ -75,10 +75,10 @@ def test_job_equals_chain_with_the_re_run(ingested, home, request_, monkeypatch)
     monkeypatch.setattr(stages, "make_stage", lambda s, *a, **k: fake(s, *a, **k))
     recorded = record_prompt(ingested, request_, now=NOW)
     plain = run_prompt(ingested, pin_inputs(ingested, request_, NOW))
-    assert _json(recorded.prompt) == _json(plain)
+    assert _json(recorded.super_prompt) == _json(plain)
     again = [f"rerun.{op}" for op in RERUN]
     assert _steps(home, recorded.run_id) == [*OPS[:8], *again, *OPS[8:]]
-    assert [op for op, _ in recorded.prompt.extras.trail] == [*OPS[:8], *RERUN, *OPS[8:]]
+    assert [op for op, _ in recorded.super_prompt.extras.trail] == [*OPS[:8], *RERUN, *OPS[8:]]
 
     # a stage behind the fan-in, alone, on top of that run
     config = config_of(home, recorded.run_id)
@@ -113,7 +113,7 @@ def test_again_from_a_middle_stage_with_another_setting(ingested, home, request_
     (record,) = [r for r in map(ingested.store.record, ingested.store.keys())
                  if r.run_id == run.run_id]  # fmt: skip
     same = rerun(ingested, first.prompt_key, ops[0], settings=changes)
-    assert record.prompt_key == same.prompt_key != first.prompt_key
+    assert record.prompt_key == same.key != first.prompt_key
     assert replay_prompt(ingested, record.prompt_key).verdict == "identical"
 
 
@@ -165,7 +165,7 @@ def test_the_recorded_config_alone_makes_the_same_prompt(ingested, home, request
     config = home.get_run_by_id(first.run_id).run_config
     assert config["ops"]["a0_preprocessing"]["config"]["time_zone"] == "CEST"
     again = defs.resolve_job_def("build_prompt").execute_in_process(run_config=config)
-    assert _json(again.output_for_node("prompt_builder")) == _json(first.prompt)
+    assert _json(again.output_for_node("prompt_builder")) == _json(first.super_prompt)
 
 
 class _Refusal(RagstreamError):

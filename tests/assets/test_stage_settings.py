@@ -203,4 +203,4 @@ def test_out_of_range_is_refused_before_any_stage_runs(value):
 def test_a_changed_setting_is_kept_as_its_value(ingested, request_):
     first = make_prompt(ingested, request_, through="reranker", now=NOW)
     after = make_stages(ingested, first, ("a3_nli_gate",), settings={"gate.theta": "0.10"})
-    assert inputs_of(after.prompt).changes == (("a3_nli_gate", "gate.theta", 0.1),)
+    assert inputs_of(after.super_prompt).changes == (("a3_nli_gate", "gate.theta", 0.1),)

@@ -60,7 +60,8 @@ class AtOnce:
 def turns(data: Path) -> list[list[object]]:
     """Ask ten questions with memory off and on, then all of them again."""
     from ragstream_core.conversations.journal.records import Turn
-    from ragstream_core.services.chat import ChatOptions, ChatSession
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.chat import ChatSession
     from ragstream_core.wiring.journal import append_records
     from ragstream_core.wiring.workspace import open_workspace
 
@@ -80,7 +81,9 @@ def turns(data: Path) -> list[list[object]]:
     for name, settings in (warm, *sides):
         session = f"bench-{name.replace(' ', '-')}"
         talk = ChatSession(
-            space, ChatOptions(("handbook",), settings=settings, session=session), model=model
+            space,
+            PromptRequest("any", ("handbook",), settings=settings, session=session),
+            model=model,
         )
         calls, found = model.calls, []
         for question in QUESTIONS:

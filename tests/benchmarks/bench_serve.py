@@ -55,7 +55,7 @@ def overhead(data: Path) -> list[list[object]]:
     def direct(text: str) -> None:
         done = make_prompt(space, PromptRequest(text, ("handbook",), session="direct"))
         prepared = answering.prepare(
-            space, done.prompt, prompt_key=done.prompt_key, session="direct", or_extract=True
+            space, done.super_prompt, prompt_key=done.key, session="direct", or_extract=True
         )
         answering.answer(space, prepared)
 

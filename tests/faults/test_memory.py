@@ -69,7 +69,7 @@ def test_a_kill_at_any_moment_loses_no_turn_and_the_memory_catches_up(space, mom
     model = Spy()
     talk = chat(fresh, model, session="k")
     for row in kept:
-        assert talk.ask(row.user).source_turn == row.id
+        assert talk.ask(row.user).answer.source_turn == row.id
     assert not model.asked
     assert f"turn {kept[-1].seq}, " in digest
     assert not list(fresh.layout.memory.glob("*.tmp*"))

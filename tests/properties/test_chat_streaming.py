@@ -7,9 +7,10 @@ import pytest
 
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.prompts.citations import answer_marker
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
-from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.services.chat import ChatSession
 from ragstream_core.wiring.make_prompt import make_prompt
 from tests.properties.test_answering import FRAME, GAPS, LEAK, WORDS
 from tests.workspaces import ingested_workspace
@@ -44,16 +45,18 @@ def talk_of(tmp_path_factory):
     """Chats over one real prompt, made once; nothing is kept, so only the stream is at work."""
     root = tmp_path_factory.mktemp("stream")
     space = ingested_workspace(root, {"rerank.backend": "none"})
-    options = ChatOptions(("demo",), settings={"history.persist": "false"})
-    made = make_prompt(space, options.request(QUESTION))
+    request = PromptRequest("any", ("demo",), settings={"history.persist": "false"})
+    made = make_prompt(space, replace(request, text=QUESTION))
 
     def talk(*, shown=True):
         model = Pieces()
-        prompt = made.prompt if shown else evolve(made.prompt, final_selection_ids=[])
-        build = lambda workspace, request: replace(made, prompt=prompt)  # noqa: E731
-        return ChatSession(space, options, build=build, model=model), model
+        prompt = made.super_prompt if shown else evolve(made.super_prompt, final_selection_ids=[])
+        shows = replace(made, super_prompt=prompt)
+        patch.setattr("ragstream_core.services.chat.make_prompt", lambda workspace, request: shows)
+        return ChatSession(space, request, model=model), model
 
-    return talk
+    with pytest.MonkeyPatch.context() as patch:
+        yield talk
 
 
 def cut(text, dice):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -166,28 +166,30 @@ def carried_out(talk: ChatRepl, line: str) -> CommandOutput:
 
 def _files(talk: ChatRepl, rest: str) -> CommandOutput:
     verb, _, path = rest.partition(" ")
-    path, options = path.strip(), talk.options
+    path, request = path.strip(), talk.request
     if not verb:
         return _files_now(talk)
     if verb not in ("add", "drop") or not path:
         raise UsageError(f"/files {rest}: unknown argument", hint=VERBS["/files"].usage)
     if verb == "add":
-        kept = tuple(dict.fromkeys((*options.files, *_named(talk, path))))
+        kept = tuple(dict.fromkeys((*request.files, *_named(talk, path))))
     else:
-        gone = [name for name in options.files if name in (path, *_named_among(path, options))]
+        gone = [
+            name for name in request.files if name in (path, *_named_among(path, request.files))
+        ]
         if not gone:
             raise UsageError(f"{path} is not injected", hint="/files lists the injected files")
-        kept = tuple(name for name in options.files if name not in gone)
-    talk.options = replace(options, files=kept)
+        kept = tuple(name for name in request.files if name not in gone)
+    talk.request = replace(request, files=kept)
     return _files_now(talk)
 
 
 def _files_now(talk: ChatRepl) -> CommandOutput:
-    options = talk.options
-    lines = [f"❖ {name}" for name in options.files] or ["no file is injected"]
-    lines += [f"off: {name}" for name in options.off]
-    lines += ["lock on: only the injected files are used"] if options.lock else []
-    data = {"files": list(options.files), "off": list(options.off), "lock": options.lock}
+    request = talk.request
+    lines = [f"❖ {name}" for name in request.files] or ["no file is injected"]
+    lines += [f"off: {name}" for name in request.off]
+    lines += ["lock on: only the injected files are used"] if request.lock else []
+    data = {"files": list(request.files), "off": list(request.off), "lock": request.lock}
     return CommandOutput(lines, data)
 
 
@@ -200,7 +202,7 @@ def _named(talk: ChatRepl, path: str) -> list[str]:
     from ragstream_core.agents.a1_file_injector import forced_paths
     from ragstream_core.wiring.file_sources import injectable
 
-    projects = talk.options.projects
+    projects = talk.request.projects
     several = len(projects) > 1
     names = [
         f"{project}/{name}" if several else name
@@ -210,8 +212,7 @@ def _named(talk: ChatRepl, path: str) -> list[str]:
     return forced_paths(path, names)
 
 
-def _named_among(path: str, options: object) -> list[str]:
-    names: tuple[str, ...] = getattr(options, "files", ())
+def _named_among(path: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.endswith(f"/{path}")]
 
 
@@ -219,12 +220,12 @@ def _lock(talk: ChatRepl, rest: str) -> CommandOutput:
     if rest not in ("on", "off", ""):
         raise UsageError(f"/lock {rest}: unknown argument", hint=VERBS["/lock"].usage)
     if rest:
-        talk.options = replace(talk.options, lock=rest == "on")
-    now = "on" if talk.options.lock else "off"
+        talk.request = replace(talk.request, lock=rest == "on")
+    now = "on" if talk.request.lock else "off"
     lines = [f"lock {now}"]
-    if talk.options.lock and not talk.options.files:
+    if talk.request.lock and not talk.request.files:
         lines.append("no file is injected yet: /files add PATH")
-    return CommandOutput(lines, {"lock": talk.options.lock})
+    return CommandOutput(lines, {"lock": talk.request.lock})
 
 
 def _save(talk: ChatRepl, rest: str) -> CommandOutput:
@@ -253,10 +254,10 @@ def _task(talk: ChatRepl, rest: str) -> CommandOutput:
     if rest:
         chosen = "" if rest == "none" else rest
         config.with_task(chosen)
-        talk.options = replace(talk.options, task=chosen)
+        talk.request = replace(talk.request, task=chosen)
     known = ", ".join(sorted(config.tasks)) or "none"
-    lines = [f"task {talk.options.task or 'none'}; known: {known}"]
-    return CommandOutput(lines, {"task": talk.options.task, "tasks": sorted(config.tasks)})
+    lines = [f"task {talk.request.task or 'none'}; known: {known}"]
+    return CommandOutput(lines, {"task": talk.request.task, "tasks": sorted(config.tasks)})
 
 
 def _model(talk: ChatRepl, rest: str) -> CommandOutput:
@@ -269,8 +270,8 @@ def _model(talk: ChatRepl, rest: str) -> CommandOutput:
         if names and name not in names:
             near = ", ".join(get_close_matches(name, names) or names[:3])
             raise UsageError(f"the endpoint has no model {name}", hint=f"one of: {near}")
-        talk.options = replace(talk.options, model=name)
-    now = talk.options.model or talk.workspace.config.settings.provider.model
+        talk.model_name = name
+    now = talk.model_name or talk.workspace.config.settings.provider.model
     lines = [f"model {now or 'none'}"]
     lines += [f"{n:>3} {'*' if name == now else ' '} {name}" for n, name in enumerate(names, 1)]
     lines += [] if names else ["the endpoint does not respond: answers are extracts"]

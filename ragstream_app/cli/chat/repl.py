@@ -16,7 +16,7 @@ from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
     from ragstream_app.cli.chat.screens import Screen
-    from ragstream_core.services.chat import ChatOptions
+    from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import Workspace
 
 QUIT = "/quit"
@@ -28,16 +28,18 @@ class ChatRepl:
 
     Attributes:
         workspace: The data root.
-        options: What the next question is asked with.
+        request: What the next question is asked with, its text apart.
         screen: Where it is shown.
+        model_name: Who answers; empty: the model of the settings.
         allow_secrets: Send what seems to contain secrets to another machine.
         said: What was asked and answered, in order.
         failures: Questions without a whole answer.
     """
 
     workspace: Workspace
-    options: ChatOptions
+    request: PromptRequest
     screen: Screen
+    model_name: str = ""
     allow_secrets: bool = False
     said: list[ChatEntry] = field(default_factory=list)
     failures: int = 0
@@ -77,10 +79,11 @@ class ChatRepl:
         Raises:
             RagstreamError: There is no answer; the question is kept where it was sent.
         """
-        from ragstream_core.services.chat import ChatSession
+        from ragstream_core.services.chat import ChatSession, with_model
 
         stop = threading.Event()
-        session = ChatSession(self.workspace, self.options, model=self.model(stop))
+        space, request = with_model(self.workspace, self.request, self.model_name)
+        session = ChatSession(space, request, model=self.model(stop))
         try:
             with interruptible(stop), self.screen.answering() as hearing:
                 turn = session.ask(
@@ -94,7 +97,7 @@ class ChatRepl:
                 self.screen.aside("the question is kept without an answer")
             raise
         finally:  # a question that failed has begun the conversation all the same
-            self.options = replace(self.options, session=session.options.session)
+            self.request = replace(self.request, session=session.request.session)
         self.said.append(ChatEntry(text, turn))
         self.failures += turn.answer.status == "partial"
         self.screen.answered(self.said[-1])
@@ -110,7 +113,7 @@ class ChatRepl:
         """
         from ragstream_core.wiring.models import chat_model
 
-        named = {"provider.model": self.options.model} if self.options.model else {}
+        named = {"provider.model": self.model_name} if self.model_name else {}
         return StoppableChat(chat_model(self.workspace.with_settings(named).config), stop)
 
 

@@ -84,7 +84,7 @@ def ask(
     workspace = _with_model(workspace)
     make = options.made_by_job if dagster else make_prompt
     made = make(workspace, request, fresh=fresh)
-    doubt = doubt_of(made.prompt)
+    doubt = doubt_of(made.super_prompt)
 
     def begun(is_extract: bool) -> None:
         if doubt and not is_extract:  # an extract says it itself
@@ -92,8 +92,8 @@ def ask(
 
     prepared = answering.prepare(
         workspace,
-        made.prompt,
-        prompt_key=made.prompt_key,
+        made.super_prompt,
+        prompt_key=made.key,
         session=session,
         or_extract=True,
         begun=begun,
@@ -101,7 +101,7 @@ def ask(
     for warning in [*changed, *made.warnings]:
         if warning != doubt:
             _note(f"warning: {warning}")
-    read_as = FollowUp.of_pinned(inputs_of(made.prompt).texts.get(FOLLOW_UP, ""))
+    read_as = FollowUp.of_pinned(inputs_of(made.super_prompt).texts.get(FOLLOW_UP, ""))
     if read_as:
         _note(f"read as: {request.text.strip()} ({read_as.about})")
     _announce(prepared)

@@ -6,7 +6,6 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from ragstream_app.cli.chat.repl import ChatRepl
     from ragstream_app.cli.chat.screens import Screen
-    from ragstream_core.services.chat import ChatOptions
-    from ragstream_core.wiring.workspace import Workspace
 
 CHAT_EPILOG = """**Examples**
 
@@ -107,8 +104,10 @@ def chat(
     from ragstream_app.cli.chat.repl import ChatRepl
     from ragstream_app.cli.chat.screens import picked
     from ragstream_app.session import console
-    from ragstream_core.services.chat import ChatOptions, with_session
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.chat import with_session
     from ragstream_core.services.choose_model import ensure_model
+    from ragstream_core.wiring.ingestion import changed_files
 
     space = session_of(ctx).workspace()
     wanted = space.with_settings({"provider.model": model} if model else {}).config
@@ -120,7 +119,8 @@ def chat(
         "history.persist": "false" if no_persist else None,
     }
     given = {name: str(value) for name, value in flags.items() if value is not None}
-    chosen = ChatOptions(
+    request = PromptRequest(
+        text="any question",
         projects=options.read_projects(space, projects),
         files=tuple(files or []),
         off=tuple(off or []),
@@ -130,34 +130,21 @@ def chat(
         session=session,
     )
     options.tell_of_earlier_turns(space)
-    changed = _checked(space, chosen)
+    space.config.with_task(request.task, explicit=request.settings)  # refuses a wrong one at once
+    changed = changed_files(space, request.projects)
     watched = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     screen = _screen(console(), watched=watched, as_json=as_json, markers=markers)
     for warning in changed:
         screen.aside(f"warning: {warning}")
     asks = ensure_model(wanted, partial(picked, console()) if watched else None)
-    chosen = with_session(space, replace(chosen, model=asks))
-    talk = ChatRepl(space, chosen, screen, allow_secrets)
+    talk = ChatRepl(space, with_session(space, request), screen, asks, allow_secrets)
     if not watched:
         talk.run(_piped())
         raise typer.Exit(FAILED if talk.failures else 0)
     screen.aside(_greeting(talk))
     talk.run(_typed(screen))
     if talk.said and talk.said[-1].turn.answer.session:
-        screen.aside(f"kept; go on with --session {talk.options.session}")
-
-
-def _checked(space: Workspace, chosen: ChatOptions) -> list[str]:
-    """Refuse what no question could be asked with; return what changed since the last ingest.
-
-    Raises:
-        RagstreamError: No or an unknown project, a wrong session, task or setting.
-    """
-    from ragstream_core.wiring.ingestion import changed_files
-
-    chosen.request("any question")
-    space.config.with_task(chosen.task, explicit=chosen.settings)
-    return changed_files(space, chosen.projects)
+        screen.aside(f"kept; go on with --session {talk.request.session}")
 
 
 def _screen(terminal: Console, *, watched: bool, as_json: bool, markers: bool) -> Screen:
@@ -176,10 +163,10 @@ def _greeting(talk: ChatRepl) -> str:
     """Return who answers, from what, and where to learn more."""
     model = talk.model(threading.Event())
     here = "on this machine" if model.is_local else "another machine: what prompts show goes there"
-    who = f"{talk.options.model or 'no model set'} at {model.host} ({here})" if model.host else (
-        talk.options.model
+    who = f"{talk.model_name or 'no model set'} at {model.host} ({here})" if model.host else (
+        talk.model_name
     )  # fmt: skip
-    return f"{', '.join(talk.options.projects) or 'your conversations'} · {who} · /help"
+    return f"{', '.join(talk.request.projects) or 'your conversations'} · {who} · /help"
 
 
 def _typed(screen: Screen) -> Iterator[str]:

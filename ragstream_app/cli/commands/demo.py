@@ -13,7 +13,7 @@ from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, RunCommand, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_core.services.build_prompt import Prompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.services.sample_project import SamplePlan
     from ragstream_core.wiring.workspace import Workspace
 
@@ -99,13 +99,14 @@ def _ask(plan: SamplePlan) -> None:
         raise Refused("nothing was written", hint=(RunCommand("demo"), " in an empty folder"))
 
 
-def _first_prompt(workspace: Workspace, question: str, *, dagster: bool, as_json: bool) -> Prompt:
+def _first_prompt(
+    workspace: Workspace, question: str, *, dagster: bool, as_json: bool
+) -> MadePrompt:
     from ragstream_app.cli.commands.ingest import bring_up_to_date
     from ragstream_app.output.delivery import Target, deliver
     from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.services.build_prompt import prompt_of
     from ragstream_core.services.sample_project import PROJECT
-    from ragstream_core.wiring.make_prompt import make_prompt
+    from ragstream_core.wiring.make_prompt import make_prompt, with_cost
 
     stats = bring_up_to_date(workspace, PROJECT, dagster=dagster)
     if stats.refused:
@@ -118,12 +119,12 @@ def _first_prompt(workspace: Workspace, question: str, *, dagster: bool, as_json
         note(f"ingested {PROJECT}: {count} chunks in {stats.seconds:.1f} s")
     request = PromptRequest(text=question, projects=(PROJECT,))
     make = options.made_by_job if dagster else make_prompt
-    prompt = prompt_of(workspace, make(workspace, request, fresh=False))
+    prompt = with_cost(workspace, make(workspace, request, fresh=False))
     deliver(prompt, Target(as_json=as_json))
     return prompt
 
 
-def _next_steps(prompt: Prompt) -> list[str]:
+def _next_steps(prompt: MadePrompt) -> list[str]:
     key = prompt.key[:KEY_DIGITS]
     return [
         "",

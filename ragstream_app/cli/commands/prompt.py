@@ -62,8 +62,7 @@ def prompt(
     from ragstream_app.output.budget import announce
     from ragstream_core.prompts.chain import OPS, last_op
     from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.services.build_prompt import prompt_of
-    from ragstream_core.wiring.make_prompt import make_prompt
+    from ragstream_core.wiring.make_prompt import make_prompt, with_cost
 
     settings = options.setting_values(assignments)
     settings |= {"history.persist": "false"} if no_persist else {}
@@ -96,8 +95,8 @@ def prompt(
     if without:
         from ragstream_core.services.what_if import compared_with
 
-        compared = compared_with(workspace, made.prompt, tuple(without))
-    deliver(prompt_of(workspace, made, changed), target, compared)
+        compared = compared_with(workspace, made.super_prompt, tuple(without))
+    deliver(with_cost(workspace, made, changed), target, compared)
 
 
 def search(
@@ -173,17 +172,16 @@ def rerun(
     """
     target = Target(out, copy, force, as_json)
     target.check()
-    from ragstream_core.services.build_prompt import prompt_of
-    from ragstream_core.wiring.make_prompt import first_op
+    from ragstream_core.wiring.make_prompt import first_op, with_cost
     from ragstream_core.wiring.make_prompt import rerun as remake
 
     workspace, settings = session_of(ctx).workspace(), options.setting_values(assignments)
     then = workspace.store.record(key)
     made = remake(workspace, key, stage, settings=settings)
-    prompt = prompt_of(workspace, made)
+    prompt = with_cost(workspace, made)
     if settings and made.record and made.record.output_sha256 == then.output_sha256:
         same = _same(then.prompt_key, first_op(stage), settings)
-        prompt = replace(prompt, warnings=(*prompt.warnings, same))
+        prompt = replace(prompt, notes=(*prompt.notes, same))
     deliver(prompt, target)
 
 

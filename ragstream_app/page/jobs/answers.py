@@ -15,7 +15,8 @@ from ragstream_app.page.jobs.background import BackgroundJob, Report
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.ports import ChatModel
-    from ragstream_core.services.chat import ChatOptions, ChatSession, ChatTurn
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.chat import ChatSession, ChatTurn
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -82,7 +83,7 @@ class ChatJob(StreamJob):
 
     Args:
         workspace: The data root.
-        options: What it is asked with.
+        request: What it is asked with.
         question: Its text.
         model: Who is asked.
         allow_secrets: Send what seems to contain secrets to another machine.
@@ -95,7 +96,7 @@ class ChatJob(StreamJob):
     def __init__(
         self,
         workspace: Workspace,
-        options: ChatOptions,
+        request: PromptRequest,
         question: str,
         *,
         model: ChatModel,
@@ -109,13 +110,13 @@ class ChatJob(StreamJob):
         self.turn: ChatTurn | None = None
         self._allow_secrets = allow_secrets
         self._session: ChatSession = ChatSession(
-            workspace, options, model=StoppableChat(model, self._stop)
+            workspace, request, model=StoppableChat(model, self._stop)
         )
 
     @property
     def session(self) -> str:
         """The conversation that it belongs to; empty if it is not kept."""
-        return self._session.options.session
+        return self._session.request.session
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from ragstream_core.text.markup import answer_html
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.ports import ChatModel
-    from ragstream_core.wiring.make_prompt import MadePrompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
 
 
 MAX_SHOWN = 60_000
@@ -108,7 +108,7 @@ REFRESH_S = 0.3
 def show() -> None:
     """Draw the panel."""
     step = desk().last
-    if step is not None and step.prompt.extras.super_prompt:
+    if step is not None and step.text:
         with shown_errors():  # wrong settings of the provider
             _sending(step)
     elif job() is None:
@@ -187,7 +187,7 @@ def on_send(prepared: Prepared, allow_secrets: bool) -> None:
 def _is_shown(prepared: Prepared) -> bool:
     """Whether what would be sent is what the page shows at this moment."""
     step, text = desk().last, prepared.prompt.extras.super_prompt
-    if step is None or step.prompt is not prepared.prompt:
+    if step is None or step.super_prompt is not prepared.prompt:
         return False
     return bool(st.session_state.get(super_prompt_key(), text) == text)
 
@@ -198,21 +198,21 @@ def _prepared(step: MadePrompt, asked: ChatModel) -> Prepared | None:
     from ragstream_core.wiring import answering
 
     known = st.session_state.get("answer_prepared")
-    session = inputs_of(step.prompt).history.session or choice.chosen()
+    session = inputs_of(step.super_prompt).history.session or choice.chosen()
     of = (model_choice.chosen(), session, choice.persisting())
-    if known and known[0] is step.prompt and known[1] == of:
+    if known and known[0] is step.super_prompt and known[1] == of:
         found: Prepared = known[2]
         return found
     made = None
     with shown_errors():
         made = answering.prepare(
             choice.home(),
-            step.prompt,
-            prompt_key=step.prompt_key,
+            step.super_prompt,
+            prompt_key=step.key,
             session=session,
             model=asked,
         )
-        st.session_state["answer_prepared"] = (step.prompt, of, made)
+        st.session_state["answer_prepared"] = (step.super_prompt, of, made)
     return made
 
 

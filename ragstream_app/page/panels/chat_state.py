@@ -23,7 +23,8 @@ from ragstream_core.conversations.journal.records import SOURCES
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.sessions import HistoryTurn
-    from ragstream_core.services.chat import ChatOptions, ChatTurn
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.chat import ChatTurn
 
 
 CHAT = SOURCES[0]
@@ -181,43 +182,25 @@ def ask(question: str, *, allow_secrets: bool = False) -> None:
     if is_busy():
         return
     with reported_errors():
-        options, home = options_now(question), choice.home()
+        request, home = chat_request(question), choice.home()
         st.session_state[JOB_KEY] = ChatJob(
             home,
-            options,
+            request,
             question,
             model=model_choice.model(),
             allow_secrets=allow_secrets,
         ).start()
-        choice.join(options.session)
+        choice.join(request.session)
 
 
-def options_now(question: str) -> ChatOptions:
-    """Return what the page's controls say, for one question.
-
-    Args:
-        question: Its text.
-
-    Raises:
-        RagstreamError: No project is chosen, or a setting is wrong.
-    """
-    from ragstream_core.services.chat import ChatOptions
-
-    request = replace(request_now(default=question), text=question)
-    options = ChatOptions(
-        projects=request.projects,
-        files=request.files,
-        diffs=request.diffs,
-        off=request.off,
-        lock=request.lock,
-        task=request.task,
-        settings=request.settings,
-        session=choice.chosen(),
-        as_of=request.as_of,
-    )
+def chat_request(question: str) -> PromptRequest:
+    """Return what the page's controls say, for one question."""
     from ragstream_core.services.chat import with_session
 
-    return with_session(choice.home(), options)
+    request = request_now(default=question)
+    return with_session(
+        choice.home(), replace(request, text=question, session=choice.chosen(), conversation=())
+    )
 
 
 def take_in_answer() -> None:

@@ -24,24 +24,24 @@ from ragstream_core.prompts.inputs import inputs_of, settings_at
 from ragstream_core.records import SuperPrompt
 
 if TYPE_CHECKING:
-    from ragstream_core.wiring.make_prompt import MadePrompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
 
 
 def show_tokens() -> None:
     """Draw the token tree of the newest step."""
     step = desk().last
-    if step is None or not step.prompt.extras.super_prompt:
+    if step is None or not step.text:
         st.text("Build the prompt first, then its tokens are counted here.")
         return
-    budget = settings_at(inputs_of(step.prompt), OPS[-1]).prompt.budget_tokens
-    tree = step.prompt.extras.token_tree
+    budget = settings_at(inputs_of(step.super_prompt), OPS[-1]).prompt.budget_tokens
+    tree = step.super_prompt.extras.token_tree
     total = tree.total
     st.progress(min(1.0, total / budget), text=f"{total:,} of {budget:,} tokens · {tree.counter}")
     blocks, sources = st.columns(2, gap="small")
     with blocks:
         table("block", [(block.name, block.tokens) for block in tree.blocks], total)
     with sources:
-        table("file", by_file(step.prompt), total)
+        table("file", by_file(step.super_prompt), total)
 
 
 def by_file(prompt: SuperPrompt) -> list[tuple[str, int]]:
@@ -98,7 +98,7 @@ POPOVER_HEIGHT = 250
 def show() -> None:
     """Show the evolving Super-Prompt, what is known about it, and what to do with it."""
     step = desk().last
-    finished = step is not None and bool(step.prompt.extras.super_prompt)
+    finished = step is not None and bool(step.text)
     is_rendered = _choose_view(finished=finished)
     st.text_area(  # drawn in both views: what is not drawn loses what was typed
         "Super-Prompt",
@@ -122,7 +122,7 @@ def show() -> None:
         return
     offers = [*([_changes] if step.unedited else []), _copy, _save]
     line, *places = st.columns([9, *[3 for _ in offers]], gap="small", vertical_alignment="center")
-    tokens, key = step.prompt.extras.token_tree.total, step.prompt_key[:8] or "none"
+    tokens, key = step.tokens, step.key[:8] or "none"
     line.text(f"{tokens:,} tokens · key {key} · {spent / 1000:,.2f} s")
     for place, offer in zip(places, offers, strict=True):
         with place:
@@ -216,7 +216,7 @@ def _copy(step: MadePrompt) -> None:
 
 def _save(step: MadePrompt) -> None:
     """Offer the text as a file; its name says the key."""
-    name = f"super-prompt-{step.prompt_key[:12] or 'unkept'}.md"
+    name = f"super-prompt-{step.key[:12] or 'unkept'}.md"
     st.download_button(
         "Save", _text(step), name, mime="text/markdown", on_click="ignore", width="stretch",
         help=f"The text as it is sent, as {name}.",
@@ -227,10 +227,10 @@ def _doubts(step: MadePrompt) -> None:
     """Say which secrets the text seems to hold, and what an edit did to structure and budget."""
     from ragstream_core.services.edit_prompt import doubts
 
-    said = doubts(step.prompt, quoted=literal)
+    said = doubts(step.super_prompt, quoted=literal)
     if said:
         st.warning("  \n".join(said))  # our own words, and names made harmless
 
 
 def _text(step: MadePrompt) -> str:
-    return step.prompt.extras.super_prompt
+    return step.text

@@ -130,7 +130,7 @@ def take_in_press() -> None:
         state["shown"] = last
         state.pop(super_prompt_key(), None)  # one that was never drawn would stay for ever
         state[SHOWN_KEY] = state.get(SHOWN_KEY, 0) + 1
-        state[super_prompt_key()] = stage_text(last.prompt) if last is not None else ""
+        state[super_prompt_key()] = stage_text(last.super_prompt) if last is not None else ""
 
 
 def is_busy() -> bool:

@@ -23,8 +23,8 @@ from ragstream_core.prompts.prompt_html import budget_html
 from ragstream_core.text.markup import visible
 
 if TYPE_CHECKING:
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.records import Chunk
-    from ragstream_core.wiring.make_prompt import MadePrompt
 
 OPEN_KEY = "rendered_open"
 """Key of the Super-Prompt, citation id, and number of the statement or "", of the open passage."""
@@ -51,12 +51,12 @@ def show(step: MadePrompt) -> None:
     Args:
         step: Whose Super-Prompt is finished.
     """
-    blocks = outline(step.prompt)
-    budget = settings_at(inputs_of(step.prompt), OPS[-1]).prompt.budget_tokens
+    blocks = outline(step.super_prompt)
+    budget = settings_at(inputs_of(step.super_prompt), OPS[-1]).prompt.budget_tokens
     with st.container(height=HEIGHT, border=True, key="rendered_prompt"):
         named = [(_title(block), block.tokens) for block in blocks]
         st.html(budget_html(named, budget))
-        if doubt := doubt_of(step.prompt):
+        if doubt := doubt_of(step.super_prompt):
             st.warning(literal(doubt))
         st.text("Click a source to read it here; click again to close.")
         for number, block in enumerate(blocks):
@@ -67,14 +67,16 @@ def show(step: MadePrompt) -> None:
 def show_passage() -> None:
     """Draw the passage that is open; nothing if there is none."""
     step, (shown, cited, number) = desk().last, st.session_state.get(OPEN_KEY) or ("", "", "")
-    issued = issued_by(step.prompt).get(cited) if step and shown == super_prompt_key() else None
+    issued = (
+        issued_by(step.super_prompt).get(cited) if step and shown == super_prompt_key() else None
+    )
     if step is None or issued is None:  # none, or of another prompt
         return
     with st.container(key="passage_side"):
         head, button = st.columns([5, 1], gap="small", vertical_alignment="center")
         head.text(issued.source)
         button.button("Close", key="close passage", on_click=close, width="stretch")
-        statements = [s for block in outline(step.prompt) for s in block.statements]
+        statements = [s for block in outline(step.super_prompt) for s in block.statements]
         words = [s.text for s in statements if s.number == number] if number else []
         citation = Citation(
             cited,
@@ -84,7 +86,7 @@ def show_passage() -> None:
             known=True,
             read_by=issued.read_by,
         )
-        passage.show(citation, issued, step.prompt_key, words=words, keys="rendered citation")
+        passage.show(citation, issued, step.key, words=words, keys="rendered citation")
 
 
 def close() -> None:

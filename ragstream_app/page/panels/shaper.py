@@ -14,7 +14,7 @@ from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import HEADERS, SHAPE, value_of
 
 if TYPE_CHECKING:
-    from ragstream_core.wiring.make_prompt import MadePrompt
+    from ragstream_core.prompts.made_prompt import MadePrompt
 
 BUTTON = button_of("intent")
 AFTER = BUTTONS[BUTTONS.index(BUTTON) + 1]
@@ -31,7 +31,7 @@ def show() -> None:
             f"Nothing yet: {label_of(BUTTON)} proposes intent, domain, deliverable and headers."
         )
         return
-    mark = step.prompt.extras.trail[-1][1][:12]  # other values, other fields
+    mark = step.super_prompt.extras.trail[-1][1][:12]  # other values, other fields
     with st.form("shaper", border=False):
         for targets in (tuple(SHAPE), HEADERS[:3], HEADERS[3:]):
             for column, target in zip(st.columns(3, gap="small"), targets, strict=True):
@@ -61,7 +61,7 @@ def on_apply(mark: str) -> None:
             values = {
                 target: value
                 for target, value in shown.items()
-                if value is not None and value != value_of(step.prompt, target)
+                if value is not None and value != value_of(step.super_prompt, target)
             }
             prompt.remember(AFTER)
             edit(desk(), BUTTON, values, workspace())
@@ -84,9 +84,9 @@ def origin(step: MadePrompt, target: str) -> str:
         target: One of `SHAPE` or `HEADERS`.
     """
     if target in values_of(step):
-        was = value_of((step.unedited or step).prompt, target)
+        was = value_of((step.unedited or step).super_prompt, target)
         return f"edited, was {literal(was)}" if was else "edited, was empty"
-    extras = step.prompt.extras
+    extras = step.super_prompt.extras
     shape = extras.shape
     if target in SHAPE:
         return "found by A2" if shape.intent else "A2 is off"
@@ -96,11 +96,11 @@ def origin(step: MadePrompt, target: str) -> str:
         return "you wrote it"
     if target in extras.persona:
         return "from the settings"
-    return "default" if value_of(step.prompt, target) else "not set"
+    return "default" if value_of(step.super_prompt, target) else "not set"
 
 
 def _field(step: MadePrompt, target: str, mark: str) -> None:
-    value, key = value_of(step.prompt, target), _key(target, mark)
+    value, key = value_of(step.super_prompt, target), _key(target, mark)
     if target in SHAPE:
         options = list(dict.fromkeys([value, *SHAPE[target]]))
         label = f"{target.capitalize()} · {origin(step, target)}"
@@ -108,7 +108,7 @@ def _field(step: MadePrompt, target: str, mark: str) -> None:
             label,
             options,
             key=key,
-            disabled=not step.prompt.extras.shape.intent,
+            disabled=not step.super_prompt.extras.shape.intent,
             accept_new_options=target == "domain",
         )
         return

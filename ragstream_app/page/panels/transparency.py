@@ -19,9 +19,9 @@ from ragstream_core.prompts.exchanges import usage_of
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.explain import Way
+    from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.s_ctx import IssuedCitation
-    from ragstream_core.wiring.make_prompt import MadePrompt
 
 HEIGHT = 300
 _WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
@@ -43,11 +43,11 @@ def show() -> None:
     names = ["Decisions", title, "Citations", "Events", "Times"]
     decisions, warnings, citations, log, times = st.tabs(names)
     with decisions:
-        decision_table(step.prompt)
+        decision_table(step.super_prompt)
     with warnings:
         st.text("\n".join(found) or "No warnings.")
     with citations:
-        citation_table(step.prompt)
+        citation_table(step.super_prompt)
     with log:
         st.text("\n".join(events(step)) or "No events.")
     with times:
@@ -132,13 +132,13 @@ def last_decisions(prompt: SuperPrompt, count: Callable[[str], int] = COUNTER.co
 
 def notes(step: MadePrompt) -> list[str]:
     """Return the warnings of the stages, and of a record that could not answer, in order."""
-    warnings = step.prompt.extras.warnings
+    warnings = step.super_prompt.extras.warnings
     return [*(f"{warning.stage}: {warning.message}" for warning in warnings), *step.notes]
 
 
 def events(step: MadePrompt) -> list[str]:
     """Return what the stages report they did."""
-    return [f"{event.stage}: {event.message}" for event in step.prompt.extras.events]
+    return [f"{event.stage}: {event.message}" for event in step.super_prompt.extras.events]
 
 
 def citation_table(prompt: SuperPrompt) -> None:
@@ -167,7 +167,7 @@ def time_table(steps: Mapping[str, MadePrompt]) -> None:
     """Show how long each op took, with a bar."""
     rows = time_rows(steps)
     most = max((row["share"] for row in rows), default=0.0)
-    spent = usage_of(list(steps.values())[-1].prompt) if steps else None
+    spent = usage_of(list(steps.values())[-1].super_prompt) if steps else None
     told = [usage_text(spent)] if spent else []
     st.text(" · ".join([f"{sum(row['ms'] for row in rows):,.0f} ms in all stages", *told]))
     st.dataframe(
@@ -188,7 +188,7 @@ def time_rows(steps: Mapping[str, MadePrompt]) -> list[dict[str, Any]]:
     Where an agent asked a language model, each row says whom, and what that took.
     """
     whole = sum(sum(step.timings_ms.values()) for step in steps.values())
-    told = {button: _told(step.prompt) for button, step in steps.items()}
+    told = {button: _told(step.super_prompt) for button, step in steps.items()}
     return [
         {"button": button, "op": op, "ms": took, "share": took / whole if whole else 0.0}
         | ({"language model": told[button].get(op, "")} if any(told.values()) else {})

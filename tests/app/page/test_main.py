@@ -55,11 +55,11 @@ def test_each_button_advances_its_own_stage(page):
         click(page, button)
         found = desk(page)
         assert list(found.steps) == list(BUTTONS[:number])
-        ran = {op for op, _ in found.last.prompt.extras.trail}
+        ran = {op for op, _ in found.last.super_prompt.extras.trail}
         assert ran == {op for b in BUTTONS[:number] for op in ops_of(b)}
         assert area(page, "Super-Prompt").value
-    assert desk(page).last.prompt_key
-    assert area(page, "Super-Prompt").value == desk(page).last.prompt.extras.super_prompt
+    assert desk(page).last.key
+    assert area(page, "Super-Prompt").value == desk(page).last.super_prompt.extras.super_prompt
 
 
 def test_run_all_equals_the_eight_clicks(page):
@@ -92,10 +92,10 @@ def test_pressing_again_replaces_the_step_and_drops_later_ones(page):
     ask(page)
     for button in BUTTONS[:5]:
         click(page, button)
-    before = desk(page).steps["Retrieval"].prompt.extras.trail
+    before = desk(page).steps["Retrieval"].super_prompt.extras.trail
     click(page, "Retrieval")
     assert list(desk(page).steps) == list(BUTTONS[:3])
-    assert desk(page).last.prompt.extras.trail == before
+    assert desk(page).last.super_prompt.extras.trail == before
 
 
 def test_an_unexpected_error_is_a_message_without_traceback(page, monkeypatch):
@@ -116,7 +116,7 @@ def test_lock_and_injected_file_reach_the_run(page):
     inject.set_value(["manual/settings.yaml"])
     next(t for t in page.toggle if t.label == "Exact File Lock").set_value(True)
     click(ask(page), "Build prompt")
-    prompt = desk(page).last.prompt
+    prompt = desk(page).last.super_prompt
     assert [f.path for f in prompt.extras.files] == ["settings.yaml"]
     assert prompt.final_selection_ids == [] and not prompt.views_by_stage.get("retrieval")
 
@@ -125,11 +125,11 @@ def test_a_file_switched_off_is_not_retrieved(page):
     box = next(c for c in page.checkbox if "guide/locks.md" in c.label)
     box.uncheck().run()
     click(ask(page), "Build prompt")
-    ids = desk(page).last.prompt.views_by_stage["retrieval"]
+    ids = desk(page).last.super_prompt.views_by_stage["retrieval"]
     assert ids and not any(i.startswith("guide/locks.md::") for i in ids)
     next(b for b in page.button if b.label == "All ON").click()
     click(page.run(), "Build prompt")
-    ids = desk(page).last.prompt.views_by_stage["retrieval"]
+    ids = desk(page).last.super_prompt.views_by_stage["retrieval"]
     assert any(i.startswith("guide/locks.md::") for i in ids)
 
 
@@ -144,7 +144,7 @@ def test_a_changed_prompt_is_said_to_be_not_taken_in_yet(page):
 
 def test_the_decision_table_has_a_row_and_a_reason_a_candidate(page):
     click(ask(page), "Build prompt")
-    prompt = desk(page).last.prompt
+    prompt = desk(page).last.super_prompt
     rows = transparency.last_decisions(prompt)
     assert {row["chunk_id"] for row in rows} == set(prompt.views_by_stage["retrieval"])
     assert all(row["rule"] and row["reason"] for row in rows)
@@ -155,7 +155,7 @@ def test_the_decision_table_has_a_row_and_a_reason_a_candidate(page):
 
 def test_the_citation_table_leads_from_short_id_to_chunk(page):
     click(ask(page), "Build prompt")
-    prompt = desk(page).last.prompt
+    prompt = desk(page).last.super_prompt
     rows = transparency.citation_rows(prompt.extras.citations)
     assert {row["chunk"] for row in rows} == set(prompt.final_selection_ids)
     assert all(row["short id"] in prompt.extras.super_prompt for row in rows)

@@ -38,7 +38,7 @@ def finished(page):
 
 
 def text_of(page):
-    return desk(page).last.prompt.extras.super_prompt
+    return desk(page).last.super_prompt.extras.super_prompt
 
 
 def rewrite(page, text):
@@ -61,24 +61,24 @@ def test_the_text_is_editable_once_it_is_built(page):
 
 
 def test_what_is_edited_is_what_is_sent_and_kept(finished, indexed):
-    built, key = text_of(finished), desk(finished).last.prompt_key
+    built, key = text_of(finished), desk(finished).last.key
     rewrite(finished, built + "Answer in one line.\n")
     step, space = desk(finished).last, open_workspace()
-    assert step.prompt_key != key and space.store.record(step.prompt_key).parent == key
-    sent = prepare(space, step.prompt, model=ScriptedChat()).messages
+    assert step.key != key and space.store.record(step.key).parent == key
+    sent = prepare(space, step.super_prompt, model=ScriptedChat()).messages
     assert "".join(m.text for m in sent) == built + "Answer in one line.\n"
     assert area(finished, "Super-Prompt").value == built + "Answer in one line.\n"
-    assert replay_prompt(space, step.prompt_key).verdict == "identical"
+    assert replay_prompt(space, step.key).verdict == "identical"
 
 
 def test_revert_brings_back_what_was_built(finished):
-    built, key = text_of(finished), desk(finished).last.prompt_key
+    built, key = text_of(finished), desk(finished).last.key
     rewrite(finished, "Something else.\n")
     assert text_of(finished) == "Something else.\n"
     preview_of = values_of(desk(finished).last)
     assert preview_of == {SUPER_PROMPT: "Something else.\n"}
     rewrite(finished, built)
-    assert text_of(finished) == built and desk(finished).last.prompt_key == key
+    assert text_of(finished) == built and desk(finished).last.key == key
     assert desk(finished).last.unedited is None
 
 
@@ -227,7 +227,7 @@ def test_the_shaper_shows_what_a2_made_and_where_from(page):
     click(click(ask(page, text), "PreProcessing"), SHAPER)
     step = desk(page).steps[SHAPER]
     for target in (*SHAPE, *HEADERS):
-        assert field(page, target).value == value_of(step.prompt, target)
+        assert field(page, target).value == value_of(step.super_prompt, target)
     assert "you wrote it" in field(page, "audience").label
     assert "proposed by A2" in field(page, "format").label
     assert "found by A2" in field(page, "intent").label
@@ -244,7 +244,7 @@ def test_apply_changes_the_shaper_s_result_and_drops_later_steps(finished):
     for button in BUTTONS[2:]:
         click(finished, button)
     assert "Audience: auditors of banks" in text_of(finished)
-    space, key = open_workspace(), desk(finished).last.prompt_key
+    space, key = open_workspace(), desk(finished).last.key
     assert {e.target for e in space.store.record(key).edits} == {"intent", "audience"}
     assert replay_prompt(space, key).verdict == "identical"
 
@@ -255,7 +255,7 @@ def test_apply_without_a_change_drops_nothing(finished):
 
 
 def test_edits_add_up_and_revert_takes_all_back(finished):
-    before = desk(finished).steps[SHAPER].prompt
+    before = desk(finished).steps[SHAPER].super_prompt
     field(finished, "tone").set_value("dry")
     click(finished, "Apply")
     field(finished, "depth").set_value("low")
@@ -265,7 +265,7 @@ def test_edits_add_up_and_revert_takes_all_back(finished):
     click(finished, "Apply")
     assert values_of(desk(finished).steps[SHAPER]) == {"depth": "low"}
     click(finished, "Revert")
-    assert desk(finished).steps[SHAPER].prompt is before
+    assert desk(finished).steps[SHAPER].super_prompt is before
 
 
 def test_every_target_belongs_to_one_button():
@@ -280,19 +280,19 @@ def test_edits_on_the_desk_without_a_page(indexed):
     edit(mine, SHAPER, {"tone": "dry"}, space)
     for button in BUTTONS[2:]:
         press(mine, button, request, space)
-    assert "Tone: dry" in mine.last.prompt.extras.super_prompt
+    assert "Tone: dry" in mine.last.super_prompt.extras.super_prompt
     edit(mine, BUILDER, {SUPER_PROMPT: "Only this.\n"}, space)
-    record = space.store.record(mine.last.prompt_key)
+    record = space.store.record(mine.last.key)
     assert [e.target for e in record.edits] == ["tone", SUPER_PROMPT]
     assert replay_prompt(space, record.prompt_key).verdict == "identical"
     assert replay_prompt(space, record.parent).verdict == "identical"
     revert(mine, BUILDER)
-    assert mine.last.prompt_key == record.parent
+    assert mine.last.key == record.parent
 
 
 def test_explain_lists_the_edits(finished, run):
     rewrite(finished, text_of(finished) + "Be brief.\n")
-    key = desk(finished).last.prompt_key
+    key = desk(finished).last.key
     code, out, _ = run("explain", key)
     assert code == 0 and "edited by hand" in out.splitlines()[0]
     assert open_workspace().store.record(key).parent[:8] in out.splitlines()[0]
@@ -303,10 +303,10 @@ def test_explain_lists_the_edits(finished, run):
 
 
 def test_the_tokens_are_those_of_the_edited_text(finished):
-    text, before = text_of(finished), desk(finished).last.prompt
+    text, before = text_of(finished), desk(finished).last.super_prompt
     at, end = text.index("<<DOC 1 "), text.index("<<END DOC 1 ")
     rewrite(finished, text[:at] + text[end:])
-    prompt = desk(finished).last.prompt
+    prompt = desk(finished).last.super_prompt
     saved = before.extras.token_tree.total - prompt.extras.token_tree.total
     assert abs(saved - ScriptTokenCounter().count(text[at:end])) <= 10
     assert len(preview.by_file(prompt)) == len(preview.by_file(before)) - 1
@@ -333,5 +333,5 @@ def test_an_edit_with_persist_off_is_written_nowhere(finished, indexed):
     before = files()
     rewrite(finished, text_of(finished) + "CANARY of an edit.\n")
     step = desk(finished).last
-    assert "CANARY" in step.prompt.extras.super_prompt and step.prompt_key == ""
+    assert "CANARY" in step.super_prompt.extras.super_prompt and step.key == ""
     assert files() == before

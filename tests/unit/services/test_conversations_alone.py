@@ -7,7 +7,7 @@ from ragstream_core.errors import UsageError
 from ragstream_core.library import RAGstream
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.history_embedding import embed
@@ -43,12 +43,12 @@ def test_a_prompt_quotes_the_turn_and_is_replayed_and_explained(space):
 
 def test_a_chat_answers_from_it_and_goes_on(space):
     model = ScriptedChat(entries=[{"say": "Dis."}])
-    talk = ChatSession(space, ChatOptions(()), model=model)
+    talk = ChatSession(space, PromptRequest("any", ()), model=model)
     assert talk.ask(ASKED).answer.text == "Dis." and SAID in model.asked[0][-1].text
     assert talk.ask("Since when?").origin == "model"
     assert "Dis." in model.asked[1][-1].text
     assert show(space)[-1].to_json()["used_in"] == ["nowhere"]
-    away = ChatSession(space, ChatOptions(()), model=unreachable()).ask(ASKED)
+    away = ChatSession(space, PromptRequest("any", ()), model=unreachable()).ask(ASKED)
     assert away.origin == "extract" and SAID in away.answer.text
 
 

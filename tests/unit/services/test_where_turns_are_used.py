@@ -10,7 +10,8 @@ from ragstream_core.errors import UnknownProject, UsageError
 from ragstream_core.library import RAGstream
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.blocks import history_texts
-from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.earlier_turns import TOLD, told_once
 from ragstream_core.services.history_transfer import adopt, export_jsonl, import_jsonl
 from ragstream_core.services.import_conversations import follow_logs, import_conversations
@@ -103,7 +104,7 @@ def test_its_own_conversation_and_whoever_names_it_finds_it(space, tmp_path):
 def test_a_chat_belongs_to_the_projects_it_is_about(space):
     for name in ("demo", "client"):
         model = ScriptedChat(entries=[{"say": f"The file of {name} is locked by flock."}])
-        ChatSession(space, ChatOptions((name,), session=name), model=model).ask(LOCK)
+        ChatSession(space, PromptRequest("any", (name,), session=name), model=model).ask(LOCK)
     embed(space)
     assert [i.split("::")[1] for i in found(space, "demo")] == ["demo"]
     assert [i.split("::")[1] for i in found(space, "client")] == ["client"]

@@ -11,8 +11,9 @@ from ragstream_core.index.check import WHOLE
 from ragstream_core.ingestion import history_worker
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.blocks import history_texts
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import evolve
-from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.external_reply import append_external
 from ragstream_core.services.search import search_turns
 from ragstream_core.wiring import conversation_memory
@@ -118,10 +119,12 @@ def test_where_nothing_else_is_there_no_model_is_asked(space, kind):
 
 def test_an_answer_says_where_it_comes_from(space):
     """Also of a model that refuses as it is told to, and of one that cannot be reached."""
-    talk = ChatSession(space, ChatOptions(("demo",), session="s"), model=unreachable())
+    talk = ChatSession(space, PromptRequest("any", ("demo",), session="s"), model=unreachable())
     talk.ask("Who holds the project lock?")
     refusing = ScriptedChat(entries=[{"say": REFUSAL}])
-    ChatSession(space, ChatOptions(("demo",), session="s"), model=refusing).ask("Who else?")
+    ChatSession(space, PromptRequest("any", ("demo",), session="s"), model=refusing).ask(
+        "Who else?"
+    )
     assert [row.turn.origin for row in show(space)] == [EXTRACT, "refused"]
     append_external(space, Turn("", "s", "", "And who else?", REFUSAL))
     assert non_answers.is_non_answer(show(space)[-1].turn)

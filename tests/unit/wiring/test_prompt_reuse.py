@@ -114,9 +114,9 @@ def test_stages_go_on_from_a_recalled_prompt(space, ran):
 def test_a_stage_pressed_again_without_a_change_leaves_the_record_able_to_answer(space, ran):
     first = ask(space)
     inputs = space.store.record(first.record.prompt_key).inputs
-    save_prompt(space, first.prompt, run_id="another")
+    save_prompt(space, first.super_prompt, run_id="another")
     found = ask(space, minutes=1)
-    assert found.asked and not found.damaged and found.record.run_id == "another"
+    assert found.asked and not found.notes and found.record.run_id == "another"
     assert found.record.inputs == inputs and ran == list(OPS)
 
 
@@ -139,7 +139,7 @@ def test_whatever_has_changed_the_chain_runs(space, ran, change):
     ask(space)
     ran.clear()
     found = ask(space, **change(space))
-    assert ran == list(OPS) and not found.asked and not found.damaged
+    assert ran == list(OPS) and not found.asked and not found.notes
 
 
 def _docs(space):
@@ -168,7 +168,7 @@ def test_a_damaged_record_is_said_and_the_chain_runs_again(space, ran, name, dam
     ran.clear()
     found = ask(space, minutes=1)
     assert ran == list(OPS) and not found.asked
-    assert f"the record {first.record.prompt_key[:12]} could not answer" in found.damaged
+    assert f"the record {first.record.prompt_key[:12]} could not answer" in found.notes
     assert found.record.prompt_key == first.record.prompt_key
     assert ask(space, minutes=2).asked
 
@@ -180,7 +180,7 @@ def test_what_is_gone_is_made_again_without_a_word(space, ran, name):
     (folder / name).unlink() if name else shutil.rmtree(folder)
     ran.clear()
     found = ask(space, minutes=1)
-    assert ran == list(OPS) and not found.asked and not found.damaged
+    assert ran == list(OPS) and not found.asked and not found.notes
     assert ask(space, minutes=2).asked
 
 

@@ -4,9 +4,10 @@ import pytest
 
 from ragstream_core.answers.extract import said_in
 from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.render import NEAREST_ONLY, SAID_BEFORE
 from ragstream_core.records.s_ctx import IN_CONVERSATION
-from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.services.chat import ChatSession
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from tests.unit.services.memory.conftest import unreachable
@@ -53,7 +54,7 @@ def test_it_is_answered_in_a_conversation_and_named_with_its_day(space, question
 
 
 def test_the_extract_shows_the_answering_line(space):
-    turn = ChatSession(space, ChatOptions(("demo",)), model=unreachable()).ask(CAT)
+    turn = ChatSession(space, PromptRequest("any", ("demo",)), model=unreachable()).ask(CAT)
     assert turn.origin == "extract" and SAID in turn.answer.text
     assert "18 April 2025" in turn.answer.text and "your conversations" in turn.answer.text
 

@@ -212,9 +212,9 @@ def _let_go() -> bool:
     if step is None:
         return False
     try:
-        require_uncleared(workspace(), inputs_of(step.prompt))
-        if step.prompt_key:
-            workspace().store.record(step.prompt_key)
+        require_uncleared(workspace(), inputs_of(step.super_prompt))
+        if step.key:
+            workspace().store.record(step.key)
     except (InputUnavailable, UnknownPrompt):
         desk().request, desk().steps = None, {}
         st.session_state.pop(ANSWER_KEY, None)

@@ -130,7 +130,7 @@ def _turn(session: str, tags: list[str]) -> Turn:
     step = desk().last
     if turn.user_text.strip() or state[ANSWERS_KEY] or step is None:
         return turn
-    files = step.prompt.extras.files
+    files = step.super_prompt.extras.files
     versions = tuple({"path": file.path, "sha256": file.sha256} for file in files)
     return replace(turn, user_text=_asked(), versions=versions)
 
@@ -147,7 +147,7 @@ def _write() -> Notice:
 def _answerable() -> list[str]:
     """Return what a reply can answer; a prompt that was just made becomes the choice."""
     state, step = st.session_state, desk().last
-    key = step.prompt_key if step else ""
+    key = step.key if step else ""
     if state.get(_OFFERED_KEY) != key:
         state[_OFFERED_KEY] = state[ANSWERS_KEY] = key
     return [key, ""] if key else [""]

@@ -78,9 +78,9 @@ def test_the_page_has_a_control_for_the_changes_of_a_file(page, run, write_pages
     click(ask(draw(tab), QUESTION), "Build prompt")
     wanted = f"manual/{PAGE}" if several else PAGE
     assert desk(tab).request.diffs == (wanted,)
-    assert "+A line that came later." in desk(tab).last.prompt.extras.super_prompt
+    assert "+A line that came later." in desk(tab).last.super_prompt.extras.super_prompt
     words = [word for name in names for word in ("-p", name)]
     made = json.loads(run("prompt", QUESTION, *words, "--diff", wanted, "--json")[1])
-    assert made["super_prompt"] == desk(tab).last.prompt.extras.super_prompt
+    assert made["super_prompt"] == desk(tab).last.super_prompt.extras.super_prompt
     control(tab, "multiselect", "Changes since").set_value([])
     assert desk(tab).stale(desk(tab).request) == [] and "the changes" in said(draw(tab))

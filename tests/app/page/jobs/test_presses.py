@@ -88,7 +88,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
         press(desk, button, REQUEST, space)
     whole = PromptSession()
     press_all(whole, REQUEST, space, fresh=True)
-    assert desk.last.prompt.extras.super_prompt == whole.last.prompt.extras.super_prompt
+    assert desk.last.super_prompt.extras.super_prompt == whole.last.super_prompt.extras.super_prompt
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -116,10 +116,10 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
     press_all(whole, REQUEST, space, fresh=True)
     for button in BUTTONS:
         mine, theirs = whole.steps[button], one_by_one.steps[button]
-        assert [op for op, _ in mine.prompt.extras.trail] == [
-            op for op, _ in theirs.prompt.extras.trail
+        assert [op for op, _ in mine.super_prompt.extras.trail] == [
+            op for op, _ in theirs.super_prompt.extras.trail
         ]
-        assert mine.prompt.stage == theirs.prompt.stage
+        assert mine.super_prompt.stage == theirs.super_prompt.stage
         assert set(mine.timings_ms) == set(theirs.timings_ms)
     second_pass = set(RERUN) if again else set()
     assert set(whole.steps["A4 Condenser"].timings_ms) == {*ops_of("A4 Condenser"), *second_pass}
@@ -131,16 +131,18 @@ def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
     fewer = PromptRequest(QUESTION, ("manual",), settings={"prompt.max_facts": 1})
     assert desk.stale(fewer) == []
     press(desk, "A4 Condenser", fewer, space)
-    inputs = inputs_of(desk.last.prompt)
+    inputs = inputs_of(desk.last.super_prompt)
     assert inputs.changes == (("a4_condenser", "prompt.max_facts", 1),)
-    assert desk.steps["Retrieval"].prompt.extras.trail == desk.last.prompt.extras.trail[:4]
+    assert (
+        desk.steps["Retrieval"].super_prompt.extras.trail == desk.last.super_prompt.extras.trail[:4]
+    )
     for button in BUTTONS[6:]:
         press(desk, button, fewer, space)  # asked for once, not at each button again
-    assert inputs_of(desk.last.prompt).changes == inputs.changes
-    assert replay_prompt(space, desk.last.prompt_key).verdict == "identical"
-    assert len(desk.last.prompt.extras.s_ctx.facts) <= 1
+    assert inputs_of(desk.last.super_prompt).changes == inputs.changes
+    assert replay_prompt(space, desk.last.key).verdict == "identical"
+    assert len(desk.last.super_prompt.extras.s_ctx.facts) <= 1
     press(desk, "Prompt Builder", REQUEST, space)  # and back again, from here on
-    changed = inputs_of(desk.last.prompt).changes[-1]
+    changed = inputs_of(desk.last.super_prompt).changes[-1]
     default = space.config.settings.prompt.max_facts
     assert changed == ("prompt_builder", "prompt.max_facts", default)
 
@@ -169,7 +171,7 @@ def test_two_tabs_twenty_presses_each(space):
     for thread in threads:
         thread.join(WAIT_S)
     assert not any(thread.is_alive() for thread in threads)
-    texts = {desk.last.prompt.extras.super_prompt for desk in desks}
+    texts = {desk.last.super_prompt.extras.super_prompt for desk in desks}
     assert len(texts) == 1 and len(order) == 20
     assert not any(step.notes for desk in desks for step in desk.steps.values())
 
@@ -178,7 +180,7 @@ def test_where_nothing_may_be_kept_a_press_leaves_no_file(indexed, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     desk, space = PromptSession(), open_workspace(explicit={"history.persist": "false"})
     presses.start(desk, BUILD, REQUEST, space, fresh=True).get(WAIT_S)
-    assert sorted(tmp_path.rglob("*")) == before and desk.last.prompt_key == ""
+    assert sorted(tmp_path.rglob("*")) == before and desk.last.key == ""
 
 
 def test_every_button_has_its_ops():
@@ -190,15 +192,15 @@ def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_the
     press_all(made, REQUEST, space, fresh=True)
     assert made.last.answered_at == ""
     presses.start(again, BUILD, REQUEST, space).get(WAIT_S)
-    assert again.last.answered_at and again.last.prompt_key == made.last.prompt_key
+    assert again.last.answered_at and again.last.key == made.last.key
     assert list(again.steps) == list(BUTTONS)
     for button in BUTTONS:
-        mine, theirs = again.steps[button].prompt, made.steps[button].prompt
+        mine, theirs = again.steps[button].super_prompt, made.steps[button].super_prompt
         assert mine.extras.trail == theirs.extras.trail
     fewer = PromptRequest(QUESTION, ("manual",), settings={"prompt.max_facts": 1})
     for desk in (made, again):
         press(desk, "A4 Condenser", fewer, space)
-    assert again.last.prompt.extras.trail == made.last.prompt.extras.trail
+    assert again.last.super_prompt.extras.trail == made.last.super_prompt.extras.trail
     assert again.last.answered_at == ""
 
 

@@ -98,7 +98,7 @@ def test_a_stopped_run_all_keeps_what_was_through(indexed, held):
         run(page)
     whole = PromptSession()
     press_all(whole, desk(page).request, open_workspace())
-    built, same = (one.last.prompt.extras.super_prompt for one in (desk(page), whole))
+    built, same = (one.last.super_prompt.extras.super_prompt for one in (desk(page), whole))
     assert built == same
 
 

@@ -29,7 +29,7 @@ def opened(indexed):
             return open_page()
         desk = PromptSession()
         press_all(desk, PromptRequest(QUESTION, ("manual",), settings=settings), open_workspace())
-        return open_page(desk=desk, super_prompt=desk.last.prompt.extras.super_prompt)
+        return open_page(desk=desk, super_prompt=desk.last.super_prompt.extras.super_prompt)
 
     return open_it
 
@@ -48,7 +48,7 @@ def finished(page: AppTest) -> AppTest:
 
 
 def short_id(page: AppTest, source: str = "guide/locks.md") -> str:
-    prompt = page.session_state["desk"].last.prompt
+    prompt = page.session_state["desk"].last.super_prompt
     cited = prompt.extras.citations
     return next(i for i, row in cited.items() if row.source == source)
 
@@ -149,7 +149,7 @@ def test_words_are_shown_before_the_answer_is_complete_and_a_rerun_asks_nobody_a
 
 def test_what_is_sent_is_the_super_prompt_that_is_shown(opened, server):
     page = opened()
-    shown = page.session_state["desk"].last.prompt.extras.super_prompt
+    shown = page.session_state["desk"].last.super_prompt.extras.super_prompt
     server.answers = [streamed("Only injected files.")]
     finished(click(page, "Send"))
     system, user = (message["content"] for message in server.seen[0][2]["messages"])
@@ -168,7 +168,7 @@ def test_an_edit_is_sent_and_never_the_text_before_it(opened, server):
     finished(click(page, "Send"))
     sent = "\n".join(message["content"] for message in server.seen[0][2]["messages"])
     assert "Answer in one word." in sent
-    assert page.session_state["desk"].last.prompt.extras.super_prompt == edited
+    assert page.session_state["desk"].last.super_prompt.extras.super_prompt == edited
 
 
 def test_stop_keeps_what_came_as_partial(opened, server, run):
@@ -347,7 +347,7 @@ def prepared(script, **given):
     press_all(desk, PromptRequest(QUESTION, ("manual",), **given), workspace)
     model = ScriptedChat(entries=script)
     return workspace, answering.prepare(
-        workspace, desk.last.prompt, prompt_key=desk.last.prompt_key, model=model
+        workspace, desk.last.super_prompt, prompt_key=desk.last.key, model=model
     )
 
 
@@ -411,6 +411,6 @@ def test_model_and_cost_are_there_before_the_prompt_and_bound_it(opened, monkeyp
     page.session_state["prompt_text"] = QUESTION
     page.session_state["projects"] = ["manual"]
     click(page.run(), "Build prompt")
-    made = page.session_state["desk"].last.prompt
+    made = page.session_state["desk"].last.super_prompt
     assert made.model_target == "gpt-4o"
     assert made.extras.token_tree.total <= 1200

@@ -80,7 +80,7 @@ def chosen_turn(page, number):
 def test_a_reply_to_a_prompt_is_a_turn_with_all_fields(page, indexed):
     page.session_state["inject"] = ["manual/settings.yaml"]
     ask(page)
-    key = desk(page).last.prompt_key
+    key = desk(page).last.key
     assert key
     reply(page, REPLY + " [source: x.md, chunk: zzzzzz]", tags=["GOLD", "mine"])
     (turn,) = kept()
@@ -102,7 +102,7 @@ def test_replies_join_the_conversation_and_the_next_prompt_shows_them(page):
     first, second = kept()
     assert first.session_id == second.session_id and first.prompt_key == ""
     ask(page)
-    prompt = desk(page).last.prompt
+    prompt = desk(page).last.super_prompt
     assert "Which port has the page?" in prompt.recentConversation["body"]
     assert desk(page).request.session == first.session_id
 
@@ -137,7 +137,7 @@ def test_with_persist_off_a_whole_chain_and_a_reply_change_no_file(indexed, tmp_
     widget(page.checkbox, "Persist history").uncheck().run()
     before = files_below(tmp_path)
     ask(page, f"What does {CANARY} know about the lock?")
-    assert desk(page).last.prompt_key == ""
+    assert desk(page).last.key == ""
     reply(page, f"{CANARY} knows.", tags=["GOLD"])
     reply(page, "More.", f"What else does {CANARY} know?")
     widget(page.toggle, "RECENT HISTORY").set_value(True).run()
@@ -296,17 +296,17 @@ def test_recent_history_is_shown_on_demand_as_the_prompt_has_it(page, said):
     widget(page.toggle, "RECENT HISTORY").set_value(True).run()
     block = next(c.value for c in page.code if "first question 2?" in c.value)
     ask(page)
-    assert desk(page).last.prompt.recentConversation["body"] == block
+    assert desk(page).last.super_prompt.recentConversation["body"] == block
 
 
 def test_nothing_of_the_decisions_enters_the_history(page):
     ask(page)
     reply(page)
-    reasons = {row.reason for row in desk(page).last.prompt.extras.decisions}
+    reasons = {row.reason for row in desk(page).last.super_prompt.extras.decisions}
     said = json.dumps([row.to_json() for row in journal.show(open_workspace())], ensure_ascii=False)
     assert reasons and not any(reason in said for reason in reasons)
     ask(page, "And what else?")
-    recent = desk(page).last.prompt.recentConversation["body"]
+    recent = desk(page).last.super_prompt.recentConversation["body"]
     assert REPLY in recent and not any(reason in recent for reason in reasons)
 
 
@@ -414,7 +414,7 @@ def test_a_clearing_of_others_leaves_the_desk_alone(page, said, indexed):
     page.session_state["lock"] = True  # a prompt under the lock sees no conversation
     page.session_state["inject"] = ["manual/settings.yaml"]
     ask(page)
-    assert desk(page).last.prompt_key
+    assert desk(page).last.key
     talk(page, "first")
     confirm(look(page))
     assert len(kept()) == 2 and len(desk(page).steps) == 8

@@ -130,7 +130,7 @@ def test_a_chosen_candidate_opens_its_page(plant):
     control(page, "multiselect", "Projects").set_value(["plant"])
     click(ask(run(page), QUESTION), "Build prompt")
     ids = list(page.dataframe[0].value["chunk_id"])
-    meta = {c.id: c.meta for c in desk(page).last.prompt.base_context_chunks}
+    meta = {c.id: c.meta for c in desk(page).last.super_prompt.base_context_chunks}
     wanted = next(i for i in ids if meta[i]["page_number"] == 2)
     page.session_state["chosen decisions"] = wanted
     choose_row(page, "decisions ", ids.index(wanted))

@@ -56,7 +56,7 @@ def test_an_address_is_noted_then_fetched_and_ingested_by_one_button(environment
     assert "fetched yet" not in said(page) and "Sync fetches it" not in said(page)
     asked = len(web.seen)
     click(ask(page, "What does the project lock do?"), "Build prompt")
-    assert "catalog.md" in desk(page).last.prompt.extras.super_prompt
+    assert "catalog.md" in desk(page).last.super_prompt.extras.super_prompt
     click(page, "Ingest Folder")
     assert projects.ingests().of("guide").wait(WAIT_S) and len(web.seen) == asked
 

@@ -29,7 +29,7 @@ def choose(page, view):
 
 
 def prompt_of(page):
-    return desk(page).last.prompt
+    return desk(page).last.super_prompt
 
 
 def sources(page):

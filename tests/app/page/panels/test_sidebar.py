@@ -60,7 +60,7 @@ def test_each_control_changes_its_setting_and_no_other(page, kind, label, name, 
     run(page)
     assert dict(taken(page).settings) == {name: value}
     section, _, key = name.partition(".")
-    settings = pinned_settings(inputs_of(desk(page).last.prompt))
+    settings = pinned_settings(inputs_of(desk(page).last.super_prompt))
     assert getattr(getattr(settings, section), key) == value
     click(page, "Reset")
     assert dict(taken(page).settings) == {}
@@ -73,14 +73,14 @@ def test_every_control_is_tried():
 
 def test_a_switched_off_agent_lets_everything_through(page):
     click(ask(page), "Build prompt")
-    strict = len(desk(page).last.prompt.views_by_stage["a3"])
+    strict = len(desk(page).last.super_prompt.views_by_stage["a3"])
     control(page, "number_input", "Gate strictness").set_value(1.0)
     control(page, "number_input", "Keep at least").set_value(0)
     click(run(page), "Build prompt")
-    assert len(desk(page).last.prompt.views_by_stage["a3"]) <= strict
+    assert len(desk(page).last.super_prompt.views_by_stage["a3"]) <= strict
     control(page, "toggle", "A3 Gate").set_value(False)
     click(run(page), "Build prompt")
-    views = desk(page).last.prompt.views_by_stage
+    views = desk(page).last.super_prompt.views_by_stage
     assert views["a3"] == views["reranked"]
 
 
@@ -101,7 +101,7 @@ def test_other_settings_are_lines_and_a_wrong_one_is_named(page):
     others.set_value("retrieval.tau = 6\n\nrerank.top_k=5")
     request = taken(run(page))
     assert request.settings == {"retrieval.tau": "6", "rerank.top_k": "5"}
-    assert inputs_of(desk(page).last.prompt).settings["retrieval"]["tau"] == 6.0
+    assert inputs_of(desk(page).last.super_prompt).settings["retrieval"]["tau"] == 6.0
     control(page, "text_area", "Other settings").set_value("retrieval.taw = 6")
     run(page)
     assert "retrieval.taw" in page.error[0].value
@@ -113,7 +113,7 @@ def test_the_page_begins_with_ten_and_ten_reranked_to_five(page):
     assert control(page, "selectbox", "Task profile").value == "chat"
     assert control(page, "number_input", "Top-K").value == 5
     taken(page)
-    settings = inputs_of(desk(page).last.prompt).settings
+    settings = inputs_of(desk(page).last.super_prompt).settings
     assert (settings["retrieval"]["depth"], settings["rerank"]["keep"]) == (10, 5)
     control(page, "selectbox", "Task profile").set_value("").run()
     assert control(page, "number_input", "Top-K").value == 0, "all go on, as in `ragstream prompt`"
@@ -127,7 +127,7 @@ def test_a_task_profile_sets_the_controls(data, run, monkeypatch, tmp_path):
     assert control(page, "number_input", "Top-K").value == 9
     request = taken(page)
     assert request.task == "short" and dict(request.settings) == {}
-    assert inputs_of(desk(page).last.prompt).settings["rerank"]["keep"] == 9
+    assert inputs_of(desk(page).last.super_prompt).settings["rerank"]["keep"] == 9
 
 
 def test_an_older_generation_is_read(page, indexed):
@@ -136,7 +136,7 @@ def test_an_older_generation_is_read(page, indexed):
     control(page, "number_input", "Index version").set_value(1)
     request = taken(run(page))
     assert request.as_of == 1
-    assert inputs_of(desk(page).last.prompt).pins[0].generation == 1
+    assert inputs_of(desk(page).last.super_prompt).pins[0].generation == 1
 
 
 def test_what_ranks_and_judges_is_said(page):
@@ -172,7 +172,7 @@ def test_a_project_that_was_never_ingested_is_said_and_guided(data):
     waited(click(page, "Ingest Folder"))
     assert "Not ingested yet" not in said(page)
     click(ask(page), "Build prompt")
-    assert desk(page).last.prompt_key
+    assert desk(page).last.key
 
 
 def test_a_project_that_is_pulled_is_asked_and_neither_ingested_nor_filled(indexed, tmp_path):
@@ -188,7 +188,7 @@ def test_a_project_that_is_pulled_is_asked_and_neither_ingested_nor_filled(index
     assert page.sidebar.get("file_uploader") == []
     assert taken(page).projects == ("theirs",)
     click(ask(page), "Build prompt")
-    assert desk(page).last.prompt_key
+    assert desk(page).last.key
 
 
 def test_a_locked_project_says_who_holds_it(page, indexed):
@@ -216,7 +216,7 @@ def test_a_new_project_is_made_chosen_and_filled(environment):
     assert "saved as uploads/Kite-notes.md" in said(page)
     assert (environment / "doc_raw" / "notes" / "uploads" / "Kite-notes.md").read_bytes() == text
     click(ask(page, "When does a kite need a tail?"), "Build prompt")
-    assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
+    assert "A kite needs a tail in strong wind." in desk(page).last.super_prompt.extras.super_prompt
 
 
 def test_an_empty_project_says_what_fills_it_and_a_refused_upload_says_why(environment):
@@ -264,7 +264,7 @@ def test_an_empty_data_root_offers_the_handbook(environment, run):
     assert page.session_state.projects == ["handbook"]
     assert (environment / "doc_raw" / "handbook" / "the-page.md").is_file()
     click(page, "Build prompt")  # the question is there already
-    assert "long question" in desk(page).last.prompt.extras.super_prompt
+    assert "long question" in desk(page).last.super_prompt.extras.super_prompt
     assert run("demo", "--dry-run", "--json")[0] == 0
 
 
@@ -293,7 +293,7 @@ def test_a_folder_is_added_and_read_in_place(environment, tmp_path, place):
     assert f"{folder}: 1 document, read in place" in said(page)
     assert sorted(folder.iterdir()) == before and not (environment / "doc_raw" / name).exists()
     click(ask(page, "When does a kite need a tail?"), "Build prompt")
-    assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
+    assert "A kite needs a tail in strong wind." in desk(page).last.super_prompt.extras.super_prompt
 
 
 @pytest.mark.parametrize("given", ["/no/such/folder", "{data}", "{file}"])

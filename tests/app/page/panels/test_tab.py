@@ -25,7 +25,7 @@ def test_projects_question_and_prompt_survive_a_reload(page, indexed, run):
     again = loaded_again(page)
     assert again.session_state.projects == ["garden", "manual"]
     assert area(again, "Prompt").value == QUESTION
-    assert area(again, "Super-Prompt").value == desk(page).last.prompt.extras.super_prompt
+    assert area(again, "Super-Prompt").value == desk(page).last.super_prompt.extras.super_prompt
     click(again, "PreProcessing")  # a doubled tab goes its own way
     assert len(desk(again).steps) == 1 and len(desk(page).steps) == 8
 

@@ -86,20 +86,20 @@ def test_a_setting_changed_on_the_way_applies_at_the_next_button(page):
     control(page, "number_input", "Top-K").set_value(2)
     for button in BUTTONS[2:4]:
         click(run(page), button)
-    views = desk(page).last.prompt.views_by_stage
+    views = desk(page).last.super_prompt.views_by_stage
     assert len(views["retrieval"]) > len(views["reranked"]) == 2
     assert list(desk(page).steps) == list(BUTTONS[:4])
 
 
 def test_transparency_is_ephemeral(page, indexed):
     click(ask(page), "Build prompt")
-    first = desk(page).last.prompt
+    first = desk(page).last.super_prompt
     rows = transparency.last_decisions(first)
     reasons = {row["reason"] for row in rows}
     text = first.extras.super_prompt
     assert reasons and not any(reason in text for reason in reasons)
     click(page, "Build prompt")
-    assert desk(page).last.prompt.extras.super_prompt == text
+    assert desk(page).last.super_prompt.extras.super_prompt == text
     history = [p for p in (indexed / "history").rglob("*") if p.is_file()]
     kept = b"".join(p.read_bytes() for p in history)
     assert not any(reason.encode() in kept for reason in reasons)
@@ -107,7 +107,7 @@ def test_transparency_is_ephemeral(page, indexed):
 
 def test_the_decisions_are_filtered(page):
     click(ask(page), "Build prompt")
-    rows = transparency.last_decisions(desk(page).last.prompt)
+    rows = transparency.last_decisions(desk(page).last.super_prompt)
     kept = [row["chunk_id"] for row in rows if row["kept"] == "in"]
     dropped = [row["chunk_id"] for row in rows if row["kept"] == "out"]
     for choice, wanted in (("kept", kept), ("dropped", dropped), ("all", [*kept, *dropped])):
@@ -118,7 +118,7 @@ def test_the_decisions_are_filtered(page):
 
 def test_the_decisions_say_what_is_answered_and_what_was_left_out(page):
     click(ask(page), "Build prompt")
-    prompt = desk(page).last.prompt
+    prompt = desk(page).last.super_prompt
     told = transparency.told_of(prompt)
     assert [line.split(":")[0] for line in told][: len(prompt.extras.answers)] == [
         f"{answer.piece_id} {answer.word}" for answer in prompt.extras.answers
@@ -135,20 +135,20 @@ def chosen_passage(page):
 
 def test_a_chosen_candidate_stays_chosen_whatever_row_it_is_in(page):
     click(ask(page), "Build prompt")
-    rows = transparency.last_decisions(desk(page).last.prompt)
+    rows = transparency.last_decisions(desk(page).last.super_prompt)
     first = rows[0]["chunk_id"]
     choose_row(page, "decisions ", 0)
     (text,) = chosen_passage(page)
-    assert text == transparency.passage(desk(page).last.prompt, first)
+    assert text == transparency.passage(desk(page).last.super_prompt, first)
     page.session_state["prompt_text"] = "Where do deleted documents and the vector file go?"
     click(run(page), "Build prompt")
-    now = [row["chunk_id"] for row in transparency.last_decisions(desk(page).last.prompt)]
+    now = [row["chunk_id"] for row in transparency.last_decisions(desk(page).last.super_prompt)]
     assert now.index(first) > 0 and chosen_passage(page) == [text]
 
 
 def test_no_row_is_chosen_where_the_candidate_is_not_there_any_more(page):
     click(ask(page), "Build prompt")
-    rows = transparency.last_decisions(desk(page).last.prompt)
+    rows = transparency.last_decisions(desk(page).last.super_prompt)
     choose_row(page, "decisions ", 0)
     assert len(chosen_passage(page)) == 1
     name = f"manual/{rows[0]['chunk_id'].partition('::')[0]}"
@@ -159,7 +159,7 @@ def test_no_row_is_chosen_where_the_candidate_is_not_there_any_more(page):
 
 def test_the_passage_of_a_row_is_the_candidate_s_text(page):
     click(ask(page), "Build prompt")
-    prompt = desk(page).last.prompt
+    prompt = desk(page).last.super_prompt
     for row in transparency.last_decisions(prompt):
         chunk = next(c for c in prompt.base_context_chunks if c.id == row["chunk_id"])
         assert transparency.passage(prompt, row["chunk_id"]) == chunk.snippet != ""
@@ -186,7 +186,7 @@ def test_what_the_agents_took_stands_beside_their_time(page, script, monkeypatch
     rows = {row["op"]: row["language model"] for row in transparency.time_rows(desk(page).steps)}
     assert [op for op in OPS if rows[op]] == ["a2_prompt_shaper", "a2_audit"]
     assert all("asked scripted: " in rows[op] and "not taken" in rows[op] for op in OPS if rows[op])
-    usage = usage_of(desk(page).last.prompt)
+    usage = usage_of(desk(page).last.super_prompt)
     total = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens · free"
     assert f"ms in all stages · {total}" in said(page)
 
@@ -194,7 +194,7 @@ def test_what_the_agents_took_stands_beside_their_time(page, script, monkeypatch
 def test_the_tokens_are_told_by_block_and_by_file(page):
     assert "Build the prompt first, then its tokens are counted here." in said(page)
     click(ask(page), "Build prompt")
-    prompt = desk(page).last.prompt
+    prompt = desk(page).last.super_prompt
     tree = prompt.extras.token_tree
     assert any(f"{tree.total:,} of 6,000 tokens" in p.text for p in page.get("progress"))
     files = dict(preview.by_file(prompt))

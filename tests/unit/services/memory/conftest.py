@@ -8,7 +8,8 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import ChatUnreachable
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.citations import answer_marker
-from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import journal
 from tests.workspaces import hashed_workspace, write_docs
@@ -46,8 +47,8 @@ def opened(root, **settings):
 
 
 def chat(space, model=None, **options):
-    given = {"projects": ("demo",), "settings": MEMORY, **options}
-    return ChatSession(space, ChatOptions(**given), model=model or Spy())
+    given = {"text": "any", "projects": ("demo",), "settings": MEMORY, **options}
+    return ChatSession(space, PromptRequest(**given), model=model or Spy())
 
 
 def turns(space):
@@ -55,7 +56,7 @@ def turns(space):
 
 
 def change(talk, **options):
-    talk.options = dataclasses.replace(talk.options, **options)
+    talk.request = dataclasses.replace(talk.request, **options)
 
 
 def unreachable():

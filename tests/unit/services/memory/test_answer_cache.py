@@ -40,7 +40,7 @@ def test_what_is_asked_again_is_answered_from_the_earlier_turn(space):
     assert again.answer.citations == first.answer.citations
     assert first.answer.citations[0].verified
     source, copy = turns(space)
-    assert again.source_turn == source.id == copy.origin_turn == again.answer.source_turn
+    assert again.answer.source_turn == source.id == copy.origin_turn
     assert (copy.origin, copy.scope, copy.assistant_text) == ("cached", "", source.assistant_text)
     assert again.answer.to_json()["origin"] == "cached"
     assert [row.turn.origin for row in show(space)] == ["", "cached"]
@@ -209,7 +209,7 @@ def test_blue_turns_broken_answers_and_extracts_are_never_given_again(space):
     assert talk.ask(QUESTION).origin == "model"
     tag(space, turns(space)[1].id, add=["blue"])
     tag(space, turns(space)[1].id, remove=["BLUE"])
-    assert talk.ask(QUESTION).source_turn == turns(space)[1].id
+    assert talk.ask(QUESTION).answer.source_turn == turns(space)[1].id
     gone = chat(space, unreachable(), session="t", settings={**MEMORY, "retrieval.top_k": 9})
     assert [gone.ask(QUESTION).origin for _ in range(2)] == ["extract", "extract"]
     assert [turn.scope for turn in turns(space) if turn.origin == "extract"] == ["", ""]
@@ -242,7 +242,7 @@ def test_the_best_score_wins_and_of_equals_the_newest(space):
     for _ in range(2):
         talk.ask(QUESTION)
     change(talk, settings=MEMORY)
-    assert talk.ask(QUESTION).source_turn == turns(space)[1].id
+    assert talk.ask(QUESTION).answer.source_turn == turns(space)[1].id
 
 
 def test_it_holds_over_restarts_and_a_lost_or_damaged_file_is_made_again(space, tmp_path):

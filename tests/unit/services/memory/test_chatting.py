@@ -18,9 +18,10 @@ from ragstream_core.errors import (
     EmptyPrompt,
     Refused,
 )
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.chat import ChatDelta
-from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.services.chat import ChatSession, with_model
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import newest_turns
@@ -43,10 +44,15 @@ PLAIN: dict[str, object] = {}
 KEY = "AKIA" + "QX7PLM2ZR5T9VB3N"
 
 
-def bare(workspace, request):
-    """Build a prompt that shows no passage."""
-    made = make_prompt(workspace, request)
-    return replace(made, prompt=evolve(made.prompt, final_selection_ids=[]))
+@pytest.fixture
+def no_passage(monkeypatch):
+    """Make prompts that show no passage."""
+
+    def bare(workspace, request):
+        made = make_prompt(workspace, request)
+        return replace(made, super_prompt=evolve(made.super_prompt, final_selection_ids=[]))
+
+    monkeypatch.setattr("ragstream_core.services.chat.make_prompt", bare)
 
 
 def test_without_a_language_model_the_answer_is_the_cited_extract(space):
@@ -139,7 +145,7 @@ def test_an_endpoint_that_is_not_there_is_met_in_a_second_and_over_http(tmp_path
         monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", model)
         space = open_workspace(tmp_path, explicit=explicit)
         ingest_project(space, "demo")
-        turn = ChatSession(space, ChatOptions(("demo",))).ask(QUESTION)
+        turn = ChatSession(space, PromptRequest("any", ("demo",))).ask(QUESTION)
         assert turn.origin == "extract" and "127.0.0.1:9" in turn.answer.text
         assert turn.answer.citations[0].verified
 
@@ -176,25 +182,25 @@ def test_a_model_that_is_there_and_fails_is_an_error(space, error):
     assert talk.prepared is not None and talk.prepared.session == "s"
 
 
-def test_without_documents_and_memory_it_is_the_refusal_and_nobody_is_asked(space):
+def test_without_documents_and_memory_it_is_the_refusal_and_nobody_is_asked(space, no_passage):
     model, told = Spy(), []
-    talk = ChatSession(space, ChatOptions(("demo",)), build=bare, model=model)
+    talk = ChatSession(space, PromptRequest("any", ("demo",)), model=model)
     turn = talk.ask(QUESTION, on_origin=told.append)
     assert (turn.answer.text, turn.origin, told) == (REFUSAL, "refused", ["refused"])
     assert not turn.answer.citations and not model.asked
     again = talk.ask("And what else?")  # a refusal is nothing to answer from
     assert again.origin == "refused" and not model.asked
-    append_turn(space, Turn("", talk.options.session, "", "Who else?", "The night shift."))
+    append_turn(space, Turn("", talk.request.session, "", "Who else?", "The night shift."))
     assert talk.ask("And why?").origin == "model" and len(model.asked) == 1
 
 
-def test_with_memory_alone_its_lines_are_the_extract_without_markers(space):
+def test_with_memory_alone_its_lines_are_the_extract_without_markers(space, no_passage):
     said = f"A person holds it [source: catalog.md, chunk: 1a2b3c4d].\nA fox is {'very ' * 90}red."
     for n, (asked, answered) in enumerate(
         [("Who is the fox?", said), ("Is a fox red?", REFUSAL), ("The fox is at home.", "Noted.")]
     ):
         append_turn(space, Turn("", "s", f"2026-10-05T00:00:0{n}Z", asked, answered))
-    talk = ChatSession(space, ChatOptions(("demo",), session="s"), build=bare, model=unreachable())
+    talk = ChatSession(space, PromptRequest("any", ("demo",), session="s"), model=unreachable())
     for question in ("Which red fox is at home?", "Which red fox is at home?"):
         answer = talk.ask(question).answer
         assert (answer.origin, answer.citations, answer.status) == ("extract", (), "complete")
@@ -233,7 +239,7 @@ def test_an_extract_of_memory_has_only_its_lines_and_is_the_same_again(lines):
 def test_the_first_question_begins_a_session_and_the_next_ones_stay_in_it(space):
     talk = chat(space, Spy(), settings=PLAIN)
     first, second = talk.ask(QUESTION), talk.ask("And who waits for it?")
-    assert first.answer.session == second.answer.session == talk.options.session != ""
+    assert first.answer.session == second.answer.session == talk.request.session != ""
     assert SAID in second.prompt.recentConversation["body"]
     assert "memory" not in first.trace and "memory" in second.trace
     change(talk, session="other")
@@ -261,10 +267,8 @@ def test_another_model_is_the_one_that_is_asked(space, monkeypatch):
         return Spy()
 
     monkeypatch.setattr(models, "chat_model", chosen)
-    talk = ChatSession(space, ChatOptions(("demo",), model="bigger"))
-    talk.ask(QUESTION)
-    change(talk, model="")
-    talk.ask(QUESTION)
+    for name in ("bigger", ""):
+        ChatSession(*with_model(space, PromptRequest("any", ("demo",)), name)).ask(QUESTION)
     assert asked == ["bigger", "llama3.2"]
 
 
