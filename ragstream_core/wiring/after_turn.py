@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def after_turn(workspace: Workspace, settings: MemoryConfig) -> tuple[str, ...]:
-    """Bring the memory's files up to the journal; return warnings.
-
-    Args:
-        workspace: The data root; nothing is written where its history is off.
-        settings: Section ``memory`` of the turn.
-    """
+    """Bring the memory's files up to the journal; return warnings."""
     learnt = _learnt(workspace)
     if not (settings.enabled and workspace.config.settings.history.persist):
         return learnt

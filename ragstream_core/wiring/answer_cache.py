@@ -38,17 +38,7 @@ def index_path(workspace: Workspace, name: str) -> Path:
 
 
 def questions(workspace: Workspace, name: str, embedder: Embedder) -> QuestionIndex:
-    """Return the questions of the journal as it is now; what is new is embedded.
-
-    Args:
-        workspace: The data root.
-        name: `memory.index_name`.
-        embedder: Embeds questions; an index of another model is made anew.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-        RagstreamError: The model failed.
-    """
+    """Return the questions of the journal as it is now; what is new is embedded."""
     log = journal(workspace)
     kept = workspace.caches.questions.get(name)
     if kept is None or kept.model != embedder.fingerprint:
@@ -63,12 +53,7 @@ def questions(workspace: Workspace, name: str, embedder: Embedder) -> QuestionIn
 
 
 def write(workspace: Workspace, name: str, embedder: Embedder) -> None:
-    """Bring the file up to the journal, under the lock of the memory; the same questions stay.
-
-    Raises:
-        RagstreamError: The journal cannot be read, or the model failed.
-        OSError: Disk full, permission denied; the old file is untouched.
-    """
+    """Bring the file up to the journal, under the lock of the memory; the same questions stay."""
     path = index_path(workspace, name)
     index = questions(workspace, name, embedder)
     if workspace.caches.written_questions.get(name) != index.rows or not path.exists():

@@ -22,14 +22,7 @@ _OF_THE_CACHE = ("cache", "cache_match", "cache_min_score")
 
 
 def scope_of(workspace: Workspace, inputs: PromptInputs, model: ChatModel) -> str:
-    """Return the digest of a scope, 64 hex digits; "" where memory is off or the model unknown.
-
-    Args:
-        workspace: Whose provider is asked.
-        inputs: Of the prompt. The files that a question names are in it; what they held is a matter
-            of the turn's versions.
-        model: Who is asked; an endpoint is asked for a name only where the settings have none.
-    """
+    """Return the digest of a scope, 64 hex digits; "" where memory is off or the model unknown."""
     memory = dict(inputs.settings.get("memory", {}))
     if not memory.get("enabled"):
         return ""

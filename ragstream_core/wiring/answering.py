@@ -73,11 +73,7 @@ class Keeper:
         self.session = prepared.session
 
     def asked(self) -> None:
-        """Make the question durable.
-
-        Raises:
-            OperationFailed: It cannot be.
-        """
+        """Make the question durable."""
         if not self.session:
             return
         record = Asked("", self.session, "", self._inputs.text, self._projects, self._key)
@@ -155,21 +151,7 @@ def prepare(
     or_extract: bool = False,
     begun: Begun = lambda _: None,
 ) -> Prepared:
-    """Say what would be sent for a finished prompt, to whom, and what it costs; nothing is sent.
-
-    Args:
-        workspace: The data root.
-        prompt: After the prompt builder.
-        prompt_key: Its key, where it is kept.
-        session: The conversation; default: the prompt's own, else a new one.
-        model: Who is asked; default: the one of the settings.
-        or_extract: Where no model can be reached, the prompt's extract is the answer.
-        begun: Called then.
-
-    Raises:
-        FenceBroken: The System message would hold foreign text.
-        RagstreamError: The provider's settings are wrong.
-    """
+    """Say what would be sent for a finished prompt, to whom, and what it costs; nothing is sent."""
     from ragstream_core.wiring import models
 
     inputs = inputs_of(prompt)
@@ -205,19 +187,7 @@ def answer(
     allow_secrets: bool = False,
     show: Show | None = None,
 ) -> Answer:
-    """Ask the model and return its checked answer; question and answer are kept.
-
-    Args:
-        workspace: The data root.
-        prepared: What is sent.
-        allow_secrets: Send it even though it seems to contain secrets.
-        show: Called with each piece of clean text.
-
-    Raises:
-        Refused: It seems to contain secrets, and they would leave this machine.
-        ChatFailed: There is no answer; the question is kept.
-        OperationFailed: The question cannot be kept, so nothing was sent.
-    """
+    """Ask the model and return its checked answer; question and answer are kept."""
     warnings = _secrets(prepared, allowed=allow_secrets)
     kept = Keeper(workspace, prepared)
     given = show or (lambda _: None)
@@ -238,12 +208,7 @@ def answer(
 
 
 def attempt(workspace: Workspace, prepared: Prepared, *, allow_secrets: bool = False) -> Answer:
-    """As `answer`, but a model that gives none is an answer that says so (R-212).
-
-    Raises:
-        Refused: It seems to contain secrets, and they would leave this machine.
-        OperationFailed: The question cannot be kept, so nothing was sent.
-    """
+    """As `answer`, but a model that gives none is an answer that says so (R-212)."""
     try:
         return answer(workspace, prepared, allow_secrets=allow_secrets)
     except ChatFailed as error:
@@ -264,11 +229,7 @@ def _session(workspace: Workspace, inputs: PromptInputs, named: str) -> str:
 
 
 def _secrets(prepared: Prepared, *, allowed: bool) -> tuple[str, ...]:
-    """Return a warning about secrets that are sent.
-
-    Raises:
-        Refused: There are some, and they are not allowed.
-    """
+    """Return a warning about secrets that are sent."""
     if not prepared.secrets or prepared.model is None:
         return ()
     found = phrase(prepared.secrets)
@@ -314,13 +275,6 @@ def _streamed(
     """Stream an answer through the citation buffer.
 
     What had come is kept as partial where the person interrupts, or reads no more.
-
-    Returns:
-        The reply, the clean text, and its end, which has not been shown yet.
-
-    Raises:
-        ChatFailed: Nothing came.
-        OSError: Nobody reads any more, for example behind a closed pipe.
     """
     buffer = CitationBuffer(prepared.issued)
     pieces: list[str] = []
@@ -347,11 +301,7 @@ def _streamed(
 
 
 def _broken_off(pieces: list[str], model: ChatModel, reason: str) -> ChatReply:
-    """Return what there is of an answer that never said it was whole.
-
-    Raises:
-        ChatBroken: There is nothing.
-    """
+    """Return what there is of an answer that never said it was whole."""
     text = "".join(pieces)
     if not text.strip():
         raise ChatBroken(f"{model.name} gave an empty answer", hint=RunCommand("models list"))

@@ -220,11 +220,7 @@ class ConversationMemory:
 
     @functools.cached_property
     def view(self) -> HistoryView | None:
-        """The pinned selection of older turns; None where none is searched.
-
-        Raises:
-            InputUnavailable: It was replaced since and cannot be made again.
-        """
+        """The pinned selection of older turns; None where none is searched."""
         from ragstream_core.wiring.history_publishing import snapshot_at
 
         if not (self.shown and self.settings.enabled and self.pin.snapshot):
@@ -288,12 +284,6 @@ class ConversationMemory:
         """Return the older turns that share most words with a text, as one text, best first.
 
         Those of the prompt's own conversation, found by BM25 alone: nothing is embedded here.
-
-        Args:
-            text: The person's words.
-
-        Raises:
-            InputUnavailable: The pinned selection was replaced since and cannot be made again.
         """
         from ragstream_core.text.bm25 import Bm25
         from ragstream_core.text.terms import terms
@@ -307,12 +297,7 @@ class ConversationMemory:
         return "\n".join(chunk.snippet for chunk in self.view.chunks(found))
 
     def biased(self, hits: Sequence[Hit], asked: str = "") -> list[Hit]:
-        """Let turns around a turn, importance, recency and tags count; return the new order.
-
-        Args:
-            hits: What was found, documents and turns.
-            asked: The question.
-        """
+        """Let turns around a turn, importance, recency and tags count; return the new order."""
         from ragstream_core.conversations.eligible_turns import bias
 
         turns = [hit for hit in hits if hit.chunk_id.startswith(HISTORY_PREFIX)]

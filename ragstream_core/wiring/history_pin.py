@@ -27,13 +27,7 @@ _LEFT_OUT = "older turns are left out: "
 
 
 def pin_history(workspace: Workspace, session: str, embed_fp: str) -> HistoryPin:
-    """Pin the conversation for one prompt; nothing is waited for.
-
-    Args:
-        workspace: The data root.
-        session: The prompt's own conversation, or "".
-        embed_fp: The model of the prompt's documents; turns of another one are left out.
-    """
+    """Pin the conversation for one prompt; nothing is waited for."""
     if not journal(workspace).folder.is_dir():
         return HistoryPin()
     snapshot, high_water, note = _published(workspace, embed_fp)
@@ -65,14 +59,7 @@ def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
 def follow_up_text(
     workspace: Workspace, request: PromptRequest, settings: ChainSettings, pin: HistoryPin
 ) -> str:
-    """Return how a question is read that leans on the one before it, "" if it stands by itself.
-
-    Args:
-        workspace: The data root.
-        request: What is asked; a conversation that came with it stands for the session's.
-        settings: Say whether follow-ups are read so, and which turns do not count.
-        pin: What of the journal counts.
-    """
+    """Return how a question is read that leans on the one before it, "" if it stands by itself."""
     if not settings.history.follow_ups or not may_lean(request.text):
         return ""
     before = request.conversation
@@ -87,25 +74,13 @@ def follow_up_text(
 
 
 def lexicon_text(workspace: Workspace, settings: ChainSettings) -> str:
-    """Return the person's lexicon, "" if none is set; part of a prompt's key.
-
-    Raises:
-        UnknownSetting: It cannot be read, or is no lexicon.
-    """
+    """Return the person's lexicon, "" if none is set; part of a prompt's key."""
     name = settings.history.lexicon
     return read_lexicon_text(Path(name).expanduser()) if name else ""
 
 
 def require_history(workspace: Workspace, pin: HistoryPin) -> None:
-    """Refuse to go on if the journal is not what it was.
-
-    Args:
-        workspace: The data root.
-        pin: Of a prompt that is to be made again.
-
-    Raises:
-        InputUnavailable: Turns were cleared since, or the journal is lost or damaged there.
-    """
+    """Refuse to go on if the journal is not what it was."""
     if not pin.seq:
         return
     found = next(journal(workspace).entries(pin.seq, pin.seq + 1), None)

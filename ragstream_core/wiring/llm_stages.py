@@ -62,16 +62,7 @@ def asking(
     agents: AgentsConfig,
     files: FileSource,
 ) -> Stage:
-    """Return the stage of an op as its settings say: asking a language model, or not.
-
-    Args:
-        op: Name of the op.
-        stage: Its stage, which asks nobody.
-        prompt: What it will read.
-        workspace: Whose model is asked, and where exchanges are kept.
-        agents: The settings that hold at the op.
-        files: Where the prompt's files come from; those of a record bring its exchanges along.
-    """
+    """Return the stage of an op as its settings say: asking a language model, or not."""
     if op not in FORMS:
         return stage
     form, fallback = FORMS[op]
@@ -88,12 +79,7 @@ class Guarded(WrappedChat):
     def complete(
         self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
     ) -> ChatReply:
-        """Ask.
-
-        Raises:
-            ChatRefused: The question seems to contain a secret and would leave this machine.
-            ChatFailed: The model did not answer as it should.
-        """
+        """Ask."""
         from ragstream_core.answers.answer import secret_places
         from ragstream_core.ingestion.secrets import phrase
 
@@ -122,13 +108,7 @@ class AskingStage:
     fallback: str | None = None
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
-        """Run the stage.
-
-        Raises:
-            InputUnavailable: A replay needs an answer that is not kept.
-            UsageError: No language model can be had with these settings.
-            OSError: The exchange cannot be kept.
-        """
+        """Run the stage."""
         slot = _slot(self.op, prompt)
         if self.fallback is None:
             return _noted(self.stage(prompt), slot)
@@ -175,12 +155,7 @@ def _asking(exchanges: Exchanges, slot: str, fallback: str) -> Ask:
 
 
 def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> AgentsUsage:
-    """Return what the exchanges of a kept prompt took.
-
-    Args:
-        workspace: Where they are kept; of one that is gone or damaged nothing is known.
-        digests: Of its record.
-    """
+    """Return what the exchanges of a kept prompt took."""
 
     def call(digest: str) -> ModelCall:
         try:

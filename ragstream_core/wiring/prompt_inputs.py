@@ -71,16 +71,7 @@ ALONE = {
 def pin_inputs(
     workspace: Workspace, request: PromptRequest, now: dt.datetime | None = None
 ) -> PromptInputs:
-    """Pin everything a prompt's bytes depend on.
-
-    Args:
-        workspace: The data root.
-        request: What is asked.
-        now: Time of the request, with a zone; default: the present moment.
-
-    Raises:
-        RagstreamError: Unknown project, setting or generation; see the subclasses.
-    """
+    """Pin everything a prompt's bytes depend on."""
     now = now or dt.datetime.now().astimezone()
     config = _configured(workspace, request)
     filters = file_sources.filters_of(request.text)
@@ -150,11 +141,7 @@ def _pinned_texts(
 
 
 def settings_of(workspace: Workspace, request: PromptRequest) -> ChainSettings:
-    """Return the chain settings of a request, before what its text narrows.
-
-    Raises:
-        UnknownSetting: An unknown task, a setting that no stage reads, or a bad value.
-    """
+    """Return the chain settings of a request, before what its text narrows."""
     return _configured(workspace, request).chain()
 
 
@@ -189,32 +176,14 @@ def _counted_with(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
 def rerun(
     workspace: Workspace, inputs: PromptInputs, answers: RecordedAnswers | None = None
 ) -> SuperPrompt:
-    """Run the chain for recorded inputs; files come from the record.
-
-    Args:
-        workspace: The data root.
-        inputs: Of the record, or changed ones.
-        answers: What a language model said then and a person edited; default: neither.
-
-    Raises:
-        GenerationGone: A pinned generation is not kept.
-        IntegrityError: It is kept and is not what it was.
-        InputUnavailable: Query vectors, a model's answer or a collection cannot be had again.
-        UnknownPrompt: The bytes of an injected file are not kept.
-    """
+    """Run the chain for recorded inputs; files come from the record."""
     require_inputs(workspace, inputs)
     files = RecordedFiles(workspace.store, inputs, answers or RecordedAnswers())
     return run_prompt(workspace, inputs, files=files, edits=files.answers.edits)
 
 
 def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
-    """Refuse to run recorded inputs where one of them is not what it was.
-
-    Raises:
-        GenerationGone: A pinned generation is not kept.
-        IntegrityError: It is kept and is not what it was.
-        InputUnavailable: Query vectors or a collection cannot be had again.
-    """
+    """Refuse to run recorded inputs where one of them is not what it was."""
     for pinned in inputs.pins:
         index_dir = workspace.index_dir(pinned.project)
         found = open_view(index_dir, generation=pinned.generation)
@@ -282,11 +251,7 @@ def _names(
 
 
 def _switched_off(workspace: Workspace, paths: Sequence[str], pins: Sequence[Pin]) -> set[str]:
-    """Return the files that are switched off as ``project/path``; folders are read if need be.
-
-    Raises:
-        UsageError: No such file, or a path that does not say which of several projects it means.
-    """
+    """Return the files that are switched off as ``project/path``; folders are read if need be."""
     if not paths:
         return set()
     known = {
@@ -306,11 +271,7 @@ def _known_as(path: str, known: Collection[str], pins: Sequence[Pin]) -> str | N
 
 
 def _unknown(path: str, known: Collection[str]) -> NoReturn:
-    """Refuse a file that cannot be switched off.
-
-    Raises:
-        UsageError: Always; near names are said.
-    """
+    """Refuse a file that cannot be switched off."""
     near = sorted(name for name in known if name.endswith(f"/{path}"))
     what = "give its full path" if near else "no such file"
     near = near or get_close_matches(path, sorted(known), 3, 0.5)

@@ -45,17 +45,7 @@ def retriever(
     embedder: Embedder | None = None,
     inputs: PromptInputs | None = None,
 ) -> Retriever:
-    """Return the retriever for these settings.
-
-    Args:
-        workspace: Where models are.
-        settings: The stage's settings.
-        embedder: Embeds the query pieces; default: that of the workspace.
-        inputs: Of a prompt, which pins what proposes candidates.
-
-    Raises:
-        RagstreamError: The embedder's weights are missing or wrong.
-    """
+    """Return the retriever for these settings."""
     from ragstream_core.models.row_products import row_products
     from ragstream_core.retrieval.retriever import Fusion, Retriever
 
@@ -76,12 +66,7 @@ def retriever(
 
 
 def load(views: Sequence[IndexView], chunk_ids: Sequence[str]) -> list[Chunk]:
-    """Load chunks from the first generation that holds each, in the order asked for.
-
-    Raises:
-        IntegrityError: A stored text does not have its hash.
-        KeyError: No generation holds an id.
-    """
+    """Load chunks from the first generation that holds each, in the order asked for."""
     if len(views) == 1:
         return views[0].chunks(chunk_ids)
     found: dict[str, Chunk] = {}
@@ -105,19 +90,7 @@ def retrieval_stage(
     embedder: Embedder | None = None,
     inputs: PromptInputs | None = None,
 ) -> RetrievalStage:
-    """Make the retrieval stage over some generations, opened when it runs.
-
-    Args:
-        workspace: Where models are.
-        settings: The stage's settings.
-        views: Opens the generations.
-        memory: Older turns to search beside them.
-        embedder: Embeds the query pieces; default: that of the workspace.
-        inputs: Of a prompt, which pins what proposes candidates.
-
-    Raises:
-        RagstreamError: The embedder's weights are missing or wrong.
-    """
+    """Make the retrieval stage over some generations, opened when it runs."""
 
     def search(whole: str, pieces: Sequence[str], off: Collection[str]) -> list[Hit]:
         opened = views()
@@ -173,13 +146,7 @@ _LOOKED_AT = 10
 
 
 def word_nearness(workspace: Workspace, cache_dir: Path, *, keep: bool = True) -> Nearness:
-    """Return what measures words against sentences by the embedder's token vectors.
-
-    Args:
-        workspace: Where models are looked for.
-        cache_dir: Folder of the token vector cache.
-        keep: Write token vectors to the cache; it is read either way.
-    """
+    """Return what measures words against sentences by the embedder's token vectors."""
 
     def near(
         question: str, words: Sequence[Span], places: Sequence[tuple[str, Sequence[Span]]]
@@ -226,21 +193,7 @@ def reranker_stage(
     weights: str = "",
     keep: bool = True,
 ) -> RerankerStage:
-    """Make the reranker stage that these settings resolve to on this machine.
-
-    Args:
-        workspace: Where models are looked for.
-        settings: The stage's settings.
-        cache_dir: Folder of the token vector cache.
-        views: Opens what was searched: MaxSim asks it how rare a word is.
-        name: What they were resolved to when the prompt was pinned; empty: resolve them now.
-        weights: Digest of the cross-encoder's files then; empty: whatever is here.
-        keep: Write token vectors to the cache; it is read either way.
-
-    Raises:
-        WeightsMissing: A cross-encoder was asked for by name and is not here.
-        ModelMismatch: Its files are others now.
-    """
+    """Make the reranker stage that these settings resolve to on this machine."""
     chosen = settings.rerank
     name = name or models.reranker_name(workspace.config, chosen)
     stage = partial(

@@ -61,19 +61,7 @@ def run_prompt(
     files: FileSource | None = None,
     edits: Sequence[Edit] = (),
 ) -> SuperPrompt:
-    """Run the chain in this process, unrecorded, with the edits that a person made.
-
-    Args:
-        workspace: The data root.
-        inputs: Pinned.
-        through: Last op.
-        observe: Called after each op.
-        files: Where A1 reads from; default: the document folders, keeping what was read.
-        edits: What a person made of the stages' results.
-
-    Raises:
-        RagstreamError: A stage refused or failed.
-    """
+    """Run the chain in this process, unrecorded, with the edits that a person made."""
     return run_edited(
         stages_of(workspace, files=files),
         begin(inputs),
@@ -87,18 +75,7 @@ def run_prompt(
 def make_stage(
     workspace: Workspace, op: str, prompt: SuperPrompt, *, files: FileSource | None = None
 ) -> Stage:
-    """Make the stage of an op for a prompt.
-
-    Args:
-        workspace: The data root.
-        op: Name of the op.
-        prompt: The prompt it will read; its inputs say which settings hold.
-        files: As `run_prompt`.
-
-    Raises:
-        UsageError: No such op.
-        RagstreamError: A model or generation is not available.
-    """
+    """Make the stage of an op for a prompt."""
     if op not in _MAKERS:
         raise UsageError(f"no op {op!r}", hint=f"one of: {', '.join(_MAKERS)}")
     inputs = prompt.extras.inputs
@@ -114,12 +91,7 @@ def make_stage(
 
 
 def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
-    """Return a bare text after A0.
-
-    Raises:
-        EmptyPrompt: The text holds no word.
-        RagstreamError: The embedder's weights are missing or wrong.
-    """
+    """Return a bare text after A0."""
     prompt = SuperPrompt(body={"text": text})
     return _a0(models.embedder(workspace.config), settings, default_alias_text())(prompt)
 
