@@ -110,7 +110,7 @@ def print_context(
     Raises:
         RagstreamError: Unknown project, damaged index, missing model.
     """
-    from ragstream_core.services.context import ContextBuilder
+    from ragstream_core.services.search import ContextBuilder
     from ragstream_core.wiring.token_budget import counter_of_settings
 
     between = separator.replace("\\n", "\n").replace("\\t", "\t")

@@ -1,27 +1,52 @@
-"""Chunks of documents, or turns of conversations, ranked for a text; no prompt around them."""
+"""Chunks of documents, or turns of conversations, ranked for a text; no prompt around them.
+
+`search` ranks as the retriever does, `ContextBuilder` as the reranker does, `search_turns` by
+shared words alone.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, overload
 
+from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.errors import ChooseProject, RunCommand, UsageError
+from ragstream_core.index.view import open_view
+from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.platform.data_frame import data_frame
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.trail import pieces_of
+from ragstream_core.retrieval.plain_context import ContextLimits, Passage, context_parts
 from ragstream_core.text import contexts
 from ragstream_core.text.markup import table_html, visible
+from ragstream_core.text.terms import term_blob, terms
+from ragstream_core.wiring import file_sources, journal, stages
+from ragstream_core.wiring.file_states import file_locations, indexed_text
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.search import load, retriever
+from ragstream_core.wiring.token_budget import counter_of_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ragstream_core.conversations.sessions import HistoryTurn
+    from ragstream_core.ports import IndexView
     from ragstream_core.records import Chunk, Hit
     from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
 _READ_AT_ONCE = 50  # passages that are compared at a time
+_DOCUMENTS_ONLY = {
+    "history.persist": False,
+    "history.enabled": False,
+    "prompt.recent_history": False,
+    "agents.a1": False,
+    "agents.a2": False,
+}
 _ROW = ("chunk_id", "source", "score", "dense", "lexical", "snippet")
 
 
@@ -161,13 +186,6 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     """
     require_search(text, k)
     named = require_projects(projects)
-    from ragstream_core.index.view import open_view
-    from ragstream_core.prompts.trail import pieces_of
-    from ragstream_core.records.identity import parse_chunk_id
-    from ragstream_core.wiring import file_sources, stages
-    from ragstream_core.wiring.file_states import file_locations
-    from ragstream_core.wiring.search import load, retriever
-
     settings = workspace.config.chain()
     for project in named:
         workspace.require_project(project)
@@ -176,57 +194,48 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))
     filters, now = file_sources.filters_of(text), dt.datetime.now().astimezone()
     off = file_sources.closed(workspace, filters, views, now)
-    found = ranked.search(views, " ".join(pieces), pieces=pieces, off=off)
-    hits = [hit for hit in found if hit.cosine >= settings.retrieval.min_score]
-    groups = _distinct(hits, lambda ids: load(views, ids), k)
+    scored = ranked.search(views, " ".join(pieces), pieces=pieces, off=off)
+    hits = [hit for hit in scored if hit.cosine >= settings.retrieval.min_score]
+    groups = _distinct(views, hits, k)
     elsewhere = [_elsewhere(group) for group in groups]
     copies = [copy for others in elsewhere for copy in others][: k - len(groups)]
-    shown = [*(group[0] for group in groups), *copies]
-    homes = [(str(chunk.meta["project"]), parse_chunk_id(chunk.id)[0]) for _, chunk in shown]
-    places = file_locations(workspace, homes)
-    lines = _Lines(workspace)
-    also = [tuple("/".join(_file(chunk)) for _, chunk in others) for others in elsewhere]
-    rows = tuple(
-        SearchHit(
+    best = [group[0] for group in groups]
+    places = file_locations(workspace, [_file(chunk) for _, chunk in (*best, *copies)])
+    read = functools.cache(functools.partial(indexed_text, workspace))  # each file once
+
+    def row(hit: Hit, chunk: Chunk, others: Sequence[tuple[Hit, Chunk]] = ()) -> SearchHit:
+        return SearchHit(
             hit.chunk_id,
             chunk.source,
             hit.score,
             hit.cosine,
             hit.bm25,
             chunk.snippet,
-            home[0],
+            str(chunk.meta["project"]),
             str(chunk.meta["heading"]),
             chunk.span,
-            places.get(home),
-            lines.of(chunk),
+            places.get(_file(chunk)),
+            _lines_of(chunk, read),
             int(chunk.meta["page_number"]),
-            others,
+            tuple("/".join(_file(other)) for _, other in others),
             contexts.shown(chunk.context),
         )
-        for (hit, chunk), home, others in zip(
-            shown, homes, [*also, *([()] * len(copies))], strict=True
-        )
-    )
-    return SearchResult(text, rows[: len(groups)], rows[len(groups) :])
+
+    found = [row(*hit, others) for hit, others in zip(best, elsewhere, strict=True)]
+    return SearchResult(text, tuple(found), tuple(row(*copy) for copy in copies))
 
 
 def _distinct(
-    hits: Sequence[Hit], load: Callable[[Sequence[str]], Sequence[Chunk]], k: int
+    views: Sequence[IndexView], hits: Sequence[Hit], k: int
 ) -> list[list[tuple[Hit, Chunk]]]:
-    """Return the best passages that differ, each as the hits that hold it, the best first.
-
-    Args:
-        hits: The best first.
-        load: Returns chunks by their ids.
-        k: Most passages to return.
-    """
+    """Return the best passages that differ, each as the hits that hold it, the best first."""
     groups: dict[str, list[tuple[Hit, Chunk]]] = {}
     at_once = max(2 * k, _READ_AT_ONCE)
     for start in range(0, len(hits), at_once):
         if len(groups) >= k:
             break
         part = hits[start : start + at_once]
-        for hit, chunk in zip(part, load([hit.chunk_id for hit in part]), strict=True):
+        for hit, chunk in zip(part, load(views, [h.chunk_id for h in part]), strict=True):
             said = " ".join(chunk.in_context.split())
             groups.setdefault(said, []).append((hit, chunk))
     return list(groups.values())[:k]
@@ -244,28 +253,16 @@ def _file(chunk: Chunk) -> tuple[str, str]:
     return str(chunk.meta["project"]), str(chunk.meta["path"])
 
 
-class _Lines:
-    """Counts the lines of the files that hits lie in; each file is read once."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._texts: dict[tuple[str, str], str] = {}
-
-    def of(self, chunk: Chunk) -> tuple[int, int] | None:
-        """Return first and last line of a chunk; None: its file has none, or is another now."""
-        from ragstream_core.ingestion.file_types import kind_of
-        from ragstream_core.wiring.file_states import indexed_text
-
-        if kind_of(str(chunk.meta["file_type"])) not in ("text", "code"):
-            return None
-        home = str(chunk.meta["project"]), str(chunk.meta["path"])
-        if home not in self._texts:
-            self._texts[home] = indexed_text(self._workspace, *home, str(chunk.meta["sha256"]))
-        text, (start, end) = self._texts[home], chunk.span
-        if not text:
-            return None
-        first = text.count("\n", 0, start) + 1
-        return first, first + text.count("\n", start, end)
+def _lines_of(chunk: Chunk, read: Callable[[str, str, str], str]) -> tuple[int, int] | None:
+    """Return first and last line of a chunk; None: its file has none, or is another now."""
+    if kind_of(str(chunk.meta["file_type"])) not in ("text", "code"):
+        return None
+    text = read(*_file(chunk), str(chunk.meta["sha256"]))
+    if not text:
+        return None
+    start, end = chunk.span
+    first = text.count("\n", 0, start) + 1
+    return first, first + text.count("\n", start, end)
 
 
 def search_turns(
@@ -287,10 +284,7 @@ def search_turns(
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
-    from ragstream_core.conversations.non_answers import is_evidence
-    from ragstream_core.text.bm25 import Bm25, build_lexical
-    from ragstream_core.text.terms import term_blob, terms
-    from ragstream_core.wiring import journal
+    from ragstream_core.text.bm25 import Bm25, build_lexical  # brings NumPy
 
     rows = [row for row in journal.show(workspace, session, tags=tags) if is_evidence(row.turn)]
     blobs = [(term_blob(row.user), term_blob(row.assistant)) for row in rows]
@@ -300,15 +294,7 @@ def search_turns(
 
 
 def best_lines(text: str, row: HistoryTurn, most: int = 2) -> list[str]:
-    """Return the lines of a turn that share most words with a text, in the order of the turn.
-
-    Args:
-        text: What was looked for.
-        row: A turn that was found.
-        most: At most so many.
-    """
-    from ragstream_core.text.terms import terms
-
+    """Return the lines of a turn that share most words with a text, in the order of the turn."""
     asked = set(terms(text))
     said = [
         f"{speaker}: {' '.join(line.split())}"
@@ -342,3 +328,80 @@ def require_projects(projects: Sequence[str]) -> tuple[str, ...]:
     if not projects:
         raise UsageError("no project given", hint=ChooseProject())
     return tuple(dict.fromkeys(projects))
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Passages as one text.
+
+    Attributes:
+        text: The text; empty where nothing was found or fits.
+        passages: Those in it, the best first.
+        cut: Whether the last one is not whole.
+        left: How many did not fit.
+        below: How many candidates were dropped by `retrieval.min_score`.
+    """
+
+    text: str
+    passages: tuple[Passage, ...]
+    cut: bool
+    left: int
+    below: int
+
+
+@dataclass(frozen=True)
+class ContextBuilder:
+    """What the chain finds for a text, as one plain text within both budgets.
+
+    Pieces, retrieval, `retrieval.min_score` and reranking are the chain's own, from the same pinned
+    generations; only the frame is another one than a Super-Prompt's. Nothing is kept of it.
+
+    Attributes:
+        workspace: The data root; its settings hold.
+        projects: Where to look.
+        separator: Between two passages.
+        head_separator: Between a passage's head and its text.
+        task: Name of a task profile; empty for none.
+    """
+
+    workspace: Workspace
+    projects: tuple[str, ...]
+    separator: str = "\n\n"
+    head_separator: str = "\n"
+    task: str = ""
+
+    def build_context(self, text: str) -> Context:
+        """Return the passages for a text in the reranker's order, the last one cut to fit.
+
+        The budgets are `retrieval.max_context_chars`, and `retrieval.max_context_tokens` less
+        `retrieval.token_overhead`.
+
+        Args:
+            text: What to look for; its filters hold, files it names are not injected.
+
+        Raises:
+            RagstreamError: Unknown project, damaged index, missing model.
+        """
+        request = PromptRequest(text, self.projects, settings=_DOCUMENTS_ONLY, task=self.task)
+        inputs = pin_inputs(self.workspace, request)
+        prompt = stages.run_prompt(self.workspace, inputs, through="reranker")
+        rows, chunks = prompt.extras.decisions, {c.id: c for c in prompt.base_context_chunks}
+        passages = [
+            Passage(i, chunks[i].source, chunks[i].meta["chunk_index"], score, chunks[i].snippet)
+            for i, score in {r.chunk_id: r.score for r in rows if r.stage == "reranked"}.items()
+        ]
+        settings = self.workspace.config.with_task(self.task).chain()
+        limits = ContextLimits(
+            settings.retrieval.max_context_chars,
+            max(0, settings.retrieval.max_context_tokens - settings.retrieval.token_overhead),
+            self.separator,
+            self.head_separator,
+        )
+        parts = list(context_parts(passages, limits, counter_of_settings(self.workspace, settings)))
+        return Context(
+            "".join(part.text for part in parts),
+            tuple(part.passage for part in parts),
+            cut=bool(parts) and not parts[-1].whole,
+            left=len(passages) - len(parts),
+            below=sum(row.rule == "min_score" for row in rows),
+        )
