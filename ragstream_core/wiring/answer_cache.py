@@ -1,7 +1,9 @@
-"""The questions that were answered, with their vectors, brought up to the journal.
+"""The questions that were answered, with their vectors, and under what their answers hold.
 
 Whoever looks brings what it read up to date in its own memory and writes nothing; the file is
-written after a turn.
+written after a turn. An answer holds under all that its prompt was made from but what was asked,
+and when: two questions of one scope go to the same documents, under the same rules and settings,
+to the same model. The conversation is left out: a question that leans on it is not compared.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from ragstream_core.conversations.question_index import (
     from_bytes,
     to_bytes,
 )
-from ragstream_core.errors import IntegrityError
+from ragstream_core.errors import ChatFailed, IntegrityError
 from ragstream_core.platform.files import replace_bytes
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.prompts.inputs import DIGEST
+from ragstream_core.records.identity import digest_of, sha256_hex
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.memory_files import newer_than
 
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ragstream_core.conversations.journal.records import Entry, Turn
-    from ragstream_core.ports import Embedder
+    from ragstream_core.ports import ChatModel, Embedder
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -109,3 +113,30 @@ def _blue(folded: Folded) -> dict[str, bool]:
     """Return the turns whose BLUE tag was edited, and whether they have it now."""
     edits = folded.edits.items()
     return {turn: BLUE in edit.add for turn, edit in edits if BLUE in {*edit.add, *edit.remove}}
+
+
+_OF_ONE_QUESTION = ("text", "now", "time_zone", "history", "receipts", "query_vectors")
+_OF_THE_CACHE = ("cache", "cache_match", "cache_min_score")
+
+
+def scope_of(workspace: Workspace, inputs: PromptInputs, model: ChatModel) -> str:
+    """Return the digest of a scope, 64 hex digits; "" where memory is off or the model unknown."""
+    memory = dict(inputs.settings.get("memory", {}))
+    if not memory.get("enabled"):
+        return ""
+    try:
+        name = model.name
+    except ChatFailed:
+        return ""
+    kept = {k: v for k, v in inputs.to_json().items() if k not in _OF_ONE_QUESTION}
+    settings = {k: v for k, v in memory.items() if k not in _OF_THE_CACHE}
+    provider = workspace.config.settings.provider
+    asked = [provider.backend, provider.base_url, provider.temperature, provider.max_output_tokens]
+    return digest_of(
+        {
+            **kept,
+            "settings": {**inputs.settings, "memory": settings},
+            "texts": {k: v for k, v in inputs.texts.items() if k != DIGEST},
+            "model": [name, model.host, *asked],
+        }
+    )

@@ -2,9 +2,7 @@
 
 The question is on the disk before anything is sent, the answer right after its last word, also
 where it broke off. What leaves this machine is searched for secrets first. Where nothing of a
-prompt may be kept, nothing is written here either.
-
-Question and answer in the conversation: the one before the call, the other right after it.
+prompt may be kept, nothing is written here either. After a turn the memory is brought up to it.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ from ragstream_core.answers.answer import (
     REFUSAL,
     REFUSALS,
     Answer,
-    Grounding,
-    Origin,
     Prepared,
     grounding_of,
     messages_of,
@@ -48,97 +44,112 @@ from ragstream_core.prompts.inputs import inputs_of, persists, settings_at
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.records.chat import ChatReply, ChatUsage
 from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.wiring import journal
-from ragstream_core.wiring.after_turn import after_turn
-from ragstream_core.wiring.answer_scope import scope_of
+from ragstream_core.wiring import answer_cache, digest, fact_proposals, journal, models
+from ragstream_core.wiring.memory_files import writing
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
+    from ragstream_core.conversations.journal.records import Entry
     from ragstream_core.ports import ChatModel
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.settings.prompts import MemoryConfig
     from ragstream_core.wiring.workspace import Workspace
 
 
-class Keeper:
-    """The conversation that one answer belongs to; writes nothing where nothing may be kept."""
+class _Recorder:
+    """Keeps the question and the answer of one prompt; nothing where nothing may be kept."""
 
     def __init__(self, workspace: Workspace, prepared: Prepared) -> None:
         self._workspace = workspace
+        self._prepared = prepared
         self._inputs = inputs_of(prepared.prompt)
-        self._key = prepared.prompt_key
-        self._files = prepared.prompt.extras.files
-        self._scope = prepared.scope
-        self._asked = ""
-        self._seq = 0
-        self.session = prepared.session
+        self._projects = tuple(pin.project for pin in self._inputs.pins)
+        self._question: Entry | None = None
 
-    def asked(self) -> None:
-        """Make the question durable."""
-        if not self.session:
-            return
-        record = Asked("", self.session, "", self._inputs.text, self._projects, self._key)
-        (entry,) = journal.append_records(self._workspace, [record])
-        self._asked, self._seq = entry.record.id, entry.seq
+    def keep_question(self) -> None:
+        """Make the question durable, before anything is sent."""
+        session, key = self._prepared.session, self._prepared.prompt_key
+        if session:
+            record = Asked("", session, "", self._inputs.text, self._projects, key)
+            (self._question,) = journal.append_records(self._workspace, [record])
 
-    def turn(
-        self,
-        text: str,
-        status: str,
-        citations: tuple[Citation, ...],
-        *,
-        is_extract: bool = False,
+    def keep_answer(
+        self, text: str, status: str, citations: tuple[Citation, ...] = (), *, origin: str = ""
     ) -> tuple[str, ...]:
         """Make question and answer durable; return a warning where that is not possible.
 
         The answer is there and perhaps paid for: it is shown all the same.
         """
-        if not self.session:
+        prepared, question = self._prepared, self._question
+        if not prepared.session:
             return ()
-        if self._asked and self._is_cleared():
+        if question and _is_cleared(self._workspace, question.seq):
             return ("the answer is not kept: its question was cleared in the meantime",)
         holds = any(c.verified for c in citations) or not citations
-        may_serve = holds and not is_extract and text not in REFUSALS
         turn = Turn(
-            "", self.session, "", self._inputs.text, text,
+            "", prepared.session, "", self._inputs.text, text,
             projects=self._projects, active_dbs=self._projects,
-            versions=tuple({"path": file.path, "sha256": file.sha256} for file in self._files),
-            prompt_key=self._key, asked=self._asked, status=status,
-            citations=journal_rows(citations), origin=_origin(text, is_extract=is_extract),
-            scope=self._scope if may_serve else "", used_in=OWN_PROJECTS,
+            versions=tuple(
+                {"path": file.path, "sha256": file.sha256} for file in prepared.prompt.extras.files
+            ),
+            prompt_key=prepared.prompt_key, asked=question.record.id if question else "",
+            status=status, citations=journal_rows(citations),
+            origin=REFUSED if not origin and text.strip() == REFUSAL else origin,
+            scope=prepared.scope if holds and not origin and text not in REFUSALS else "",
+            used_in=OWN_PROJECTS,
         )  # fmt: skip
         try:
             journal.append_turn(self._workspace, turn)
         except RagstreamError as error:
             return (f"the answer is not kept: {error.message}",)
-        memory = settings_at(self._inputs, OPS[-1]).memory
-        return after_turn(self._workspace, memory)
-
-    def _is_cleared(self) -> bool:
-        """Whether the question was cleared while the answer came: it must not come back with it."""
-        for entry in journal.journal(self._workspace).backwards():
-            if entry.seq <= self._seq:
-                return entry.seq != self._seq
-            gone = entry.record.seqs if isinstance(entry.record, Cleared) else ()
-            if any(first <= self._seq <= last for first, last in gone):
-                return True
-        return True
-
-    @property
-    def _projects(self) -> tuple[str, ...]:
-        return tuple(pin.project for pin in self._inputs.pins)
+        return after_turn(self._workspace, settings_at(self._inputs, OPS[-1]).memory)
 
 
-def _origin(text: str, *, is_extract: bool) -> str:
-    """Return what the journal says of an answer; empty for a model's own words."""
-    if is_extract:
-        return EXTRACT
-    return REFUSED if text.strip() == REFUSAL else ""
+def _is_cleared(workspace: Workspace, seq: int) -> bool:
+    """Whether a question was cleared while the answer came: it must not come back with it."""
+    for entry in journal.journal(workspace).backwards():
+        if entry.seq <= seq:
+            return entry.seq != seq
+        gone = entry.record.seqs if isinstance(entry.record, Cleared) else ()
+        if any(first <= seq <= last for first, last in gone):
+            return True
+    return True
 
 
-Begun = Callable[[bool], object]
-"""Told before the first words whether they are the extract."""
-Show = Callable[[str], object]
-"""Called with each piece of clean text as it comes."""
+def after_turn(workspace: Workspace, memory: MemoryConfig) -> tuple[str, ...]:
+    """Bring what is derived from turns up to the journal; return warnings, and never fail (C-21).
+
+    What goes wrong here the next turn, or whoever looks, makes good.
+    """
+    settings = workspace.config.settings
+    warnings: tuple[str, ...] = ()
+    if settings.facts.form != "off" and settings.history.persist:
+        warnings = fact_proposals.after_turn(workspace)
+    if not (memory.enabled and settings.history.persist):
+        return warnings
+    try:
+        told: dict[int, str] = {}
+        missed: tuple[str, ...] = ()
+        if memory.summary_form == "llm":  # asked before the lock is taken: it may take its time
+            told, missed = digest.worded(workspace, digest.newest_turns(workspace, memory))
+        with writing(workspace):
+            _write_memory(workspace, memory, told)
+    except (RagstreamError, OSError) as error:
+        return (*warnings, f"the memory could not be updated: {error}")
+    return (*warnings, *missed)
+
+
+def _write_memory(workspace: Workspace, memory: MemoryConfig, told: dict[int, str]) -> None:
+    """Write digest and cache from the journal as it is now: a clearing that was begun is in it."""
+    newest = journal.journal(workspace).newest()
+    if memory.summary_tokens:
+        lines = [
+            digest.extracted(seq, turn).worded(told.get(seq, ""))
+            for seq, turn in digest.newest_turns(workspace, memory, upto=newest.seq)
+        ]
+        digest.write(workspace, memory, lines, newest)
+    if memory.cache:
+        answer_cache.write(workspace, memory.index_name, models.embedder(workspace.config))
 
 
 def prepare(
@@ -149,35 +160,47 @@ def prepare(
     session: str = "",
     model: ChatModel | None = None,
     or_extract: bool = False,
-    begun: Begun = lambda _: None,
+    begun: Callable[[bool], object] = lambda _: None,
 ) -> Prepared:
-    """Say what would be sent for a finished prompt, to whom, and what it costs; nothing is sent."""
-    from ragstream_core.wiring import models
+    """Say what would be sent for a finished prompt, to whom, and what it costs; nothing is sent.
 
+    Without a session it is the prompt's own, else a new one. With ``or_extract`` the prompt's
+    extract is the answer where no model can be reached; ``begun`` is told before the first words
+    whether they are the extract.
+    """
     inputs = inputs_of(prompt)
     settings = settings_at(inputs, OPS[-1]).prompt
-    shown = settings.recent_history
-    memory = project_memory(inputs.texts)
-    grounding = grounding_of(prompt, project_memory=memory, history=shown)
+    shows_history, memory = settings.recent_history, project_memory(inputs.texts)
+    grounding = grounding_of(prompt, project_memory=memory, history=shows_history)
     wording = {"documents": settings.answer_rules, "memory": settings.memory_rules}
-    messages = tuple(messages_of(prompt, grounding, wording=wording.get(grounding, "")))
-    issued = issued_by(prompt, history=shown)
-    kept_in = _session(workspace, inputs, session)
+    prepared = Prepared(
+        prompt,
+        prompt_key,
+        grounding,
+        tuple(messages_of(prompt, grounding, wording=wording.get(grounding, ""))),
+        issued_by(prompt, history=shows_history),
+        None,
+        _session(workspace, inputs, session),
+    )
     if grounding == "nothing":
-        return Prepared(prompt, prompt_key, grounding, messages, issued, None, kept_in)
-    asked = model or models.chat_model(workspace.config)
+        return prepared
+    model = model or models.chat_model(workspace.config)
     if or_extract:
-        past = [text for _, text in history_texts(prompt)] if shown else []
+        past = [text for _, text in history_texts(prompt)] if shows_history else []
         told = () if grounding == "documents" else (memory, *past)
-        asked = ExtractiveFallback(asked, lambda why: extract_of(prompt, issued, why, told), begun)
-    tokens = sum(map(counter_of(workspace, inputs).count, (message.text for message in messages)))
-    places = () if asked.is_local else tuple(secret_places(messages))
-    estimate = asked.price(tokens, 0)
-    scope = scope_of(workspace, inputs, asked) if _may_serve_again(prompt, grounding) else ""
-    return Prepared(
-        prompt, prompt_key, grounding, messages, issued, asked, kept_in, scope, places, tokens,
-        estimate,
-    )  # fmt: skip
+        issued = prepared.issued
+        model = ExtractiveFallback(model, lambda why: extract_of(prompt, issued, why, told), begun)
+    tokens = sum(map(counter_of(workspace, inputs).count, (m.text for m in prepared.messages)))
+    # What a person or the memory shaped answers no later question.
+    serves_again = grounding == "documents" and not is_edited(prompt)
+    return replace(
+        prepared,
+        model=model,
+        scope=answer_cache.scope_of(workspace, inputs, model) if serves_again else "",
+        secrets=() if model.is_local else tuple(secret_places(prepared.messages)),
+        input_tokens=tokens,
+        estimate_usd=model.price(tokens, 0),
+    )
 
 
 def answer(
@@ -185,26 +208,45 @@ def answer(
     prepared: Prepared,
     *,
     allow_secrets: bool = False,
-    show: Show | None = None,
+    show: Callable[[str], object] | None = None,
 ) -> Answer:
-    """Ask the model and return its checked answer; question and answer are kept."""
+    """Ask the model and return its checked answer; question and answer are kept.
+
+    Raises:
+        Refused: It seems to contain secrets, and they would leave this machine.
+        ChatFailed: There is no answer; the question is kept.
+        OperationFailed: The question cannot be kept, so nothing was sent.
+    """
     warnings = _secrets(prepared, allowed=allow_secrets)
-    kept = Keeper(workspace, prepared)
-    given = show or (lambda _: None)
+    recorder = _Recorder(workspace, prepared)
+    show = show or (lambda _: None)
     if prepared.model is None:
-        given(REFUSAL)
-        warnings += kept.turn(REFUSAL, "complete", ())
-        return _answer(prepared, REFUSAL, REFUSAL, warnings=warnings)
-    kept.asked()
-    reply, clean, rest = _streamed(prepared, prepared.model, kept, given)
+        show(REFUSAL)
+        warnings += recorder.keep_answer(REFUSAL, "complete")
+        return replace(_refusal(prepared), warnings=warnings)
+    recorder.keep_question()
+    reply, clean, rest = _streamed(prepared, prepared.model, recorder, show)
     raw, citations = _checked(prepared, reply.text, clean)
+    extract = reply.model == EXTRACT
     try:
-        given(rest)
+        show(rest)
     finally:  # also where nobody reads the end of it
-        warnings += kept.turn(raw, reply.status, citations, is_extract=reply.model == EXTRACT)
+        warnings += recorder.keep_answer(
+            raw, reply.status, citations, origin=EXTRACT if extract else ""
+        )
     if reply.status == "partial":
         warnings += (f"the answer broke off: {reply.reason}",)
-    return _answer(prepared, clean, raw, reply=reply, citations=citations, warnings=warnings)
+    return replace(
+        _refusal(prepared),
+        text=clean,
+        raw=raw,
+        status=reply.status,
+        origin="extract" if extract else "model",
+        citations=citations,
+        usage=reply.usage,
+        model="" if extract else reply.model,
+        warnings=warnings,
+    )
 
 
 def attempt(workspace: Workspace, prepared: Prepared, *, allow_secrets: bool = False) -> Answer:
@@ -212,13 +254,8 @@ def attempt(workspace: Workspace, prepared: Prepared, *, allow_secrets: bool = F
     try:
         return answer(workspace, prepared, allow_secrets=allow_secrets)
     except ChatFailed as error:
-        failed = _answer(prepared, "", "", warnings=(str(error),))
-        return replace(failed, status="failed", origin="model")
-
-
-def _may_serve_again(prompt: SuperPrompt, grounding: Grounding) -> bool:
-    """Say whether an answer may serve a later question: not where a person or memory shaped it."""
-    return grounding == "documents" and not is_edited(prompt)
+        no_answer = replace(_refusal(prepared), text="", raw="", status="failed", origin="model")
+        return replace(no_answer, warnings=(str(error),))
 
 
 def _session(workspace: Workspace, inputs: PromptInputs, named: str) -> str:
@@ -241,36 +278,22 @@ def _secrets(prepared: Prepared, *, allowed: bool) -> tuple[str, ...]:
     return (f"sent even though it seems to contain secrets: {found}",)
 
 
-def _answer(
-    prepared: Prepared,
-    text: str,
-    raw: str,
-    *,
-    reply: ChatReply | None = None,
-    citations: tuple[Citation, ...] = (),
-    warnings: tuple[str, ...] = (),
-) -> Answer:
-    origin: Origin = "refused" if reply is None else "model"
-    if reply is not None and reply.model == EXTRACT:
-        origin = "extract"
+def _refusal(prepared: Prepared) -> Answer:
+    """Return the answer to a prompt without anything to answer from."""
     return Answer(
-        text,
-        raw,
-        reply.status if reply else "refused",
-        citations,
-        reply.usage if reply else None,
-        reply.model if reply and origin == "model" else "",
-        prepared.prompt_key,
-        prepared.session,
-        warnings,
-        usage_of(prepared.prompt),
-        origin,
+        REFUSAL,
+        REFUSAL,
+        "refused",
+        prompt_key=prepared.prompt_key,
+        session=prepared.session,
+        agents=usage_of(prepared.prompt),
+        origin="refused",
         doubt=doubt_of(prepared.prompt),
     )
 
 
 def _streamed(
-    prepared: Prepared, model: ChatModel, kept: Keeper, show: Show
+    prepared: Prepared, model: ChatModel, recorder: _Recorder, show: Callable[[str], object]
 ) -> tuple[ChatReply, str, str]:
     """Stream an answer through the citation buffer.
 
@@ -289,7 +312,7 @@ def _streamed(
                 show(clean[-1])
     except (KeyboardInterrupt, OSError):
         if any(piece.strip() for piece in pieces):
-            kept.turn("".join(pieces), "partial", ())
+            recorder.keep_answer("".join(pieces), "partial")
         raise
     except ChatFailed as error:
         if not any(piece.strip() for piece in pieces):

@@ -25,8 +25,7 @@ from ragstream_core.prompts.frames import Frame, frames, mark_of
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring import answer_cache, journal, models, prompt_inputs
-from ragstream_core.wiring.after_turn import after_turn
-from ragstream_core.wiring.answer_scope import scope_of
+from ragstream_core.wiring.answering import after_turn
 from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
@@ -99,7 +98,7 @@ class RagstackMemory:
             return None
         inputs = pin_inputs(self._workspace, replace(self._request, text=query))
         model = self._model or models.chat_model(self._workspace.config)
-        scope = scope_of(self._workspace, inputs, model)
+        scope = answer_cache.scope_of(self._workspace, inputs, model)
         embedder = models.embedder(self._workspace.config)
         known = answer_cache.questions(self._workspace, self.settings.index_name, embedder)
         if not scope or all(row.scope != scope for row in known.rows):

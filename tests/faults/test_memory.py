@@ -14,7 +14,7 @@ import pytest
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
-from ragstream_core.wiring import after_turn, memory_files
+from ragstream_core.wiring import answering, memory_files
 from ragstream_core.wiring.journal import show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.ragstack_memory import RagstackMemory
@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning_and_not_a_failure(space): 
 
 
 def test_a_writer_that_holds_the_memory_delays_no_answer_for_long(space, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(after_turn, "writing", functools.partial(memory_files.writing, wait_s=0.1))
+    monkeypatch.setattr(answering, "writing", functools.partial(memory_files.writing, wait_s=0.1))
     chat(space, Spy(), session="s").ask(QUESTION)
     with memory_files.writing(space):
         turn = chat(space, Spy(), session="s").ask("How is the catalog written by its writer?")

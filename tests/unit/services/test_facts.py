@@ -20,7 +20,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from ragstream_core.wiring import fact_proposals, models, remembered_facts_files
-from ragstream_core.wiring.after_turn import after_turn
+from ragstream_core.wiring.answering import after_turn
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.remembered_facts import FactMemory
