@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
@@ -30,7 +30,7 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import file_sources, llm_stages, models, search
-from ragstream_core.wiring.conversation_memory import ConversationMemory
+from ragstream_core.wiring.conversation_memory import G_OP, ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedFiles, diffs_in, ingested_hashes
 from ragstream_core.wiring.query_vectors import KeptQueries, NotingStage
 from ragstream_core.wiring.token_budget import counter_of
@@ -44,12 +44,10 @@ if TYPE_CHECKING:
     from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
-Maker = Callable[["Workspace", PromptInputs, ChainSettings, "FileSource"], "Stage"]
-
 
 def stages_of(workspace: Workspace, *, files: FileSource | None = None) -> StageFactory:
-    """Return what makes the stages of prompts in a data root, as `make_stage`."""
-    return functools.partial(make_stage, workspace, files=files)
+    """Return what makes the stages of prompts in a data root; they share a prompt's memory."""
+    return functools.partial(make_stage, workspace, files=files, memories={})
 
 
 def run_prompt(
@@ -73,15 +71,22 @@ def run_prompt(
 
 
 def make_stage(
-    workspace: Workspace, op: str, prompt: SuperPrompt, *, files: FileSource | None = None
+    workspace: Workspace,
+    op: str,
+    prompt: SuperPrompt,
+    *,
+    files: FileSource | None = None,
+    memories: dict[str, ConversationMemory] | None = None,
 ) -> Stage:
-    """Make the stage of an op for a prompt."""
-    if op not in _MAKERS:
-        raise UsageError(f"no op {op!r}", hint=f"one of: {', '.join(_MAKERS)}")
+    """Make the stage of an op for a prompt; its inputs say which settings hold."""
+    if op not in OPS:
+        raise UsageError(f"no op {op!r}", hint=f"one of: {', '.join(OPS)}")
     inputs = prompt.extras.inputs
     settings = settings_at(inputs, op)
+    memory = _memory(workspace, inputs, op, {} if memories is None else memories)
     files = files or LiveFiles(workspace, inputs)
-    stage = _MAKERS[op](workspace, inputs, settings, files)
+    maker = _StageMaker(workspace, inputs, settings, files, memory)
+    stage: Stage = getattr(maker, op)()
     stage = llm_stages.asking(op, stage, prompt, workspace, settings.agents, files)
     if not workspace.config.settings.debug.enabled:
         return stage
@@ -90,18 +95,28 @@ def make_stage(
     return logged_stage(workspace, op, prompt, stage)
 
 
+def _memory(
+    workspace: Workspace,
+    inputs: PromptInputs,
+    op: str,
+    memories: dict[str, ConversationMemory],
+) -> ConversationMemory:
+    """Return the conversation as a stage sees it: the same object, where all see the same."""
+    seen_by = _SEEN_AS.get(op, op) if inputs.changes else G_OP  # else the same settings hold
+    memory = memories.get(seen_by)
+    if memory is None or memory.inputs is not inputs:
+        memory = memories[seen_by] = ConversationMemory(workspace, inputs, seen_by)
+    return memory
+
+
+# A4 leaves room for what A0 showed; MaxSim asks how rare a word is where retrieval searched.
+_SEEN_AS = {"a4_condenser": G_OP, "reranker": "retrieval"}
+
+
 def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
     """Return a bare text after A0."""
     prompt = SuperPrompt(body={"text": text})
     return _a0(models.embedder(workspace.config), settings, default_alias_text())(prompt)
-
-
-def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
-    keep = persists(inputs)
-    return [
-        open_view(workspace.index_dir(p.project), generation=p.generation, keep=keep)
-        for p in inputs.pins
-    ]
 
 
 _aliases = functools.cache(parse_aliases)
@@ -116,248 +131,220 @@ def _a0(embedder: Embedder, settings: ChainSettings, aliases: str) -> Preprocess
     )
 
 
-def _preprocessing(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    stage = _a0(models.embedder(workspace.config), settings, inputs.texts["aliases"])
-    recent, notes = ConversationMemory(workspace, inputs).rendered()
-    given = settings.prompt
-    persona = {"system": given.system, "role": given.role, "tone": given.tone}
-    left = file_sources.left(workspace, inputs)
-    pinned = inputs.texts.get(FOLLOW_UP, "") if settings.history.follow_ups else ""
-    return replace(
-        stage,
-        recent=recent,
-        notes=notes,
-        left=left,
-        persona=persona,
-        follow_up=FollowUp.of_pinned(pinned),
-    )
+@dataclass(frozen=True)
+class _StageMaker:
+    """Makes the stage of each op, by its name, from a prompt's inputs and the op's settings."""
 
+    workspace: Workspace
+    inputs: PromptInputs
+    settings: ChainSettings
+    files: FileSource
+    memory: ConversationMemory
 
-def _shaper(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    memory = ConversationMemory(workspace, inputs, "a2_prompt_shaper")
-    return PromptShaper(
-        inputs.texts["project_memory"],
-        inputs.texts["hard_rules"],
-        memory.older,
-        enabled=settings.agents.a2,
-    )
+    @functools.cached_property
+    def views(self) -> list[IndexView]:
+        keep = persists(self.inputs)
+        return [
+            open_view(self.workspace.index_dir(p.project), generation=p.generation, keep=keep)
+            for p in self.inputs.pins
+        ]
 
+    @property
+    def counter(self) -> TokenCounter:
+        return counter_of(self.workspace, self.inputs, self.settings)
 
-def _injector(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    projects = [pin.project for pin in inputs.pins]
-    return FileInjector(
-        files,
-        projects,
-        counter_of(workspace, inputs, settings),
-        named=inputs.named,
-        off=inputs.off if len(projects) > 1 else [_bare(path) for path in inputs.off],
-        lock=inputs.lock,
-        full_max_tokens=settings.files.full_max_tokens,
-        line_numbers=settings.files.line_numbers,
-        manifest=_manifest(workspace, inputs),
-        enabled=settings.agents.a1,
-        diffs=diffs_in(inputs.texts),
-    )
+    @property
+    def layout(self) -> Layout:
+        prompt = self.settings.prompt
+        return Layout(
+            self.inputs.texts["hard_rules"],
+            project_memory(self.inputs.texts),
+            prompt.block_order,
+            prompt.recent_history,
+            prompt.user_template,
+        )
+
+    @property
+    def token_cache(self) -> tuple[Path, bool]:
+        """Where token vectors are kept, and whether new ones are: never of turns alone."""
+        if not self.inputs.pins:
+            return self.workspace.layout.history_index, False
+        return self.workspace.index_dir(self.inputs.pins[0].project), persists(self.inputs)
+
+    def a0_preprocessing(self) -> Stage:
+        inputs, prompt = self.inputs, self.settings.prompt
+        recent, notes = self.memory.rendered()
+        follow_up = inputs.texts.get(FOLLOW_UP, "") if self.settings.history.follow_ups else ""
+        return replace(
+            _a0(models.embedder(self.workspace.config), self.settings, inputs.texts["aliases"]),
+            recent=recent,
+            notes=notes,
+            left=file_sources.left(self.workspace, inputs),
+            persona={"system": prompt.system, "role": prompt.role, "tone": prompt.tone},
+            follow_up=FollowUp.of_pinned(follow_up),
+        )
+
+    def a2_prompt_shaper(self) -> Stage:
+        return PromptShaper(
+            self.inputs.texts["project_memory"],
+            self.inputs.texts["hard_rules"],
+            self.memory.older,
+            enabled=self.settings.agents.a2,
+        )
+
+    def a1_file_injector(self) -> Stage:
+        inputs, files = self.inputs, self.settings.files
+        projects = [pin.project for pin in inputs.pins]
+        return FileInjector(
+            self.files,
+            projects,
+            self.counter,
+            named=inputs.named,
+            off=inputs.off if len(projects) > 1 else [_bare(path) for path in inputs.off],
+            lock=inputs.lock,
+            full_max_tokens=files.full_max_tokens,
+            line_numbers=files.line_numbers,
+            manifest=self._manifest(),
+            enabled=self.settings.agents.a1,
+            diffs=diffs_in(inputs.texts),
+        )
+
+    def _manifest(self) -> dict[str, str]:
+        """Return the ingested sha256 of the files that the prompt may mean, by shown name."""
+        inputs, hashes = self.inputs, dict[str, str]()
+        for pin in inputs.pins:
+            wanted = [_bare(n) for n in inputs.names if n.startswith(f"{pin.project}/")]
+            for path, sha256 in ingested_hashes(self.workspace, pin, wanted).items():
+                hashes[f"{pin.project}/{path}" if len(inputs.pins) > 1 else path] = sha256
+        return hashes
+
+    def retrieval(self) -> Stage:
+        workspace, inputs = self.workspace, self.inputs
+        embedder = models.embedder(workspace.config)
+        queries: KeptQueries | None = None
+        if not getattr(embedder, "reproducible", True) and persists(inputs):
+            recorded = inputs.query_vectors if isinstance(self.files, RecordedFiles) else None
+            queries = KeptQueries(embedder, workspace.store, recorded)
+        stage: Stage = search.retrieval_stage(
+            workspace,
+            self.settings,
+            lambda: self.views,
+            memory=self.memory,
+            embedder=cast("Embedder | None", queries),
+            inputs=inputs,
+        )
+        return TimedStage(NotingStage(stage, queries) if queries else stage, self.memory.clock)
+
+    def reranker(self) -> Stage:
+        pinned = pinned_settings(self.inputs).rerank == self.settings.rerank
+        cache_dir, keep = self.token_cache
+
+        def searched() -> list[IndexView]:
+            return [*self.views, *([self.memory.view] if self.memory.view else [])]
+
+        return search.reranker_stage(
+            self.workspace,
+            self.settings,
+            cache_dir,
+            functools.cache(searched),  # asked for every piece
+            name=self.inputs.models["reranker"] if pinned else "",
+            weights=self.inputs.models.get("reranker_weights", "") if pinned else "",
+            keep=keep,
+        )
+
+    def a3_nli_gate(self) -> Stage:
+        gate, resolved, config = self.settings.gate, self.inputs.models, self.workspace.config
+        stage = NliGate(
+            gate.theta,
+            gate.keep_top,
+            gate.relative,
+            gate.words,
+            enabled=self.settings.agents.a3,
+            nli_theta=gate.nli_theta,
+        )
+        pinned = pinned_settings(self.inputs).gate == gate
+        name = resolved["gate"] if pinned else models.gate_name(config, gate)
+        if name == "similarity" or not stage.enabled:
+            waiting = resolved.get("gate_unmeasured", "") if pinned and stage.enabled else ""
+            return replace(stage, unmeasured=waiting)
+        weights = resolved.get("gate_weights", "") if pinned else ""
+        model = models.nli(name, self.workspace.layout.models, weights=weights)
+        return replace(stage, entailment=model.entailment, name=name)
+
+    def a4_condenser(self) -> Stage:
+        prompt, retrieval = self.settings.prompt, self.settings.retrieval
+        return Condenser(
+            self.counter,
+            self.layout,
+            budget_tokens=prompt.budget_tokens,
+            max_context_tokens=retrieval.max_context_tokens,
+            max_context_chars=retrieval.max_context_chars,
+            token_overhead=retrieval.token_overhead,
+            **self._older_turns(),
+            past_facts=self.settings.history.allow_in_s_ctx,
+            max_facts=prompt.max_facts,
+            keep_top=self.settings.gate.keep_top,
+            searched=sum(len(view.chunk_ids) for view in self.views),
+            tight=retrieval.evidence == "tight",
+            nearness=self._nearness(),
+            enabled=self.settings.agents.a4,
+        )
+
+    def _nearness(self) -> Nearness | None:
+        """Return what judges answers by token vectors if the weights are for those of this model.
+
+        Otherwise they are judged by words alone: no other model's numbers fit the weights.
+        """
+        config = self.workspace.config
+        made_by = {pin.embed_fp for pin in self.inputs.pins} or {models.fingerprint(config)}
+        if not weights_table().embedders.issuperset(made_by):
+            return None
+        cache_dir, keep = self.token_cache
+        return search.word_nearness(self.workspace, cache_dir, keep=keep)
+
+    def _older_turns(self) -> dict[str, Any]:
+        """Return what older turns may take: of the memory's budget what its digest leaves."""
+        memory = self.settings.memory
+        if not memory.enabled:
+            return {"history_tokens": self.settings.history.max_tokens}
+        digest = self.memory.digest
+        chars = max(0, memory.max_chars - len(digest))
+        return {
+            **({"history_chars": chars} if memory.max_chars else {}),
+            "history_tokens": max(0, memory.max_tokens - digest_tokens(digest, self.counter.count)),
+            "history_pieces": memory.top_k,
+            "history_first": True,
+        }
+
+    def a2_audit(self) -> Stage:
+        files_of = [(view.project, _files_of(cast(Hashable, view))) for view in self.views]
+        if len(files_of) == 1:
+            ((_, eligible),) = files_of
+        else:
+            eligible = sorted(f"{project}/{path}" for project, paths in files_of for path in paths)
+        texts = {
+            "Hard Rules": self.inputs.texts["hard_rules"],
+            PROJECT_MEMORY: self.inputs.texts["project_memory"],
+        }
+        session = self.inputs.history.session
+        return Audit(eligible, texts, session, enabled=self.settings.agents.a2)
+
+    def a5_format_enforcer(self) -> Stage:
+        return FormatEnforcer(
+            self.counter,
+            self.layout,
+            self.settings.prompt.budget_tokens,
+            note=self.inputs.models.get("counter_note", ""),
+        )
+
+    def prompt_builder(self) -> Stage:
+        return PromptBuilder(self.counter, self.layout)
 
 
 def _bare(path: str) -> str:
     return path.partition("/")[2]
 
 
-def _manifest(workspace: Workspace, inputs: PromptInputs) -> dict[str, str]:
-    several = len(inputs.pins) > 1
-    hashes: dict[str, str] = {}
-    for pin in inputs.pins:
-        wanted = [_bare(n) for n in inputs.names if n.startswith(f"{pin.project}/")]
-        for path, sha256 in ingested_hashes(workspace, pin, wanted).items():
-            hashes[f"{pin.project}/{path}" if several else path] = sha256
-    return hashes
-
-
-def _retrieval(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    embedder = models.embedder(workspace.config)
-    memory = ConversationMemory(workspace, inputs, "retrieval")
-    views = functools.cache(lambda: _views(workspace, inputs))
-    if getattr(embedder, "reproducible", True) or not persists(inputs):
-        stage = search.retrieval_stage(workspace, settings, views, memory=memory, inputs=inputs)
-        return TimedStage(stage, memory.clock)
-    recorded = inputs.query_vectors if isinstance(files, RecordedFiles) else None
-    queries = KeptQueries(embedder, workspace.store, recorded)
-    stage = search.retrieval_stage(
-        workspace,
-        settings,
-        views,
-        memory=memory,
-        embedder=cast("Embedder", queries),
-        inputs=inputs,
-    )
-    return TimedStage(NotingStage(stage, queries), memory.clock)
-
-
-def _reranker(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    pinned = pinned_settings(inputs).rerank == settings.rerank
-    name = inputs.models["reranker"] if pinned else ""
-    weights = inputs.models.get("reranker_weights", "") if pinned else ""
-    cache_dir, keep = _token_cache(workspace, inputs)
-    memory = ConversationMemory(workspace, inputs, "retrieval")
-
-    @functools.cache  # asked for every piece
-    def searched() -> list[IndexView]:
-        past = [memory.view] if memory.view else []
-        return [*_views(workspace, inputs), *past]
-
-    return search.reranker_stage(
-        workspace, settings, cache_dir, searched, name=name, weights=weights, keep=keep
-    )
-
-
-def _token_cache(workspace: Workspace, inputs: PromptInputs) -> tuple[Path, bool]:
-    """Return where token vectors are kept, and whether new ones are: never of turns alone."""
-    if not inputs.pins:
-        return workspace.layout.history_index, False
-    return workspace.index_dir(inputs.pins[0].project), persists(inputs)
-
-
-def _gate(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    gate = settings.gate
-    stage = NliGate(
-        gate.theta,
-        gate.keep_top,
-        gate.relative,
-        gate.words,
-        enabled=settings.agents.a3,
-        nli_theta=gate.nli_theta,
-    )
-    pinned = pinned_settings(inputs).gate == gate
-    name = inputs.models["gate"] if pinned else models.gate_name(workspace.config, gate)
-    if name == "similarity" or not stage.enabled:
-        waiting = inputs.models.get("gate_unmeasured", "") if pinned and stage.enabled else ""
-        return replace(stage, unmeasured=waiting)
-    weights = inputs.models.get("gate_weights", "") if pinned else ""
-    model = models.nli(name, workspace.layout.models, weights=weights)
-    return replace(stage, entailment=model.entailment, name=name)
-
-
-def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:
-    return Layout(
-        inputs.texts["hard_rules"],
-        project_memory(inputs.texts),
-        settings.prompt.block_order,
-        settings.prompt.recent_history,
-        settings.prompt.user_template,
-    )
-
-
-def _condenser(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    counter = counter_of(workspace, inputs, settings)
-    return Condenser(
-        counter,
-        _layout(inputs, settings),
-        budget_tokens=settings.prompt.budget_tokens,
-        max_context_tokens=settings.retrieval.max_context_tokens,
-        max_context_chars=settings.retrieval.max_context_chars,
-        token_overhead=settings.retrieval.token_overhead,
-        **_older_turns(workspace, inputs, settings, counter),
-        past_facts=settings.history.allow_in_s_ctx,
-        max_facts=settings.prompt.max_facts,
-        keep_top=settings.gate.keep_top,
-        searched=sum(len(view.chunk_ids) for view in _views(workspace, inputs)),
-        tight=settings.retrieval.evidence == "tight",
-        nearness=_nearness(workspace, inputs),
-        enabled=settings.agents.a4,
-    )
-
-
-def _nearness(workspace: Workspace, inputs: PromptInputs) -> Nearness | None:
-    """Return what judges answers by token vectors if the weights are for those of this model.
-
-    Otherwise they are judged by words alone: no other model's numbers fit the weights.
-    """
-    made_by = {pin.embed_fp for pin in inputs.pins} or {models.fingerprint(workspace.config)}
-    if not weights_table().embedders.issuperset(made_by):
-        return None
-    cache_dir, keep = _token_cache(workspace, inputs)
-    return search.word_nearness(workspace, cache_dir, keep=keep)
-
-
-def _older_turns(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, counter: TokenCounter
-) -> dict[str, Any]:
-    """Return what older turns may take: of the memory's budget what its digest leaves (R-249)."""
-    memory = settings.memory
-    if not memory.enabled:
-        return {"history_tokens": settings.history.max_tokens}
-    digest = ConversationMemory(workspace, inputs).digest
-    chars = {"history_chars": max(0, memory.max_chars - len(digest))} if memory.max_chars else {}
-    return {
-        **chars,
-        "history_tokens": max(0, memory.max_tokens - digest_tokens(digest, counter.count)),
-        "history_pieces": memory.top_k,
-        "history_first": True,
-    }
-
-
 @functools.lru_cache(maxsize=2)
 def _files_of(view: Hashable) -> list[str]:
     return sorted(set(cast("IndexView", view).paths))  # which has one for every chunk
-
-
-def _audit(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    views = _views(workspace, inputs)
-    files_of = [(view.project, _files_of(cast(Hashable, view))) for view in views]
-    if len(files_of) == 1:
-        ((_, eligible),) = files_of
-    else:
-        eligible = sorted({f"{project}/{path}" for project, paths in files_of for path in paths})
-    texts = {
-        "Hard Rules": inputs.texts["hard_rules"],
-        PROJECT_MEMORY: inputs.texts["project_memory"],
-    }
-    return Audit(eligible, texts, inputs.history.session, enabled=settings.agents.a2)
-
-
-def _enforcer(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    return FormatEnforcer(
-        counter_of(workspace, inputs, settings),
-        _layout(inputs, settings),
-        settings.prompt.budget_tokens,
-        note=inputs.models.get("counter_note", ""),
-    )
-
-
-def _builder(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
-) -> Stage:
-    return PromptBuilder(counter_of(workspace, inputs, settings), _layout(inputs, settings))
-
-
-_MAKERS: dict[str, Maker] = {
-    "a0_preprocessing": _preprocessing,
-    "a2_prompt_shaper": _shaper,
-    "a1_file_injector": _injector,
-    "retrieval": _retrieval,
-    "reranker": _reranker,
-    "a3_nli_gate": _gate,
-    "a4_condenser": _condenser,
-    "a2_audit": _audit,
-    "a5_format_enforcer": _enforcer,
-    "prompt_builder": _builder,
-}

@@ -34,11 +34,11 @@ def shaped(ingested, request_):
 
 
 @pytest.fixture
-def named(ingested, shaped):
+def named(ingested, shaped, request_):
     """The config of a run that makes the edited prompt."""
     inputs = shaped.inputs
     first = {"now": inputs.now, "time_zone": inputs.time_zone}
-    first["prompt_ref"] = ingested.store.put_request(shaped.request)
+    first["prompt_ref"] = ingested.store.put_request(request_)
     edits = put_edits(ingested, shaped.super_prompt)
     return {OPS[0]: first, **{op: {"edits": reference} for op, reference in edits.items()}}
 

@@ -142,7 +142,7 @@ def test_what_dagster_made_is_not_reported_again(root, open_root, home, request_
     space = open_root(root)
     record_ingest(space, "demo")
     made = record_prompt(space, request_)
-    assert make_prompt(space, request_).prompt_key == made.key  # from its record
+    assert make_prompt(space, request_).key == made.key  # from its record
     reference = space.store.put_request(request_)
     ops = {"a0_preprocessing": {"prompt_ref": reference}, "answer": {"session": "s"}}
     assert execute(space, home, job="answer_question", ops=ops).success
@@ -205,7 +205,7 @@ def test_a_clock_that_was_put_back_hides_nothing_that_comes(ingested, home):
     cursor = json.dumps({"v": 1, "prompts": ahead})
     cursor = told_of(home, ingested, cursor)[2]
     text = "What comes after the clock was put back?"
-    key = make_prompt(ingested, PromptRequest(text, ("demo",))).prompt_key
+    key = make_prompt(ingested, PromptRequest(text, ("demo",))).key
     found = told_of(home, ingested, cursor)[0]
     assert [event.metadata["prompt_key"].value for event in found] == [key]
 

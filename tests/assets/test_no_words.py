@@ -223,8 +223,8 @@ def test_a_stage_that_fails_with_words_in_its_exception_leaves_none(ingested, ho
     config = {OPS[0]: {"prompt": f"What of the {TYPED} lock?", "projects": ["demo"]}}
     for op in OPS[:-1]:
 
-        def stage(self, name, prompt, *, files=None, at=op):
-            made = real(self, name, prompt, files=files)
+        def stage(self, name, prompt, *, at=op, **more):
+            made = real(self, name, prompt, **more)
 
             def fail(given):
                 made(given)

@@ -43,8 +43,8 @@ class _Rescoping:
     def __init__(self, space):
         self.real = stages.make_stage
 
-    def __call__(self, space, op, prompt, *, files=None):
-        made = self.real(space, op, prompt, files=files)
+    def __call__(self, space, op, prompt, **more):
+        made = self.real(space, op, prompt, **more)
         if op != "a2_audit":
             return made
 
@@ -112,8 +112,8 @@ def test_again_from_a_middle_stage_with_another_setting(ingested, home, request_
     assert _steps(home, run.run_id) == list(ops)
     (record,) = [r for r in map(ingested.store.record, ingested.store.keys())
                  if r.run_id == run.run_id]  # fmt: skip
-    same = rerun(ingested, first.prompt_key, ops[0], settings=changes)
-    assert record.prompt_key == same.key != first.prompt_key
+    same = rerun(ingested, first.key, ops[0], settings=changes)
+    assert record.prompt_key == same.key != first.key
     assert replay_prompt(ingested, record.prompt_key).verdict == "identical"
 
 
@@ -126,10 +126,10 @@ def test_config_and_tags_hold_no_prompt(ingested, home, request_):
 def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
     real = stages.make_stage
 
-    def stage(self, op, prompt, *, files=None):
+    def stage(self, op, prompt, **more):
         if op == "retrieval":
             signal.raise_signal(signal.SIGINT)
-        return real(self, op, prompt, files=files)
+        return real(self, op, prompt, **more)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
     try:
@@ -175,10 +175,10 @@ class _Refusal(RagstreamError):
 def _broken(monkeypatch, space, error, at="a3_nli_gate"):
     real = stages.make_stage
 
-    def stage(self, op, prompt, *, files=None):
+    def stage(self, op, prompt, **more):
         if op == at:
             raise error
-        return real(self, op, prompt, files=files)
+        return real(self, op, prompt, **more)
 
     monkeypatch.setattr(stages, "make_stage", stage)
 

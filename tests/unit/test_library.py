@@ -169,7 +169,7 @@ def test_results_say_what_they_are_in_one_line_and_do_not_change(rag):
     prompt, turn = rag.prompt(QUESTION, "demo"), rag.history.append("One?", "Two.")
     for result in (rag, prompt, turn, rag.search("lock", "demo")):
         assert "\n" not in repr(result) and len(repr(result)) < 400
-    for result, name in ((prompt, "key"), (turn, "seq"), (rag.search("lock", "demo"), "hits")):
+    for result, name in ((prompt, "record"), (turn, "seq"), (rag.search("lock", "demo"), "hits")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(result, name, "")
     assert str(prompt) == prompt.text

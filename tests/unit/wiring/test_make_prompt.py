@@ -127,11 +127,11 @@ def test_a_line_of_prompts_ends_where_one_is_gone_or_came_before(space, kept):
         return rerun(space, key, "a3", settings={"gate.theta": value}).record
 
     first = of(kept.key, "0.9")
-    other = of(first.key, "0.8")
-    assert of(other.key, "0.9").key == first.key  # now it goes on from other
-    line = line_of(space.store, space.store.record(first.key))
-    assert [(a.prompt_key, a.kept) for a in line] == [(other.key, True)]
-    shutil.rmtree(space.store.root / first.key)
-    line = line_of(space.store, space.store.record(other.key))
-    assert [(a.prompt_key, a.kept) for a in line] == [(first.key, False)]
+    other = of(first.prompt_key, "0.8")
+    assert of(other.prompt_key, "0.9").prompt_key == first.prompt_key  # now it goes on from other
+    line = line_of(space.store, space.store.record(first.prompt_key))
+    assert [(a.prompt_key, a.kept) for a in line] == [(other.prompt_key, True)]
+    shutil.rmtree(space.store.root / first.prompt_key)
+    line = line_of(space.store, space.store.record(other.prompt_key))
+    assert [(a.prompt_key, a.kept) for a in line] == [(first.prompt_key, False)]
     assert line[0].changes == (("a3_nli_gate", "gate.theta", 0.8),)

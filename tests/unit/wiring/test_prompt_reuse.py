@@ -168,7 +168,7 @@ def test_a_damaged_record_is_said_and_the_chain_runs_again(space, ran, name, dam
     ran.clear()
     found = ask(space, minutes=1)
     assert ran == list(OPS) and not found.asked
-    assert f"the record {first.record.prompt_key[:12]} could not answer" in found.notes
+    assert f"the record {first.record.prompt_key[:12]} could not answer" in found.notes[0]
     assert found.record.prompt_key == first.record.prompt_key
     assert ask(space, minutes=2).asked
 

@@ -32,10 +32,10 @@ def held(monkeypatch):
     """Holds the retrieval until it is let go."""
     real, go = stages.make_stage, threading.Event()
 
-    def stage(self, op, prompt, *, files=None):
+    def stage(self, op, prompt, **more):
         if op == "retrieval":
             assert go.wait(WAIT_S)
-        return real(self, op, prompt, files=files)
+        return real(self, op, prompt, **more)
 
     monkeypatch.setattr(stages, "make_stage", stage)
     yield go
@@ -72,10 +72,10 @@ def test_what_a_stage_raises_comes_out_of_the_result(space):
 def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
     real = stages.make_stage
 
-    def stage(self, op, prompt, *, files=None):
+    def stage(self, op, prompt, **more):
         if op == "a4_condenser":
             raise RagstreamError("no more of this")
-        return real(self, op, prompt, files=files)
+        return real(self, op, prompt, **more)
 
     desk = PromptSession()
     with monkeypatch.context() as patch:
@@ -96,8 +96,8 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
     """Also where the audit asks for its second pass, which belongs to its own button."""
     real = stages.make_stage
 
-    def stage(self, op, prompt, *, files=None):
-        made = real(self, op, prompt, files=files)
+    def stage(self, op, prompt, **more):
+        made = real(self, op, prompt, **more)
         if op != "a2_audit" or not again:
             return made
 

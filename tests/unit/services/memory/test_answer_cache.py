@@ -276,7 +276,7 @@ def test_a_prompt_that_expired_leaves_the_rows_of_the_turn(space):
 
     talk = chat(space, Spy(), session="s")
     first = talk.ask(QUESTION)
-    shutil.rmtree(space.store.root / first.prompt_key)
+    shutil.rmtree(space.store.root / first.answer.prompt_key)
     again = talk.ask(QUESTION)
     (citation,) = again.answer.citations
     assert again.origin == "cached" and citation.known and not citation.verified

@@ -106,9 +106,9 @@ def test_it_is_in_the_key_replayed_and_named_where_two_prompts_differ(space):
     talk = chat(space, Spy(), settings=ON, session="s")
     one = talk.ask(QUESTION)
     two = talk.ask(QUESTION)
-    assert one.prompt_key != two.prompt_key
+    assert one.answer.prompt_key != two.answer.prompt_key
     for turn in (one, two):
-        assert replay_prompt(space, turn.prompt_key).verdict == "identical"
+        assert replay_prompt(space, turn.answer.prompt_key).verdict == "identical"
     pair = [pinned(space), pinned(space, **{"memory.summary_tokens": 20})]
     assert any(line.startswith(DIGEST) for line in differing(*pair)["texts"])
 
@@ -135,7 +135,7 @@ def test_clearing_takes_digest_files_and_every_prompt_that_shows_it(space):
     for n in range(2, 6):
         say(space, n, session="kept")
     talk = chat(space, Spy(), settings={**ON, "history.recency_k": 0}, session="kept")
-    key = talk.ask(QUESTION).prompt_key
+    key = talk.ask(QUESTION).answer.prompt_key
     assert "zanzibar" in files(space)[1].read_text()
     clear(space, Choice("gone"))
     left = [p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()]
