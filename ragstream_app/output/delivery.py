@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,19 +62,26 @@ class Target:
             raise UsageError("no clipboard program is installed", hint=_ELSEWHERE)
 
 
-def deliver(prompt: MadePrompt, target: Target, compared: Compared | None = None) -> None:
+def deliver(
+    prompt: MadePrompt,
+    target: Target,
+    compared: Compared | None = None,
+    *,
+    remarks: Sequence[str] = (),
+) -> None:
     """Hand a Super-Prompt out, and say what it seems to hold that should not get around.
 
     Args:
         prompt: Without a finished text nothing is written or copied.
         target: Where to.
         compared: What differs from the prompt with what was left out; None: not asked.
+        remarks: What else there is to say of it, behind its warnings.
 
     Raises:
         Refused: A file came up meanwhile.
         OperationFailed: The file cannot be written, or the clipboard program failed.
     """
-    prompt = replace(prompt, notes=(*prompt.notes, *_secrets(prompt.text)))
+    warnings = (*prompt.warnings, *remarks, *_secrets(prompt.text))
     if target.out is not None and prompt.text:
         try:
             _write(target.out, prompt.text, force=target.force)
@@ -86,12 +94,13 @@ def deliver(prompt: MadePrompt, target: Target, compared: Compared | None = None
     if target.copy and prompt.text:
         _copy(prompt.text)
     if target.as_json:
-        emit_json(prompt.to_json() | ({"compared": compared.to_json()} if compared else {}))
+        told = {"compared": compared.to_json()} if compared else {}
+        emit_json(prompt.to_json() | {"warnings": list(warnings)} | told)
         return
     from ragstream_app.output.tables import print_prompt
 
     places = [str(target.out)] if target.out is not None else []
-    print_prompt(prompt, [*places, *(["the clipboard"] if target.copy else [])])
+    print_prompt(prompt, warnings, [*places, *(["the clipboard"] if target.copy else [])])
     if compared:
         from ragstream_app.output.explain import print_compared
 

@@ -162,11 +162,12 @@ def advise_on_skipped(reasons: Sequence[str]) -> None:
         )
 
 
-def print_prompt(prompt: MadePrompt, places: Sequence[str] = ()) -> None:
+def print_prompt(prompt: MadePrompt, warnings: Sequence[str], places: Sequence[str] = ()) -> None:
     """Print the Super-Prompt on stdout, byte for byte unless to a terminal; a footer on stderr.
 
     Args:
         prompt: Some or all of its stages.
+        warnings: All there are.
         places: Where the text was put instead.
     """
     if prompt.text and not places:
@@ -174,7 +175,7 @@ def print_prompt(prompt: MadePrompt, places: Sequence[str] = ()) -> None:
         typer.echo(shown, nl=False, color=True)  # else click takes out what looks like a colour
     elif not prompt.text:
         typer.echo(printable(stage_text(prompt.super_prompt)))
-    for warning in prompt.warnings:
+    for warning in warnings:
         note(f"warning: {printable(warning)}")
     print_usage(prompt.llm)
     seconds = sum(prompt.timings_ms.values()) / 1000

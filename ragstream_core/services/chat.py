@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 STEPS = ("cache", "memory", "documents", "model", "persist")
 """What a turn may go through, in this order."""
+_TIMED = ("cache", "prompt", "model", "persist")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +181,9 @@ class _Clock:
         self._ms[name] = seconds * 1e3
 
     def total(self) -> dict[str, float]:
-        """Return all, with the whole time as ``total``."""
-        return {**self._ms, "total": (time.perf_counter() - self._began) * 1e3}
+        """Return all in the order of the steps, with the whole time as ``total``."""
+        ms = {name: self._ms[name] for name in _TIMED if name in self._ms}
+        return {**ms, "total": (time.perf_counter() - self._began) * 1e3}
 
 
 def with_model(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -178,11 +177,10 @@ def rerun(
     workspace, settings = session_of(ctx).workspace(), options.setting_values(assignments)
     then = workspace.store.record(key)
     made = remake(workspace, key, stage, settings=settings)
-    prompt = with_cost(workspace, made)
+    remarks = []
     if settings and made.record and made.record.output_sha256 == then.output_sha256:
-        same = _same(then.prompt_key, first_op(stage), settings)
-        prompt = replace(prompt, notes=(*prompt.notes, same))
-    deliver(prompt, target)
+        remarks.append(_same(then.prompt_key, first_op(stage), settings))
+    deliver(with_cost(workspace, made), target, remarks=remarks)
 
 
 def _same(key: str, op: str, settings: Mapping[str, str]) -> str:
