@@ -4,48 +4,18 @@ import warnings
 
 import dagster as dg
 
-from ragstream_assets.agent_logs_job import (
-    AGENT_LOGS_SPEC,
-    agent_logs_sensor,
-    import_agent_logs,
+from ragstream_assets import (
+    documents,
+    evaluation,
+    events,
+    extras,
+    history,
+    io_managers,
+    prompts,
+    schedules,
+    sensors,
 )
-from ragstream_assets.answer_job import ANSWERS_SPEC, answer_question
-from ragstream_assets.asset_checks import history_checks, history_main_check, index_checks
-from ragstream_assets.document_assets import (
-    chroma_check,
-    chroma_collection,
-    ingest,
-    ingest_documents,
-    sync_documents,
-)
-from ragstream_assets.evaluation_assets import (
-    ask_gold_questions,
-    draw_heat_map,
-    judge_answers,
-    measure_gold_prompts,
-    sweep_thresholds,
-)
-from ragstream_assets.events import PROMPTS_SPEC, made_elsewhere
-from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, remember_facts
-from ragstream_assets.history_assets import (
-    embed_history,
-    embed_months,
-    observe_journal,
-    publish_snapshot,
-    reconcile_history,
-    roll_up,
-    seal_history_main,
-    write_session_logs,
-)
-from ragstream_assets.io_managers import STAGE_JSON, stage_json
-from ragstream_assets.map_asset import draw_map, draw_project_map
-from ragstream_assets.query_job import build_prompt
-from ragstream_assets.remote_assets import MIRROR
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.schedules import SCHEDULES, retention_job
-from ragstream_assets.sensors import folder_sensor, journal_sensor
-from ragstream_assets.test_spec_assets import test_spec, test_spec_check, write_test_spec
-from ragstream_assets.weather_job import weather_report
 
 # Dagster copies a sensor whose job takes a resource, and warns of the `owners` that it then sets
 # itself. It does so on the thread that writes a run, so this is a filter and no `catch_warnings`.
@@ -53,48 +23,59 @@ warnings.filterwarnings("ignore", message="Parameter `owners` of init", category
 
 defs = dg.Definitions(
     assets=[
-        ingest,
-        chroma_collection,
-        MIRROR,
-        observe_journal,
-        embed_months,
-        publish_snapshot,
-        write_session_logs,
-        seal_history_main,
-        roll_up,
-        sweep_thresholds,
-        draw_heat_map,
-        judge_answers,
-        measure_gold_prompts,
-        ask_gold_questions,
-        test_spec,
-        draw_project_map,
-        PROMPTS_SPEC,
-        ANSWERS_SPEC,
-        FACTS_SPEC,
-        AGENT_LOGS_SPEC,
+        documents.ingest,
+        documents.chroma_collection,
+        history.observe_journal,
+        history.embed_months,
+        history.publish_snapshot,
+        history.write_session_logs,
+        history.seal_history_main,
+        history.roll_up,
+        evaluation.sweep_thresholds,
+        evaluation.draw_heat_map,
+        evaluation.judge_answers,
+        evaluation.measure_gold_prompts,
+        evaluation.ask_gold_questions,
+        extras.test_spec,
+        extras.draw_project_map,
+        extras.FACTS_SPEC,
+        extras.AGENT_LOGS_SPEC,
+        events.MIRROR,
+        events.PROMPTS_SPEC,
+        events.ANSWERS_SPEC,
     ],
-    asset_checks=[index_checks, chroma_check, history_checks, history_main_check, test_spec_check],
+    asset_checks=[
+        documents.index_checks,
+        documents.chroma_check,
+        history.history_checks,
+        history.history_main_check,
+        extras.test_spec_check,
+    ],
     jobs=[
-        draw_map,
-        ingest_documents,
-        sync_documents,
-        build_prompt,
-        answer_question,
-        remember_facts,
-        import_agent_logs,
-        retention_job,
-        embed_history,
-        reconcile_history,
-        write_test_spec,
-        weather_report,
+        documents.ingest_documents,
+        documents.sync_documents,
+        history.embed_history,
+        history.reconcile_history,
+        prompts.build_prompt,
+        prompts.answer_question,
+        extras.draw_map,
+        extras.write_test_spec,
+        extras.remember_facts,
+        extras.import_agent_logs,
+        extras.weather_report,
+        schedules.retention_job,
     ],
-    schedules=SCHEDULES,
-    sensors=[made_elsewhere, folder_sensor, journal_sensor, agent_logs_sensor],
+    schedules=schedules.SCHEDULES,
+    sensors=[
+        events.made_elsewhere,
+        sensors.folder_sensor,
+        sensors.journal_sensor,
+        sensors.agent_logs_sensor,
+    ],
     resources={
         "workspace": WorkspaceResource(),
-        STAGE_JSON: stage_json,
-        IN_MEMORY: dg.mem_io_manager,
+        io_managers.STAGE_JSON: io_managers.stage_json,
+        extras.IN_MEMORY: dg.mem_io_manager,
     },
     executor=dg.in_process_executor,
 )

@@ -12,11 +12,9 @@ from itertools import islice, takewhile
 
 import dagster as dg
 
-from ragstream_assets.answer_job import ANSWERS_SPEC
-from ragstream_assets.metadata import Metadata
-from ragstream_assets.remote_assets import MIRROR
+from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import EVENT_ID, asset_spec
+from ragstream_assets.specs import EVENT_ID, asset_spec, projects
 from ragstream_core.index.rows import Generation
 from ragstream_core.services import generations
 from ragstream_core.services.made_since import (
@@ -28,8 +26,23 @@ from ragstream_core.services.made_since import (
     not_to_come,
     prompts_since,
 )
+from ragstream_core.services.sync_project import ProjectSync
 from ragstream_core.wiring.workspace import Workspace
 
+MIRROR = asset_spec(
+    ("remote", "mirror"),
+    "What lies at the addresses of a project's `project.yaml`, in `mirrors/<project>`. Whole files "
+    "only; nothing is removed unless a listing came to its end. An ingest with `sync` fetches it "
+    "first; `ragstream project sync` fetches it alone.",
+    "file",
+).replace_attributes(partitions_def=projects)
+ANSWERS = ("history", "answers")
+ANSWERS_SPEC = asset_spec(
+    ANSWERS,
+    "The answers of `ragstream ask` and the page: which prompt, model, tokens, cost and citations. "
+    "Their words are in the conversation only.",
+    "text",
+)
 INDEX_KEY = ("documents", "index")
 PROMPTS_SPEC = asset_spec(
     ("prompts", "super_prompts"),
@@ -219,3 +232,27 @@ def _materialization(project: str, generation: Generation) -> dg.AssetMaterializ
         },
         tags={"dagster/data_version": generation.digest},
     )
+
+
+SHOWN = 50
+"""Rows of a table; Dagster keeps it in its event log."""
+
+
+def mirrored(done: ProjectSync, event_id: str) -> dg.AssetMaterialization:
+    """Return how many files were fetched, and what could not be."""
+    failed = [
+        {"path": path, "reason": reason}
+        for root in done.roots
+        for path, reason in root.report.failed
+    ]
+    failed += [{"path": row.url, "reason": row.message} for row in done.problems]
+    addresses = [{"label": root.label, "address": root.report.url} for root in done.roots]
+    metadata: Metadata = {
+        **done.totals(),
+        EVENT_ID: event_id,
+        "complete": done.is_complete,
+        "seconds": round(sum(root.report.seconds for root in done.roots), 3),
+        "addresses": table(addresses, "label", "address"),
+        "not_fetched": table(failed[:SHOWN], "path", "reason"),
+    }
+    return dg.AssetMaterialization(MIRROR.key, partition=done.project, metadata=metadata)

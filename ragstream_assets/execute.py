@@ -15,10 +15,10 @@ from typing import Any
 import dagster as dg
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.document_assets import INGEST_JOB, INGEST_OPS, SYNC_JOB
+from ragstream_assets.documents import INGEST_JOB, INGEST_OPS, SYNC_JOB
 from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.launcher import MACHINE_TAG, machine
-from ragstream_assets.query_job import unkept
+from ragstream_assets.prompts import unkept
 from ragstream_assets.resources import adopt
 from ragstream_assets.run_state import RunState, sharing
 from ragstream_assets.specs import PROJECT_TAG

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.document_assets import INGEST_OPS, ingest_documents
+from ragstream_assets.documents import INGEST_OPS, ingest_documents
 from ragstream_assets.failures import short_errors
-from ragstream_assets.history_assets import PUBLISH_OP, reconcile_history
+from ragstream_assets.history import PUBLISH_OP, reconcile_history
 from ragstream_assets.metadata import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import PROJECT_TAG

@@ -11,14 +11,16 @@ from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.document_assets import ingest_documents
-from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history
+from ragstream_assets.documents import ingest_documents
+from ragstream_assets.extras import import_agent_logs
+from ragstream_assets.history import PUBLISH_OP, SEAL_OP, embed_history
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import PROJECT_TAG, projects
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import InputUnavailable, RagstreamError, UsageError
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
+from ragstream_core.services import import_conversations as importing
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import Workspace
 
@@ -182,3 +184,38 @@ def under_way(instance: dg.DagsterInstance) -> bool:
     """Whether a run of the history waits or runs."""
     mine = dg.RunsFilter(tags={PROJECT_TAG: HISTORY}, statuses=UNFINISHED)
     return bool(instance.get_runs(mine, limit=1))
+
+
+OFF = "paths.agent_logs names no folder: no log is followed"
+
+
+LOGS_EVERY_S = 60
+
+
+@dg.sensor(
+    job=import_agent_logs,
+    minimum_interval_seconds=LOGS_EVERY_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Looks at the logs below `paths.agent_logs` and requests an import if one grew.",
+)
+def agent_logs_sensor(
+    context: dg.SensorEvaluationContext, workspace: WorkspaceResource
+) -> dg.SensorResult:
+    """Request a run if a log is new or has changed."""
+    return logs_tick(workspace.open(), context.cursor)
+
+
+def logs_tick(workspace: Workspace, cursor: str | None) -> dg.SensorResult:
+    """Look once; a log that could not be read is asked for again when one has changed."""
+    folders = importing.log_folders(workspace)
+    if not folders or not workspace.config.settings.history.persist:
+        return dg.SensorResult(skip_reason=OFF if not folders else "history.persist is off")
+    states = importing.changed_states(workspace)
+    if not states:
+        missing = sum(not folder.is_dir() for folder in folders)
+        note = [f"{missing} of {len(folders)} folders are not there"] if missing else []
+        return dg.SensorResult(skip_reason="; ".join(["no log has changed", *note]))
+    state = digest_of(states)
+    if state == cursor:
+        return dg.SensorResult(skip_reason="these logs were read as far as they can be")
+    return dg.SensorResult(run_requests=[dg.RunRequest(tags=AGAIN)], cursor=state)

@@ -129,7 +129,7 @@ def test_switched_on_later_it_writes_nothing_of_before(root):
 def test_a_run_started_in_dagster_is_refused(root):
     from ragstream_assets.definitions import defs
     from ragstream_assets.instance import instance_of
-    from ragstream_assets.query_job import JOB
+    from ragstream_assets.prompts import JOB
     from ragstream_assets.resources import adopt
 
     workspace = open_workspace()

@@ -16,7 +16,7 @@ FACES = {
     "ragstream_app/page/jobs/background.py",
     "ragstream_app/page/main.py", "ragstream_app/page/panels/weather.py",
     "ragstream_app/output/weather.py",
-    "ragstream_assets/definitions.py", "ragstream_assets/weather_job.py",
+    "ragstream_assets/extras.py",
     "ragstream_core/services/weather.py",
 }  # fmt: skip
 STANDARD = {

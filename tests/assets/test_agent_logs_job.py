@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_assets import agent_logs_job
+from ragstream_assets import extras, sensors
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.conversations.importers import reader
@@ -24,7 +24,7 @@ def space(root, open_root, monkeypatch, logs):
 
 
 def run(space):
-    return defs.resolve_job_def(agent_logs_job.JOB).execute_in_process(
+    return defs.resolve_job_def(extras.LOGS_JOB).execute_in_process(
         run_config={"resources": {"workspace": {"config": adopt(space)}}}, raise_on_error=False
     )
 
@@ -41,39 +41,37 @@ def write(logs, *questions):
 
 
 def test_the_sensor_asks_once_for_each_state_of_the_logs(space, logs):
-    missing = agent_logs_job.tick(space, None)
+    missing = sensors.logs_tick(space, None)
     assert "1 of 1 folders are not there" in missing.skip_reason.skip_message
     write(logs, "Does it hold?")
-    first = agent_logs_job.tick(space, missing.cursor)
+    first = sensors.logs_tick(space, missing.cursor)
     assert len(first.run_requests) == 1
-    assert not agent_logs_job.tick(space, first.cursor).run_requests
+    assert not sensors.logs_tick(space, first.cursor).run_requests
     assert run(space).success
-    after = agent_logs_job.tick(space, first.cursor)
+    after = sensors.logs_tick(space, first.cursor)
     assert after.skip_reason.skip_message == "no log has changed"
     write(logs, "Does it hold?", "And now?")
-    assert len(agent_logs_job.tick(space, first.cursor).run_requests) == 1
+    assert len(sensors.logs_tick(space, first.cursor).run_requests) == 1
 
 
 def test_a_log_that_cannot_be_read_is_not_asked_for_until_it_changes(space, logs, monkeypatch):
     monkeypatch.setattr(reader, "_opener", lambda source: unreadable)
     write(logs, "Does it hold?")
-    first = agent_logs_job.tick(space, None)
+    first = sensors.logs_tick(space, None)
     assert first.run_requests and run(space).success
-    waits = agent_logs_job.tick(space, first.cursor)
+    waits = sensors.logs_tick(space, first.cursor)
     assert not waits.run_requests and "as far as they can be" in waits.skip_reason.skip_message
     write(logs, "Does it hold?", "And now?")
-    assert agent_logs_job.tick(space, first.cursor).run_requests
+    assert sensors.logs_tick(space, first.cursor).run_requests
 
 
 def test_without_a_folder_or_a_journal_it_does_nothing(root, open_root, space, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
-    assert agent_logs_job.tick(open_root(root), None).skip_reason.skip_message == (
+    assert sensors.logs_tick(open_root(root), None).skip_reason.skip_message == (
         "history.persist is off"
     )
     monkeypatch.delenv("RAGSTREAM_PATHS__AGENT_LOGS")
-    assert agent_logs_job.tick(open_root(root), None).skip_reason.skip_message == (
-        agent_logs_job.OFF
-    )
+    assert sensors.logs_tick(open_root(root), None).skip_reason.skip_message == (sensors.OFF)
 
 
 def test_a_run_adds_turns_and_tells_dagster_counts_alone(space, logs):

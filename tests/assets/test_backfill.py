@@ -11,7 +11,7 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.test.utils import execute_dagster_graphql
 
-from ragstream_assets.evaluation_assets import thresholds
+from ragstream_assets.evaluation import thresholds
 from ragstream_core.evaluation.sweep import RELATIVES
 from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 from markdown_it import MarkdownIt
 
-from ragstream_assets.charts import WIDTH, bar, bars, bullets, inline
+from ragstream_assets.metadata import WIDTH, bar, bars, bullets, inline
 
 HOSTILE = st.text(alphabet="`~![]()<>\n #*_-|ax:/\u202e", max_size=60)
 ACTIVE = {"image", "link_open", "html_inline", "html_block", "heading_open", "table_open"}

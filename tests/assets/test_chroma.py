@@ -6,7 +6,7 @@ import pytest
 
 from ragstream_app.ingesting import ingest
 from ragstream_assets import instance
-from ragstream_assets.document_assets import EQUAL, KEY
+from ragstream_assets.documents import CHROMA, EQUAL
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.platform import extras
 from ragstream_core.proposers import kept as cycle
@@ -36,7 +36,7 @@ def materialise(space, home, *selected):
 
 
 def collection_event(result):
-    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key == KEY]
+    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key == CHROMA]
     return values_of(event), event
 
 
@@ -115,13 +115,13 @@ def test_launched_alone_it_is_tried_again_and_fails_with_its_cause(kept, home, m
 
     ingest_project(kept, "demo", collection=False)
     monkeypatch.setattr(collection, "publish_dir", refuse)
-    alone = materialise(kept, home, KEY)
+    alone = materialise(kept, home, CHROMA)
     assert not alone.success
     (event,) = [e for e in alone.all_events if e.is_step_failure]
     said = event.step_failure_data.user_failure_data.description
     assert "no space left" in said and "next: " in said
     monkeypatch.undo()
-    assert materialise(kept, home, KEY).success
+    assert materialise(kept, home, CHROMA).success
 
 
 @pytest.mark.parametrize("reason", ["switched off", "not installed"])
@@ -135,7 +135,7 @@ def test_where_none_is_to_be_there_nothing_is_green(root, open_root, reason, mon
     assert done.is_off and reason in done.reason
     result = materialise(space, instance.instance_of(space.data_dir))
     assert result.success
-    assert KEY not in {e.asset_key for e in result.get_asset_materialization_events()}
+    assert CHROMA not in {e.asset_key for e in result.get_asset_materialization_events()}
     assert EQUAL not in {e.check_name for e in result.get_asset_check_evaluations()}
     assert not (space.data_dir / "chroma_db").exists()
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragstream_assets.evaluation_assets import HEAT_MAP, PROMPTS, SWEEP, pair_of, thresholds
+from ragstream_assets.evaluation import HEAT_MAP, PROMPTS, SWEEP, pair_of, thresholds
 from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
 from ragstream_core.services.eval_sweep import points_dir, sweep_fingerprint
 from tests.assets.executing import execute, shown

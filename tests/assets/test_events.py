@@ -10,9 +10,7 @@ import dagster as dg
 import pytest
 
 from ragstream_assets import events, instance
-from ragstream_assets.answer_job import ANSWERS_SPEC
-from ragstream_assets.events import MOST, PROMPTS_SPEC
-from ragstream_assets.remote_assets import MIRROR
+from ragstream_assets.events import ANSWERS_SPEC, MIRROR, MOST, PROMPTS_SPEC
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import made_since
 from ragstream_core.services.ingest import ingest_project

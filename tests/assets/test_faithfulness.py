@@ -2,8 +2,8 @@
 
 import pytest
 
-from ragstream_assets.charts import line
-from ragstream_assets.evaluation_assets import CHECK, FAITHFULNESS, faithfulness_metadata, verdict
+from ragstream_assets.evaluation import CHECK, FAITHFULNESS, faithfulness_metadata, verdict
+from ragstream_assets.metadata import line
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.evaluation.faithfulness import Answered, Report, judged, kept
 from ragstream_core.evaluation.judges import QuoteJudge

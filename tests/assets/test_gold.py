@@ -1,6 +1,6 @@
 """Asset `evaluation/gold_questions`: a project a partition, a typed table with a row an item."""
 
-from ragstream_assets.evaluation_assets import GOLD_QUESTIONS
+from ragstream_assets.evaluation import GOLD_QUESTIONS
 from tests.assets.executing import execute, shown
 from tests.workspaces import write_gold
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from ragstream_assets import history_assets, instance
+from ragstream_assets import history, instance
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
@@ -29,7 +29,7 @@ def events(result, spec):
     return {e.partition: {k: v.value for k, v in e.materialization.metadata.items()} for e in found}
 
 
-def shown(result, spec=history_assets.SNAPSHOT):
+def shown(result, spec=history.SNAPSHOT):
     return events(result, spec)[None]
 
 
@@ -40,8 +40,8 @@ def checks(result):
 def test_one_delta_run_reports_every_month_it_touched(told, home, embed):
     result = embed(told, home)
     assert result.success
-    assert set(events(result, history_assets.HISTORY_EMBEDDINGS)) == {"2026-08", "2026-10"}
-    assert events(result, history_assets.HISTORY_EMBEDDINGS)["2026-10"] == {
+    assert set(events(result, history.HISTORY_EMBEDDINGS)) == {"2026-08", "2026-10"}
+    assert events(result, history.HISTORY_EMBEDDINGS)["2026-10"] == {
         "turns_in_month": 2,
         "chunks_in_month": 2,
     }
@@ -58,7 +58,7 @@ def test_one_delta_run_reports_every_month_it_touched(told, home, embed):
     sessions = [(r.data["session"], r.data["turns"]) for r in made["by_session"].records]
     assert sessions == [("talks", 2), ("old", 1)]
     assert [row.data["characters"] for row in made["sample"].records] == [92, 91]
-    assert shown(result, history_assets.SESSION_LOGS)["sessions"] == 2
+    assert shown(result, history.SESSION_LOGS)["sessions"] == 2
     (seen,) = result.get_asset_observation_events()
     assert seen.asset_observation_data.asset_observation.metadata["records"].value == 3
     assert history_status(told).pending == 0
@@ -68,21 +68,21 @@ def test_only_the_tail_is_embedded_and_nothing_new_is_nothing(told, home, say, e
     embed(told, home)
     say(told, 4, when="2026-11-01T08:00:00+01:00")
     second = embed(told, home)
-    assert set(events(second, history_assets.HISTORY_EMBEDDINGS)) == {"2026-11"}
+    assert set(events(second, history.HISTORY_EMBEDDINGS)) == {"2026-11"}
     assert (shown(second)["embedded"], shown(second)["live_turns"]) == (1, 4)
     third = embed(told, home)
     assert (shown(third)["embedded"], shown(third)["committed"]) == (0, False)
-    assert not events(third, history_assets.HISTORY_EMBEDDINGS)
+    assert not events(third, history.HISTORY_EMBEDDINGS)
     assert shown(third)["digest"] == shown(second)["digest"]
 
 
 def test_the_collection_is_sealed_and_then_left_for_a_while(told, home, embed, open_root):
     space = open_root(told.data_dir, **{"vector_store.collection": "true"})
-    made = shown(embed(space, home), history_assets.COLLECTION)
+    made = shown(embed(space, home), history.COLLECTION)
     assert (made["made"], made["rows"], made["collection"]) == ("rebuilt", 3, "history_main")
     rest = {"seal_history_main": {"rest_s": 600}}
     again = embed(space, home, ops=rest)
-    assert "left for later" in shown(again, history_assets.COLLECTION)["made"]
+    assert "left for later" in shown(again, history.COLLECTION)["made"]
 
 
 def test_the_digest_is_off_by_default_and_shows_what_is_rolled_up(space, home, embed, open_root):
@@ -92,10 +92,10 @@ def test_the_digest_is_off_by_default_and_shows_what_is_rolled_up(space, home, e
         )
         append_records(space, [turn])
     append_records(space, [Turn("", "new", TIMES[1], "And now?", "Now.")])
-    off = shown(embed(space, home), history_assets.DIGEST)
+    off = shown(embed(space, home), history.DIGEST)
     assert (off["summaries"], off["reason"]) == (0, "off: history.summaries")
     on = open_root(space.data_dir, **{"history.summaries": "true"})
-    made = shown(embed(on, home), history_assets.DIGEST)
+    made = shown(embed(on, home), history.DIGEST)
     assert made["summaries"] == 1
     (row,) = made["spans"].records
     assert row.data["span"] == "history::old::1-12::0"
@@ -107,8 +107,8 @@ def test_what_was_embedded_without_dagster_is_reported_by_the_next_run(told, hom
     history_update.catch_up(told)
     missed = embed(told, home)
     assert shown(missed)["embedded"] == 0
-    assert events(missed, history_assets.HISTORY_EMBEDDINGS)["2026-10"]["turns_in_month"] == 3
-    assert not events(embed(told, home), history_assets.HISTORY_EMBEDDINGS)
+    assert events(missed, history.HISTORY_EMBEDDINGS)["2026-10"]["turns_in_month"] == 3
+    assert not events(embed(told, home), history.HISTORY_EMBEDDINGS)
 
 
 def test_a_run_stops_where_it_was_told_to(told, home, embed):
@@ -128,7 +128,7 @@ def test_months_the_ui_does_not_know_are_embedded_all_the_same(space, home, say,
         say(space, n, when=when)
     result = embed(space, home)
     assert result.success and shown(result)["embedded"] == 2
-    assert not events(result, history_assets.HISTORY_EMBEDDINGS)
+    assert not events(result, history.HISTORY_EMBEDDINGS)
 
 
 def test_a_deleted_run_history_loses_nothing_but_itself(told, home, embed):
@@ -136,11 +136,11 @@ def test_a_deleted_run_history_loses_nothing_but_itself(told, home, embed):
     instance.drop_instances()
     shutil.rmtree(told.data_dir / "dagster_home")
     home = instance.instance_of(told.data_dir)
-    assert home.get_materialized_partitions(history_assets.HISTORY_EMBEDDINGS.key) == set()
+    assert home.get_materialized_partitions(history.HISTORY_EMBEDDINGS.key) == set()
     again = embed(told, home)
     assert (shown(again)["embedded"], shown(again)["generation"]) == (0, 1)
     assert shown(again)["digest"] == shown(first)["digest"]
-    assert home.get_materialized_partitions(history_assets.HISTORY_EMBEDDINGS.key) == {
+    assert home.get_materialized_partitions(history.HISTORY_EMBEDDINGS.key) == {
         "2026-08",
         "2026-10",
     }
@@ -195,7 +195,7 @@ def backfill(space, home, first, last=""):
         "dagster/asset_partition_range_start": first,
         "dagster/asset_partition_range_end": last or first,
     }
-    chosen = [history_assets.HISTORY_EMBEDDINGS.key]
+    chosen = [history.HISTORY_EMBEDDINGS.key]
     return execute(space, home, asset_selection=chosen, tags=span)
 
 
@@ -203,8 +203,8 @@ def test_a_month_again_embeds_nothing_that_is_there_and_leaves_the_mark(told, ho
     embed(told, home)
     before = history_status(told)
     result = backfill(told, home, "2026-10")
-    assert events(result, history_assets.HISTORY_EMBEDDINGS).keys() == {"2026-10"}
-    again = events(result, history_assets.HISTORY_EMBEDDINGS)["2026-10"]
+    assert events(result, history.HISTORY_EMBEDDINGS).keys() == {"2026-10"}
+    again = events(result, history.HISTORY_EMBEDDINGS)["2026-10"]
     assert (again["turns"], again["embedded"], again["reused"]) == (2, 0, 2)
     assert again["turns_in_month"] == 2
     assert history_status(told).seq == before.seq
@@ -213,7 +213,7 @@ def test_a_month_again_embeds_nothing_that_is_there_and_leaves_the_mark(told, ho
 
 def test_a_month_before_anything_else_embeds_all_and_reports_all(told, home):
     result = backfill(told, home, "2026-10")
-    assert events(result, history_assets.HISTORY_EMBEDDINGS).keys() == {"2026-08", "2026-10"}
+    assert events(result, history.HISTORY_EMBEDDINGS).keys() == {"2026-08", "2026-10"}
     assert history_status(told).pending == 0
 
 
@@ -221,15 +221,10 @@ def test_another_model_takes_over_with_the_last_month(told, home, other_model, e
     embed(told, home)
     space, embedder = other_model
     first = backfill(space, home, "2026-10")
-    assert (
-        events(first, history_assets.HISTORY_EMBEDDINGS)["2026-10"]["missing_for_the_new_model"]
-        == 1
-    )
+    assert events(first, history.HISTORY_EMBEDDINGS)["2026-10"]["missing_for_the_new_model"] == 1
     assert history_status(space).other_model is True
     assert len(embedder.seen) == 2
     last = backfill(space, home, "2026-08", "2026-09")
-    assert (
-        events(last, history_assets.HISTORY_EMBEDDINGS)["2026-08"]["missing_for_the_new_model"] == 0
-    )
+    assert events(last, history.HISTORY_EMBEDDINGS)["2026-08"]["missing_for_the_new_model"] == 0
     assert history_status(space).other_model is False
     assert len(embedder.seen) == 3

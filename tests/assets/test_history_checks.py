@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ragstream_assets import asset_checks
+from ragstream_assets import history
 from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.index.view import forget_views
 from ragstream_core.services import history_update
@@ -28,7 +28,7 @@ def kept(space, say):
 def failing(space, now=NOW):
     forget_snapshots()
     forget_views()
-    found = {r.check_name: r for r in asset_checks.results(history_report(space, now))}
+    found = {r.check_name: r for r in history.results(history_report(space, now))}
     assert len(found) == 7
     return {name: result for name, result in found.items() if not result.passed}
 
@@ -41,10 +41,10 @@ def flip(path, at):
 
 def test_a_sound_history_passes_and_shows_figures(kept):
     assert not failing(kept)
-    figures = {r.check_name: r.metadata for r in asset_checks.results(history_report(kept, NOW))}
-    assert figures[asset_checks.HISTORY_WHOLE]["records"].value == 3
-    assert figures[asset_checks.SOUND]["turns"].value == 3
-    assert figures[asset_checks.FRESH]["age_hours"].value >= 0
+    figures = {r.check_name: r.metadata for r in history.results(history_report(kept, NOW))}
+    assert figures[history.HISTORY_WHOLE]["records"].value == 3
+    assert figures[history.SOUND]["turns"].value == 3
+    assert figures[history.FRESH]["age_hours"].value >= 0
 
 
 def test_an_empty_history_passes(space):
@@ -55,8 +55,8 @@ def test_damage_inside_the_journal_is_named(kept):
     log = journal(kept).folder / "conversation.log"
     flip(log, log.read_bytes().index(b"number 1"))
     found = failing(kept)
-    assert set(found) == {asset_checks.HISTORY_WHOLE}
-    row, *_ = found[asset_checks.HISTORY_WHOLE].metadata["what"].records
+    assert set(found) == {history.HISTORY_WHOLE}
+    row, *_ = found[history.HISTORY_WHOLE].metadata["what"].records
     assert "conversation.log" in row.data["message"]
 
 
@@ -64,7 +64,7 @@ def test_an_older_journal_put_back_is_noticed(kept):
     log = journal(kept).folder / "conversation.log"
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-1]))
-    assert asset_checks.HIGH_WATER in failing(kept)
+    assert history.HIGH_WATER in failing(kept)
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped"])
@@ -74,7 +74,7 @@ def test_a_damaged_snapshot_is_noticed_and_published_again(kept, harm):
         path.write_bytes(path.read_bytes()[:-100])
     else:
         flip(path, path.read_bytes().index(b"It is 7"))
-    assert set(failing(kept)) == {asset_checks.READABLE}
+    assert set(failing(kept)) == {history.READABLE}
     history_update.catch_up(kept)
     assert not failing(kept)
 
@@ -82,16 +82,16 @@ def test_a_damaged_snapshot_is_noticed_and_published_again(kept, harm):
 def test_a_damaged_vector_is_noticed(kept):
     (vectors,) = kept.layout.history_index.glob("vectors-*.f32")
     flip(vectors, 2)
-    assert asset_checks.SOUND in failing(kept)
+    assert history.SOUND in failing(kept)
 
 
 def test_a_turn_that_waits_for_more_than_a_day_is_a_warning(kept, say):
     say(kept, 3)
     assert not failing(kept)
-    assert set(failing(kept, LATER)) == {asset_checks.PROMPT}
+    assert set(failing(kept, LATER)) == {history.PROMPT}
     old = kept.layout.history_snapshot.stat().st_mtime - 2 * 86_400
     os.utime(kept.layout.history_snapshot, (old, old))
-    assert set(failing(kept, LATER)) == {asset_checks.PROMPT, asset_checks.FRESH}
+    assert set(failing(kept, LATER)) == {history.PROMPT, history.FRESH}
     history_update.catch_up(kept)
     assert not failing(kept, LATER)
 
@@ -101,4 +101,4 @@ def test_a_snapshot_behind_its_catalog_is_noticed(kept, say):
 
     say(kept, 3)
     embed(kept, publish=False)
-    assert set(failing(kept)) == {asset_checks.READABLE}
+    assert set(failing(kept)) == {history.READABLE}

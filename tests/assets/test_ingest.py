@@ -72,7 +72,7 @@ def test_checks_pass_and_belong_to_their_project(space, home):
 
 
 def test_a_torn_vector_file_and_a_waiting_document_fail_their_checks(ingested):
-    from ragstream_assets.asset_checks import checked
+    from ragstream_assets.documents import checked
 
     (docs_of(ingested) / "late.md").write_text("# Late\n\nNobody has ingested this.\n")
     vectors = next(ingested.index_dir("demo").glob("vectors-*.f32"))

@@ -21,7 +21,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets import launcher
 from ragstream_assets.definitions import defs
-from ragstream_assets.document_assets import CHUNKS, EMBEDDINGS, FILE_MANIFEST, INDEX
+from ragstream_assets.documents import CHUNKS, EMBEDDINGS, FILE_MANIFEST, INDEX
 from ragstream_assets.launcher import MACHINE_TAG, machine
 from ragstream_assets.sensors import AGAIN
 from tests.assets.executing import execute

@@ -4,9 +4,8 @@ import psycopg
 import pytest
 
 from ragstream_assets import instance
-from ragstream_assets.agent_logs_job import tick as agent_logs_tick
 from ragstream_assets.definitions import defs
-from ragstream_assets.evaluation_assets import (
+from ragstream_assets.evaluation import (
     FAITHFULNESS,
     GOLD_QUESTIONS,
     HEAT_MAP,
@@ -15,10 +14,10 @@ from ragstream_assets.evaluation_assets import (
     thresholds,
 )
 from ragstream_assets.events import tick as made_elsewhere
-from ragstream_assets.facts_job import JOB as FACTS_JOB
-from ragstream_assets.history_assets import HISTORY_EMBEDDINGS
+from ragstream_assets.extras import FACTS_JOB
+from ragstream_assets.history import HISTORY_EMBEDDINGS
 from ragstream_assets.schedules import RETENTION_JOB
-from ragstream_assets.sensors import history_tick, tick
+from ragstream_assets.sensors import history_tick, logs_tick, tick
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
@@ -164,7 +163,7 @@ def test_no_kind_of_run_leaves_a_word_in_dagsters_storage(storage, root):
     space, home, holding = storage
     tick(space, home, None)
     history_tick(space, home, None)
-    agent_logs_tick(space, None)
+    logs_tick(space, None)
     seen = set()
     for name, given in kinds(space):
         result = run(space, home, name, given)

@@ -5,14 +5,14 @@ import socket
 import pytest
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.document_assets import (
+from ragstream_assets.documents import (
     FILE_MANIFEST,
     INDEX,
     INGEST_JOB,
     SYNC_JOB,
     IngestConfig,
 )
-from ragstream_assets.remote_assets import MIRROR
+from ragstream_assets.events import MIRROR
 from ragstream_core.services.projects import AddRequest, add
 from tests.assets.executing import execute, shown
 from tests.remote_servers import WebServer

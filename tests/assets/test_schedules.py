@@ -78,7 +78,7 @@ def test_a_locked_project_is_left_for_the_next_time(ingested):
 
 
 def test_the_quality_check_shows_figures_and_fails_after_a_refusal(space, home, open_root):
-    from ragstream_assets.asset_checks import QUALITY, checked
+    from ragstream_assets.documents import QUALITY, checked
 
     space = open_root(space.data_dir, **{"ingestion.gold_k": "1"})
     path = quality_gate.gold_path(space, "demo")

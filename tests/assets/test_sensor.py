@@ -5,7 +5,7 @@ import os
 
 import dagster as dg
 
-from ragstream_assets import document_assets, sensors
+from ragstream_assets import documents, sensors
 from ragstream_assets.definitions import defs
 from ragstream_core.errors import ProjectLocked, UsageError
 from ragstream_core.services.ingest import ingest_project
@@ -72,7 +72,7 @@ def test_a_changed_file_is_requested_once(ingested, home):
 def test_what_may_pass_is_tried_again_where_nobody_waits(space, home, monkeypatch):
     """A run of a sensor waits for the lock; a person is told at once."""
     monkeypatch.setattr(dg.RetryPolicy, "calculate_delay", lambda self, attempt: 0)
-    real, tries = document_assets.ingest_project, []
+    real, tries = documents.ingest_project, []
 
     def ingest(*given, **config):
         tries.append(1)
@@ -80,7 +80,7 @@ def test_what_may_pass_is_tried_again_where_nobody_waits(space, home, monkeypatc
             raise ProjectLocked("demo is being written by process 1")
         return real(*given, **config)
 
-    monkeypatch.setattr(document_assets, "ingest_project", ingest)
+    monkeypatch.setattr(documents, "ingest_project", ingest)
     by_hand = execute(space, home, job="ingest_documents", project="demo")
     assert not by_hand.success and len(tries) == 1
     tags = {"dagster/sensor_name": "folder_sensor"}
@@ -92,7 +92,7 @@ def test_a_failed_state_waits_for_a_change(space, home, monkeypatch):
     def ingest(*given, **config):
         raise UsageError("the settings are wrong")
 
-    monkeypatch.setattr(document_assets, "ingest_project", ingest)
+    monkeypatch.setattr(documents, "ingest_project", ingest)
     first = _tick(space, home)
     tags = {"dagster/sensor_name": "folder_sensor", **first.run_requests[0].tags}
     result = execute(space, home, job="ingest_documents", project="demo", tags=tags)

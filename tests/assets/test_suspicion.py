@@ -1,6 +1,6 @@
 """Figures of the injection scan at the index and at a prompt; nothing is left out for them."""
 
-from ragstream_assets.document_assets import INDEX, results, suspicious
+from ragstream_assets.documents import INDEX, results, suspicious
 from ragstream_assets.metadata import prompt_metadata
 from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_assets.test_spec_assets import EXIST, JOB, KEY
+from ragstream_assets.extras import EXIST, SPEC_JOB, SPEC_KEY
 from ragstream_core.services.ingest import ingest_project
 from tests.assets.executing import execute, values_of
 
@@ -20,11 +20,11 @@ def doors(root, space):
 
 def materialise(space, home, **config):
     ops = {"documentation__test_spec": config}
-    return execute(space, home, job=JOB, ops=ops, project="demo")
+    return execute(space, home, job=SPEC_JOB, ops=ops, project="demo")
 
 
 def event_of(result):
-    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key == KEY]
+    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key == SPEC_KEY]
     return values_of(event), event.partition
 
 

@@ -1,6 +1,9 @@
-"""The query job: one op a stage, made from `CHAIN`, with the audit's re-run unrolled once.
+"""The jobs of a prompt: one op a stage, made from `CHAIN`, with the audit's re-run unrolled once.
 
-The job and the plain chain give the same SuperPrompt: both go through `step`.
+The job and the plain chain give the same SuperPrompt: both go through `step`. `answer_question` is
+the same job with two more steps: the language model is asked, and the turn kept. An op that failed
+would look as if there were no prompt: where the model gives no answer the run succeeds and says so
+(R-212). Its words stand in the conversation only: `ragstream history show`.
 """
 
 import datetime as dt
@@ -10,28 +13,36 @@ from functools import partial
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
+from ragstream_assets.events import ANSWERS_SPEC
 from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
 from ragstream_assets.launchpad import (
     FROM_RUN,
+    FROM_RUN_MEANS,
     by_reference,
     request_config,
     resolve,
     stage_config,
     typed_request,
 )
-from ragstream_assets.metadata import Metadata, prompt_metadata, stage_metadata
+from ragstream_assets.metadata import Metadata, prompt_metadata, stage_metadata, table, usd
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_state import state_of
+from ragstream_assets.specs import EVENT_ID
+from ragstream_core.answers.answer import Answer
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.prompts.chain import AGAIN, AUDIT, CHAIN, OPS, RERUN, StageSpec, rescoped, step
 from ragstream_core.prompts.chain_steps import AFTER_AUDIT, JOB
 from ragstream_core.prompts.inputs import begin, change_settings, inputs_of, persists
+from ragstream_core.prompts.store import key_of
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.edit_prompt import with_edits
+from ragstream_core.services.made_since import last_answer
+from ragstream_core.wiring.answering import attempt, prepare
 from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.models import ranking_device
 from ragstream_core.wiring.saved_prompts import recall, save_prompt
@@ -283,3 +294,69 @@ def through_chain() -> Any:
 def build_prompt() -> None:
     """One Super-Prompt from a request, stage by stage; any stage can be re-executed from."""
     through_chain()
+
+
+ANSWER_JOB = "answer_question"
+
+
+class AnswerConfig(dg.Config):
+    """How a prompt is answered."""
+
+    session: str = Field(
+        default="", description="The conversation that it is kept in; empty: the prompt's own."
+    )
+    allow_secrets: bool = Field(
+        default=False, description="Send it even if it seems to contain keys or passwords."
+    )
+    from_run: str = Field(default="", description=FROM_RUN_MEANS)
+
+
+@dg.op(out=dg.Out(dg.Nothing), ins={"prompt": IN})
+def answer(
+    context: dg.OpExecutionContext,
+    config: AnswerConfig,
+    workspace: WorkspaceResource,
+    prompt: SuperPrompt,
+) -> None:
+    """Asks the language model; the answer is checked and kept in the conversation."""
+    space = workspace.open()
+    with short_errors(context.run_id):
+        prepared = prepare(space, prompt, prompt_key=key_of(prompt), session=config.session)
+        found = attempt(space, prepared, allow_secrets=config.allow_secrets)
+        turn = last_answer(space, found.prompt_key, found.session)
+    shown = answer_metadata(found)
+    context.add_output_metadata(shown)
+    if turn:
+        figures = {name: value for name, value in shown.items() if name != "citations"}
+        context.log_event(
+            dg.AssetObservation(ANSWERS_SPEC.key, metadata=figures | {EVENT_ID: turn})
+        )
+
+
+def answer_metadata(found: Answer) -> Metadata:
+    """Return how long the answer is, where it is kept, its citations, and what it took."""
+    usage = found.usage
+    return {
+        "characters": len(found.text),
+        "status": found.status,
+        "citations": table(
+            [
+                {"id": c.id, "source": c.source, "verified": c.verified, "reason": c.reason}
+                for c in found.citations
+            ],
+            "id", "source", "verified", "reason",
+        ),
+        "model": found.model or "none was asked",
+        "input_tokens": usage.input_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+        "cost_usd": usd(usage.cost_usd if usage else None),
+        "total_cost_usd": usd(found.total_cost_usd),
+        "session": found.session,
+        "warnings": dg.MetadataValue.text("; ".join(found.warnings) or "-"),
+    }  # fmt: skip
+
+
+@dg.job(name=ANSWER_JOB, executor_def=dg.in_process_executor)
+def answer_question() -> None:
+    """One answer to a request: the Super-Prompt stage by stage, then the language model."""
+    answer(through_chain())

@@ -5,35 +5,35 @@ behind the catalog's mark and reports every month it touched; materialising a mo
 its turns again. Prompts read the published snapshot and never wait for any of this.
 """
 
+import datetime as dt
 import warnings
-from collections.abc import Collection, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.document_assets import is_alone, made_of
+from ragstream_assets.documents import is_alone, made_of
 from ragstream_assets.failures import RETRIES, chosen, reporter, short_errors, unattended
-from ragstream_assets.history_metadata import (
-    log_metadata,
-    month_metadata,
-    reported,
-    run_metadata,
-    state_metadata,
-    summary_metadata,
-)
+from ragstream_assets.metadata import Metadata, bullets, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.index.history_turns import TurnCount
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION as CHROMA
 from ragstream_core.proposers.collections import resting
 from ragstream_core.records.identity import digest_of
-from ragstream_core.services import history_update
+from ragstream_core.services import history_update, verify
+from ragstream_core.services.history_update import Upkeep
+from ragstream_core.services.verify import HistoryReport, history_report
 
 GROUP = "history"
 EMBED_JOB = "embed_history"
 RECONCILE_JOB = "reconcile_history"
+
 PUBLISH_OP, SEAL_OP = "publish_snapshot", "seal_history_main"
 DATA_VERSION_TAG = "dagster/data_version"
 LOOK_BACK = 100
@@ -242,3 +242,170 @@ reconcile_history = dg.define_asset_job(
     selection=_ALL | dg.AssetSelection.checks_for_assets(HISTORY_EMBEDDINGS.key),
     description="As embed_history, and verify journal, catalog and snapshot; every night.",
 )
+
+
+def run_metadata(done: Upkeep) -> Metadata:
+    """Return what a run embedded, how long it took, and the last turns it read."""
+    stats = done.stats
+    sample = [{"turn": name, "characters": len(text)} for name, text in done.sample]
+    return {
+        "idle": done.idle or "no",
+        "turns": stats.turns,
+        "embedded": stats.embedded,
+        "reused": stats.reused,
+        "retagged": stats.retagged,
+        "passed_over": stats.passed_over,
+        "missing_for_the_new_model": stats.missing,
+        "generation": stats.generation,
+        "committed": stats.committed,
+        "up_to_record": stats.seq,
+        "seconds": round(stats.seconds, 3),
+        "model_seconds": round(stats.model_seconds, 3),
+        "sample": table(sample, "turn", "characters"),
+        "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
+    }
+
+
+def state_metadata(done: Upkeep) -> Metadata:
+    """Return what is embedded by month and conversation, and what of it is published."""
+    made = done.snapshot
+    by_month = sorted(_summed(done.counts, "month"), key=lambda row: row["month"], reverse=True)
+    return {
+        "live_turns": sum(row.turns for row in done.counts),
+        "live_chunks": sum(row.chunks for row in done.counts),
+        "by_month": table(by_month, "month", "turns", "chunks"),
+        "by_session": table(_summed(done.counts, "session"), "session", "turns", "chunks"),
+        "published_chunks": made.rows if made else 0,
+        "published_turns": made.turns if made else 0,
+        "evicted": made.evicted if made else 0,
+        "published_bytes": made.size if made else 0,
+        "digest": made.digest if made else "-",
+    }
+
+
+def month_metadata(done: Upkeep) -> dict[str, Metadata]:
+    """Return month → what it holds, for the months in which anything was said."""
+    return {
+        row["month"]: {"turns_in_month": row["turns"], "chunks_in_month": row["chunks"]}
+        for row in _summed(done.counts, "month")
+    }
+
+
+def reported(events: Sequence[dg.EventLogRecord]) -> dict[str, Metadata]:
+    """Return month → what was reported of it last.
+
+    Args:
+        events: Materialisations, the newest first.
+    """
+    found: dict[str, Metadata] = {}
+    for event in events:
+        made = event.asset_materialization
+        if made is not None and made.partition:
+            row = {k: v.value for k, v in made.metadata.items() if k.endswith("_in_month")}
+            found.setdefault(made.partition, row)
+    return found
+
+
+def log_metadata(logs: Sequence[Path]) -> Metadata:
+    """Return which logs there are, the newest first."""
+    rows: list[dict[str, Any]] = [{"log": path.name, "bytes": path.stat().st_size} for path in logs]
+    return {"sessions": len(rows), "logs": table(rows, "log", "bytes")}
+
+
+def summary_metadata(summaries: Sequence[tuple[str, str]]) -> Metadata:
+    """Return how many summaries there are, of which spans, and how long they are."""
+    rows = [{"span": name, "characters": len(text)} for name, text in summaries]
+    return {"summaries": len(summaries), "spans": table(rows, "span", "characters")}
+
+
+def _summed(counts: Sequence[TurnCount], name: str) -> list[dict[str, Any]]:
+    """Add up turns and chunks by month or session, in the order in which they come."""
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in counts:
+        sums[getattr(row, name)].update(turns=row.turns, chunks=row.chunks)
+    return [{name: value, **found} for value, found in sums.items()]
+
+
+HISTORY_WHOLE = "journal_is_whole"
+SOUND = "vectors_and_turns_are_sound"
+PROMPT = "no_turn_waits_over_a_day"
+READABLE = "snapshot_is_readable"
+HIGH_WATER = "high_water_is_in_the_journal"
+FRESH = "snapshot_is_fresh"
+EQUAL = "history_main_equals_the_history"
+_CHECKS = (
+    (
+        HISTORY_WHOLE,
+        JOURNAL,
+        verify.JOURNAL,
+        "Every line verifies and no number is missing.",
+    ),
+    (SOUND, HISTORY_EMBEDDINGS, verify.CATALOG, "Ids, texts and vectors are as committed."),
+    (PROMPT, HISTORY_EMBEDDINGS, verify.WAITING, "No turn waits for more than a day."),
+    (READABLE, SNAPSHOT, verify.SNAPSHOT, "It has its digest and is the newest."),
+    (HIGH_WATER, SNAPSHOT, verify.MARK, "The last embedded record is in the journal."),
+    (FRESH, SNAPSHOT, verify.AGE, "It is not older than a day while turns wait."),
+    (EQUAL, COLLECTION, verify.COLLECTION, "It is that of the newest generation."),
+)
+_WARNINGS = frozenset({PROMPT, FRESH, EQUAL})
+_SPECS = [
+    dg.AssetCheckSpec(name, asset=spec.key, description=what) for name, spec, _, what in _CHECKS
+]
+
+
+@dg.multi_asset_check(name="history_checks", specs=_SPECS[:-1], can_subset=True)
+def history_checks(
+    context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
+) -> Iterator[dg.AssetCheckResult]:
+    """Look the promises of the history up again."""
+    yield from _wanted(context, workspace)
+
+
+@dg.multi_asset_check(name="history_main_check", specs=_SPECS[-1:])
+def history_main_check(
+    context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
+) -> Iterator[dg.AssetCheckResult]:
+    """Compare the collection with the history; passed over with the step where none is made."""
+    yield from _wanted(context, workspace)
+
+
+def _wanted(
+    context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
+) -> Iterator[dg.AssetCheckResult]:
+    with short_errors():
+        found = history_report(workspace.open(), dt.datetime.now(dt.UTC))
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    yield from (result for result in results(found) if result.check_name in wanted)
+
+
+def results(found: HistoryReport) -> Iterator[dg.AssetCheckResult]:
+    """Yield the result of every check, with figures that Dagster plots."""
+    figures = _figures(found)
+    for name, spec, part, _ in _CHECKS:
+        findings = found.findings[part]
+        rows = [{"message": finding.message} for finding in findings]
+        yield dg.AssetCheckResult(
+            passed=not findings,
+            check_name=name,
+            asset_key=spec.key,
+            severity=_severity(name),
+            metadata={"findings": len(findings), "what": table(rows, "message"), **figures[part]},
+        )
+
+
+def _severity(name: str) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.WARN if name in _WARNINGS else dg.AssetCheckSeverity.ERROR
+
+
+def _figures(found: HistoryReport) -> dict[str, dict[str, Any]]:
+    status, snapshot = found.status, found.status.snapshot
+    known: dict[str, dict[str, Any]] = {
+        verify.JOURNAL: {"records": status.records},
+        verify.CATALOG: {"turns": status.turns, "chunks": status.chunks},
+        verify.WAITING: {"pending": status.pending},
+        verify.MARK: {"records": status.records, "up_to_record": status.seq},
+    }
+    if snapshot is not None:
+        known[verify.SNAPSHOT] = {"rows": snapshot.rows, "digest": snapshot.digest}
+        known[verify.AGE] = {"age_hours": round(snapshot.age_s / 3600, 2)}
+    return {part: known.get(part, {}) for part in verify.PARTS}

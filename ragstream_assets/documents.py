@@ -7,13 +7,13 @@ The sealed Chroma collection comes after the commit and is never part of it: if 
 the ingest succeeds, every prompt can be asked, and the collection of the last generation stays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.events import report_missed_generations
+from ragstream_assets.events import mirrored, report_missed_generations
 from ragstream_assets.failures import (
     RETRIES,
     chosen,
@@ -31,11 +31,11 @@ from ragstream_assets.metadata import (
     table,
     unfit_metadata,
 )
-from ragstream_assets.remote_assets import mirrored
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_state import state_of
 from ragstream_assets.specs import asset_spec, partitioned_check, projects
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index.check import Finding, verify_structure
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.prompts.injection_scan import Tally
@@ -47,6 +47,8 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.made_since import mirror_of
 from ragstream_core.services.sync_project import SyncRequest, sync_if_remote
 from ragstream_core.services.verify import suspicious_passages
+from ragstream_core.wiring import ingestion
+from ragstream_core.wiring.quality_gate import KeptQuality, kept_quality
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "documents"
@@ -217,11 +219,9 @@ sync_documents = dg.define_asset_job(
     config={"ops": {INGEST_OPS[0]: {"config": {"sync": True}}}},
     executor_def=dg.in_process_executor,
 )
-
-
 CODE_VERSION = "1"
 EQUAL = "chroma_equals_the_index"
-KEY = dg.AssetKey([GROUP, "chroma_collection"])
+CHROMA = dg.AssetKey([GROUP, "chroma_collection"])
 
 
 class CollectionConfig(dg.Config):
@@ -232,7 +232,7 @@ class CollectionConfig(dg.Config):
 
 
 @dg.asset(
-    key=KEY, deps=[INDEX.key], group_name=GROUP, partitions_def=projects, kinds={"chroma"},
+    key=CHROMA, deps=[INDEX.key], group_name=GROUP, partitions_def=projects, kinds={"chroma"},
     owners=["team:ragstream"], code_version=CODE_VERSION, output_required=False,
 )  # fmt: skip
 def chroma_collection(
@@ -301,7 +301,7 @@ def collection_metadata(done: Outcome) -> dict[str, Any]:
 
 
 _EQUAL = partitioned_check(
-    EQUAL, KEY, "The sealed collection is that of the newest generation, as verified.", projects
+    EQUAL, CHROMA, "The sealed collection is that of the newest generation, as verified.", projects
 )
 
 
@@ -316,7 +316,82 @@ def chroma_check(
     return dg.AssetCheckResult(
         passed=not faults,
         check_name=EQUAL,
-        asset_key=KEY,
+        asset_key=CHROMA,
         severity=dg.AssetCheckSeverity.WARN,
         metadata={"findings": len(faults), "what": table(rows, "message")},
+    )
+
+
+COVERS = "manifest_covers_the_folder"
+IDS = "ids_are_the_manifests"
+UNIT = "vectors_are_finite_and_unit"
+WHOLE = "no_truncated_input"
+QUALITY = "retrieval_quality_is_kept"
+_INDEX_CHECKS = (
+    (COVERS, FILE_MANIFEST, "No document of the folder is waiting for an ingest."),
+    (IDS, INDEX, "The live chunk ids are exactly those of the manifest's files."),
+    (UNIT, EMBEDDINGS, "Every live vector is finite, of length 1, and has its checksum."),
+    (WHOLE, EMBEDDINGS, "No text was cut before it was embedded."),
+    (QUALITY, INDEX, "Gold questions are answered no worse than by the last generation."),
+)
+
+
+@dg.multi_asset_check(
+    name="index_checks",
+    specs=[partitioned_check(name, spec.key, what, projects) for name, spec, what in _INDEX_CHECKS],
+)
+def index_checks(
+    context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
+) -> Iterator[dg.AssetCheckResult]:
+    """Look the promises of one project's index up again."""
+    state_of(context.run.run_id).tell("checks")
+    yield from checked(workspace.open(), context.partition_key)
+
+
+def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]:
+    """Yield the result of every check of one project."""
+    findings = verify_structure(workspace.index_dir(project), read_texts=False)
+    vectors = [f for f in findings if f.check == "vectors"]
+    state = ingestion.status(workspace, project)
+    waiting = [Finding("new", path) for path in state.pending.new]
+    waiting += [Finding("removed", path) for path in state.pending.removed]
+    cut = state.truncated_inputs
+    truncated = [Finding("texts", f"{cut} texts were cut")] if cut else []
+    yield _result(COVERS, FILE_MANIFEST, waiting, severity=dg.AssetCheckSeverity.WARN)
+    yield _result(IDS, INDEX, [f for f in findings if f.check != "vectors"])
+    yield _result(UNIT, EMBEDDINGS, vectors)
+    yield _result(WHOLE, EMBEDDINGS, truncated)
+    yield quality_result(kept_quality(workspace, project))
+
+
+def quality_result(found: KeptQuality) -> dg.AssetCheckResult:
+    """Return the check result of the gold questions, with figures that Dagster plots."""
+    figures = found.figures
+    metadata: dict[str, Any] = {"questions": figures.questions if figures else 0}
+    if figures is not None:
+        metadata |= {"recall": figures.recall, "mrr": figures.mrr, "k": figures.k}
+    return dg.AssetCheckResult(
+        passed=not found.worse,
+        check_name=QUALITY,
+        asset_key=INDEX.key,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=found.worse or found.note,
+        metadata=metadata,
+    )
+
+
+def _result(
+    name: str,
+    spec: dg.AssetSpec,
+    findings: Sequence[Finding],
+    *,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+) -> dg.AssetCheckResult:
+    rows = [{"check": f.check, "message": f.message} for f in findings]
+    return dg.AssetCheckResult(
+        passed=not findings,
+        check_name=name,
+        asset_key=spec.key,
+        severity=severity,
+        metadata={"findings": len(findings), "what": table(rows, "check", "message")},
     )

@@ -15,10 +15,9 @@ from typing import Any, Literal
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.charts import bullets, line
-from ragstream_assets.document_assets import INDEX
+from ragstream_assets.documents import INDEX
 from ragstream_assets.failures import chosen, reporter, short_errors
-from ragstream_assets.metadata import ROWS, Metadata, frame
+from ragstream_assets.metadata import ROWS, Metadata, bullets, frame, line
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec, partitioned_check, projects
 from ragstream_core.evaluation.faithfulness import KeptScore, Report, kept
