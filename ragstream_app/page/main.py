@@ -14,7 +14,6 @@ import streamlit as st
 from ragstream_app.page.panels import (
     answer,
     chat_view,
-    evaluation,
     files,
     first_steps,
     map,
@@ -78,7 +77,6 @@ VIEWS: dict[str, Callable[[], None]] = {
     chat_view.NAME: chat_view.show,
     "Memory": memory.show,
     "Map": map.show,
-    evaluation.NAME: evaluation.show,
 }
 
 

@@ -1,6 +1,6 @@
 """Evaluation results as pandas tables: one row a thing that was measured, plain columns.
 
-The page shows them as they are, Dagster as metadata, and a notebook can go on from there.
+Dagster shows them as metadata, and a notebook can go on from there.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
 
     from ragstream_core.evaluation.faithfulness import Judged
     from ragstream_core.evaluation.prompt_quality import PromptMeasure
-    from ragstream_core.evaluation.sweep import Point, Variant
+    from ragstream_core.evaluation.sweep import Point
     from ragstream_core.ingestion.quality_gate import GoldQuestion
 
 GOLD_COLUMNS = ("line", "question", "expected", "rank")
 SWEEP_COLUMNS = (
     "theta", "relative", "kept_relevant", "shown", "candidates", "tokens", "saved", "answered",
     "perhaps", "not_found", "found", "questions",
-)  # fmt: skip
-VARIANT_COLUMNS = (
-    "answer_shown", "answer_in_facts", "expected_shown", "tokens", "tokens_saved", "facts",
 )  # fmt: skip
 FAITHFULNESS_COLUMNS = (
     "line", "question", "score", "claims", "supported", "quoted", "uncited", "unknown_citations",
@@ -59,20 +56,6 @@ def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
     pd = _pandas()
     rows = [[getattr(point, name) for name in SWEEP_COLUMNS] for point in points]
     return pd.DataFrame(rows, columns=[*SWEEP_COLUMNS])
-
-
-def variants_table(variants: Sequence[Variant]) -> pd.DataFrame:
-    """Return a row a variant, in the order given."""
-    pd = _pandas()
-    rows = [
-        {
-            **each.settings,
-            **{name: getattr(each.report.figures, name) for name in VARIANT_COLUMNS},
-            **each.words,
-        }
-        for each in variants
-    ]
-    return pd.DataFrame(rows).astype(dict.fromkeys(VARIANT_COLUMNS, "Float64"))
 
 
 def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:

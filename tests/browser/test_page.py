@@ -153,7 +153,7 @@ def test_the_sidebar_closes_and_opens_with_the_keyboard(walk):
 def test_in_a_narrow_window_no_button_is_cut_off(walk):
     walk.tab.set_viewport_size({"width": 800, "height": 900})
     walk.ask(QUESTION)
-    for view in ("Chat", "Map", "Evaluation", "Prompt", "Conversation"):
+    for view in ("Chat", "Map", "Prompt", "Conversation"):
         with walk.redrawn():
             walk.tab.get_by_role("tab", name=view, exact=True).click()
         shot(walk.tab, f"page-narrow-{view.lower()}")
