@@ -31,34 +31,22 @@ Texts = list[tuple[Source, str]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the rendering needs beside the prompt itself.
+    """What the rendering needs beside the prompt itself."""
 
-    Attributes:
-        hard_rules: Text of ``hard_rules.md``; stands verbatim and first.
-        project_memory: Text of ``project_memory.md``.
-        block_order: ``authority`` (seed 000) or ``classic`` (seed 001: the task before S_CTX).
-        recent_history: Whether the RECENT HISTORY block is shown if there is one.
-        user_template: Text around the task, with ``{task}``; empty: the task alone.
-    """
-
-    hard_rules: str = ""
-    project_memory: str = ""
+    hard_rules: str = ""  # text of ``hard_rules.md``; stands verbatim and first
+    project_memory: str = ""  # text of ``project_memory.md``
+    # ``authority`` (seed 000) or ``classic`` (seed 001: the task before S_CTX)
     block_order: Literal["authority", "classic"] = "authority"
-    recent_history: bool = True
-    user_template: str = ""
+    recent_history: bool = True  # whether the RECENT HISTORY block is shown if there is one
+    user_template: str = ""  # text around the task, with ``{task}``; empty: the task alone
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A finished prompt.
+    """A finished prompt."""
 
-    Attributes:
-        nonce: Its mark.
-        blocks: Its sections in order.
-    """
-
-    nonce: str
-    blocks: tuple[render.Block, ...]
+    nonce: str  # its mark
+    blocks: tuple[render.Block, ...]  # its sections in order
 
     @property
     def text(self) -> str:

@@ -47,15 +47,10 @@ EXACT_STORES = ("catalog", "faiss")
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle whose seal and digests were checked.
+    """A bundle whose seal and digests were checked."""
 
-    Attributes:
-        prompt_key: The prompt that it makes again.
-        parts: Name → bytes.
-    """
-
-    prompt_key: str
-    parts: Mapping[str, memoryview]
+    prompt_key: str  # the prompt that it makes again
+    parts: Mapping[str, memoryview]  # name → bytes
 
 
 def index_part(project: str, kind: str) -> str:

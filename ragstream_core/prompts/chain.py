@@ -26,19 +26,12 @@ Observer = Callable[[str, SuperPrompt, float], None]
 
 @dataclass(frozen=True, slots=True)
 class StageSpec:
-    """One op of the chain.
+    """One op of the chain."""
 
-    Attributes:
-        op: Name of the op, of its module and of its class in snake case.
-        stage: ``SuperPrompt.stage`` once it has run.
-        button: The page's button that runs it.
-        summary: What it does, for people.
-    """
-
-    op: str
-    stage: str
-    button: str
-    summary: str
+    op: str  # name of the op, of its module and of its class in snake case
+    stage: str  # ``SuperPrompt.stage`` once it has run
+    button: str  # the page's button that runs it
+    summary: str  # what it does, for people
 
 
 CHAIN = (

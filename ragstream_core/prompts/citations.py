@@ -27,19 +27,12 @@ _FORMS = (("answer", _ANSWER), ("header", _HEADER), ("fence", _FENCE))
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One citation found in a text.
+    """One citation found in a text."""
 
-    Attributes:
-        form: ``answer``, ``header`` or ``fence``.
-        source: File name or path as written.
-        id: The id as written.
-        span: Character offsets of the marker in the text.
-    """
-
-    form: str
-    source: str
-    id: str
-    span: tuple[int, int]
+    form: str  # ``answer``, ``header`` or ``fence``
+    source: str  # file name or path as written
+    id: str  # the id as written
+    span: tuple[int, int]  # character offsets of the marker in the text
 
 
 def shown_name(source: str) -> str:

@@ -41,16 +41,11 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What came out of the chain.
+    """What came out of the chain."""
 
-    Attributes:
-        text: The Super-Prompt.
-        selection: Ids of the selected chunks, best first.
-        receipts: ``project/path`` of every injected file → sha256.
-    """
-
-    text: str
-    selection: tuple[str, ...] = ()
+    text: str  # the Super-Prompt
+    selection: tuple[str, ...] = ()  # ids of the selected chunks, best first
+    # ``project/path`` of every injected file → sha256
     receipts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -77,25 +72,15 @@ class SelectionChanges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutputChanges:
-    """What one output has that another one has not.
+    """What one output has that another one has not."""
 
-    Attributes:
-        identical: Whether text and selection are the same.
-        selection: Ids of the selected chunks.
-        facts: Of S_CTX, without their numbers.
-        constraints: Likewise.
-        open_issues: Likewise.
-        files: ``project/path`` and the first digits of the sha256 of each injected file.
-        blocks: Names of the sections whose text differs.
-    """
-
-    identical: bool
-    selection: SelectionChanges
-    facts: Changes
+    identical: bool  # whether text and selection are the same
+    selection: SelectionChanges  # ids of the selected chunks
+    facts: Changes  # of S_CTX, without their numbers
     constraints: Changes
     open_issues: Changes
-    files: Changes
-    blocks: tuple[str, ...]
+    files: Changes  # ``project/path`` and the first digits of the sha256 of each injected file
+    blocks: tuple[str, ...]  # names of the sections whose text differs
 
     def to_json(self) -> dict[str, Json]:
         """Return it as `ragstream diff --json` writes it."""

@@ -26,15 +26,10 @@ _OWNED = re.compile(rf"(?:{'|'.join(map(re.escape, SECTIONS))})\|?|heading|(?:fr
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a finished prompt.
+    """A section of a finished prompt."""
 
-    Attributes:
-        name: Its heading; empty for what stands before the first one.
-        text: From its heading to the next one, line ends included: joined, the sections are the
-            prompt.
-    """
-
-    name: str
+    name: str  # its heading; empty for what stands before the first one
+    # from its heading to the next one, line ends included: joined, the sections are the prompt
     text: str
 
 

@@ -35,27 +35,17 @@ Schema = TypeVar("Schema", bound="BaseModel")
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One question to a language model and its answer.
+    """One question to a language model and its answer."""
 
-    Attributes:
-        op: The stage that asked.
-        request: Digest of the model's name, the messages and the schema, 64 hex digits.
-        model: The model's name.
-        response: The raw answer; empty if there was none.
-        usage: Tokens and cost, JSON form; empty if unknown, as without an answer.
-        validated: Whether the answer was taken.
-        fallback: What the stage did instead, e.g. ``SAF-A1``; empty if the answer was taken.
-        reason: Why it was not taken, for people.
-    """
-
-    op: str
-    request: str
-    model: str
-    response: str
+    op: str  # the stage that asked
+    request: str  # digest of the model's name, the messages and the schema, 64 hex digits
+    model: str  # the model's name
+    response: str  # the raw answer; empty if there was none
+    # tokens and cost, JSON form; empty if unknown, as without an answer
     usage: dict[str, Json] = field(default_factory=dict)
-    validated: bool = True
-    fallback: str = ""
-    reason: str = ""
+    validated: bool = True  # whether the answer was taken
+    fallback: str = ""  # what the stage did instead, e.g. ``SAF-A1``; empty if the answer was taken
+    reason: str = ""  # why it was not taken, for people
 
     @property
     def data(self) -> bytes:
@@ -65,15 +55,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[Schema]):
-    """What a stage gets.
+    """What a stage gets."""
 
-    Attributes:
-        value: The validated answer; None if the stage must do without.
-        reason: Why there is none, for people; empty otherwise.
-    """
-
-    value: Schema | None
-    reason: str = ""
+    value: Schema | None  # the validated answer; None if the stage must do without
+    reason: str = ""  # why there is none, for people; empty otherwise
 
 
 def exchange_from(data: bytes) -> Exchange:
@@ -191,13 +176,9 @@ def call_of(exchange: Exchange) -> ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class AgentsUsage:
-    """What the agents of a prompt took that asked a language model.
+    """What the agents of a prompt took that asked a language model."""
 
-    Attributes:
-        calls: What each exchange took, in the order of the chain.
-    """
-
-    calls: tuple[ModelCall, ...]
+    calls: tuple[ModelCall, ...]  # what each exchange took, in the order of the chain
 
     @classmethod
     def of(cls, calls: Iterable[ModelCall]) -> AgentsUsage:

@@ -28,17 +28,11 @@ class HeaderDecision(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A candidate's way through the stages.
+    """A candidate's way through the stages."""
 
-    Attributes:
-        chunk_id: The candidate.
-        kept: Whether it is in the prompt.
-        steps: What the stages decided about it, in order; at least one.
-    """
-
-    chunk_id: str
-    kept: bool
-    steps: Sequence[Decision]
+    chunk_id: str  # the candidate
+    kept: bool  # whether it is in the prompt
+    steps: Sequence[Decision]  # what the stages decided about it, in order; at least one
 
     @property
     def last(self) -> Decision:

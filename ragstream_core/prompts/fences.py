@@ -62,14 +62,10 @@ _CONTROL_TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clean:
-    r"""Normalised text and what it lost.
+    r"""Normalised text and what it lost."""
 
-    Attributes:
-        text: Only ``\n`` ends a line; no control, bidi, zero-width, tag or variation characters.
-        dropped: Kind of character → how many were removed; empty if nothing was.
-    """
-
-    text: str
+    text: str  # only ``\n`` ends a line; no control, bidi, zero-width, tag or variation characters
+    # kind of character → how many were removed; empty if nothing was
     dropped: dict[str, int] = field(default_factory=dict)
 
 
@@ -138,25 +134,16 @@ def make_nonce(blocks: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a framed text comes from.
+    """Where a framed text comes from."""
 
-    Attributes:
-        id: Citation id, ``[A-Za-z0-9_.-]+``.
-        name: Path of the source; encoded when framed.
-        span: Start and end character offsets in the source.
-        sha256: Hash of the source's bytes; the first 12 digits are shown.
-        mode: ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty.
-        also: Citation id and path of each passage that it is shown for as well.
-        context: What the text stands in, on one line; shown above the frame.
-    """
-
-    id: str
-    name: str
-    span: tuple[int, int]
-    sha256: str
-    mode: str = ""
+    id: str  # citation id, ``[A-Za-z0-9_.-]+``
+    name: str  # path of the source; encoded when framed
+    span: tuple[int, int]  # start and end character offsets in the source
+    sha256: str  # hash of the source's bytes; the first 12 digits are shown
+    mode: str = ""  # ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty
+    # citation id and path of each passage that it is shown for as well
     also: tuple[tuple[str, str], ...] = ()
-    context: str = ""
+    context: str = ""  # what the text stands in, on one line; shown above the frame
 
 
 def frame(index: int, nonce: str, *, source: Source, text: str) -> list[str]:

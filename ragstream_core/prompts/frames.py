@@ -27,25 +27,15 @@ _MARK = re.compile(r"## \[([0-9a-f]{12,64})\] .+")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A quotation.
+    """A quotation."""
 
-    Attributes:
-        id: Its citation id.
-        source: Path of its document, or a name of ours; cut if it is very long.
-        span: Characters of the document.
-        sha256: First digits, of the document's bytes; of a change, of its text. Empty for turns.
-        mode: ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty.
-        text: What is quoted, without the bars.
-        start: Where its first line begins, in characters of what was read.
-    """
-
-    id: str
-    source: str
-    span: Span
-    sha256: str
-    mode: str
-    text: str
-    start: int
+    id: str  # its citation id
+    source: str  # path of its document, or a name of ours; cut if it is very long
+    span: Span  # characters of the document
+    sha256: str  # first digits, of the document's bytes; of a change, of its text. Empty for turns
+    mode: str  # ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty
+    text: str  # what is quoted, without the bars
+    start: int  # where its first line begins, in characters of what was read
 
 
 def mark_of(text: str) -> str:

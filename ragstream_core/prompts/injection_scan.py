@@ -90,18 +90,12 @@ def suspicions(text: str) -> dict[str, int]:
 
 @dataclass
 class Tally:
-    """Figures over many texts.
+    """Figures over many texts."""
 
-    Attributes:
-        texts: How many were read.
-        suspicious: How many of them show any kind.
-        kinds: Kind → how many of them show it.
-        places: (name, kinds) of the first suspicious ones.
-    """
-
-    texts: int = 0
-    suspicious: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
+    texts: int = 0  # how many were read
+    suspicious: int = 0  # how many of them show any kind
+    kinds: Counter[str] = field(default_factory=Counter)  # kind → how many of them show it
+    # (name, kinds) of the first suspicious ones
     places: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     def add(self, name: str, text: str, *, most: int = 50) -> None:

@@ -26,33 +26,21 @@ FOLLOW_UP = "follow_up"
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """What a person asks for; small, kept by its digest in the inbox.
+    """What a person asks for; small, kept by its digest in the inbox."""
 
-    Attributes:
-        text: The raw prompt.
-        projects: Names of the projects to search; none: conversations alone.
-        files: Paths to inject, ``path`` or ``project/path``; forces any type.
-        diffs: Paths whose changes since the last commit are to be shown.
-        off: ``project/path`` of files outside the Eligibility Pool.
-        lock: Exact File Lock: only ❖ FILES.
-        settings: Explicit settings, dotted key → value.
-        task: Name of a task profile.
-        as_of: Generation to read, for one project; 0 for the newest.
-        session: The conversation it belongs to; empty: none, so nothing is recent.
-        conversation: Earlier pairs (asked, answered) that came with the question, oldest first;
-            shown in place of the session's.
-    """
-
-    text: str
-    projects: tuple[str, ...]
-    files: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
-    lock: bool = False
+    text: str  # the raw prompt
+    projects: tuple[str, ...]  # names of the projects to search; none: conversations alone
+    files: tuple[str, ...] = ()  # paths to inject, ``path`` or ``project/path``; forces any type
+    off: tuple[str, ...] = ()  # ``project/path`` of files outside the Eligibility Pool
+    lock: bool = False  # Exact File Lock: only ❖ FILES
+    # explicit settings, dotted key → value
     settings: Mapping[str, Json] = field(default_factory=dict)
-    task: str = ""
-    as_of: int = 0
-    session: str = ""
-    diffs: tuple[str, ...] = ()
+    task: str = ""  # name of a task profile
+    as_of: int = 0  # generation to read, for one project; 0 for the newest
+    session: str = ""  # the conversation it belongs to; empty: none, so nothing is recent
+    diffs: tuple[str, ...] = ()  # paths whose changes since the last commit are to be shown
+    # earlier pairs (asked, answered) that came with the question, oldest first; shown in place of
+    # the session's
     conversation: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:

@@ -25,44 +25,26 @@ _NUMBER = re.compile(r"([FCO]\d+)\. ?")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A fact, constraint or open issue.
+    """A fact, constraint or open issue."""
 
-    Attributes:
-        number: ``F1``, ``C1``, ``O1`` …; empty if its line has none.
-        heading: What it stands under in its document; may be empty.
-        text: The sentence.
-        cited: Citation id and file name of each passage.
-    """
-
-    number: str
-    heading: str
-    text: str
-    cited: tuple[tuple[str, str], ...]
+    number: str  # ``F1``, ``C1``, ``O1`` …; empty if its line has none
+    heading: str  # what it stands under in its document; may be empty
+    text: str  # the sentence
+    cited: tuple[tuple[str, str], ...]  # citation id and file name of each passage
 
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A framed text: a passage, an injected file, or turns of the conversation.
+    """A framed text: a passage, an injected file, or turns of the conversation."""
 
-    Attributes:
-        id: Its citation id.
-        source: Path of its document, or a name of ours.
-        text: What is quoted, without the bars.
-        span: Characters of the document.
-        mode: ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty.
-        tokens: With its frame.
-        chunk: The candidate that it shows; None for files and recent turns.
-        score: What the last stage ranked it by; 0: none did.
-    """
-
-    id: str
-    source: str
-    text: str
-    span: Span
-    mode: str = ""
-    tokens: int = 0
-    chunk: Chunk | None = None
-    score: float = 0.0
+    id: str  # its citation id
+    source: str  # path of its document, or a name of ours
+    text: str  # what is quoted, without the bars
+    span: Span  # characters of the document
+    mode: str = ""  # ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty
+    tokens: int = 0  # with its frame
+    chunk: Chunk | None = None  # the candidate that it shows; None for files and recent turns
+    score: float = 0.0  # what the last stage ranked it by; 0: none did
 
     @property
     def heading(self) -> str:
@@ -81,17 +63,11 @@ Part = str | Statement | Quotation
 
 @dataclass(frozen=True, slots=True)
 class OutlineBlock:
-    """One section of a prompt.
+    """One section of a prompt."""
 
-    Attributes:
-        name: Its heading.
-        tokens: Of the whole section.
-        parts: What it holds, in order.
-    """
-
-    name: str
-    tokens: int
-    parts: tuple[Part, ...]
+    name: str  # its heading
+    tokens: int  # of the whole section
+    parts: tuple[Part, ...]  # what it holds, in order
 
     @property
     def quotations(self) -> list[Quotation]:

@@ -65,15 +65,10 @@ _CHUNKS = "base_context_chunks"
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One time that a prompt was asked for.
+    """One time that a prompt was asked for."""
 
-    Attributes:
-        at: ISO 8601, with a zone.
-        ran: Whether the chain ran; else its record answered.
-    """
-
-    at: str
-    ran: bool
+    at: str  # ISO 8601, with a zone
+    ran: bool  # whether the chain ran; else its record answered
 
 
 class _Chunks:

@@ -148,15 +148,10 @@ _BEFORE = 100
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One section of the prompt.
+    """One section of the prompt."""
 
-    Attributes:
-        name: Its heading.
-        lines: (owner, line) in order.
-    """
-
-    name: str
-    lines: tuple[tuple[str, str], ...]
+    name: str  # its heading
+    lines: tuple[tuple[str, str], ...]  # (owner, line) in order
 
     @property
     def text(self) -> str:

@@ -47,21 +47,13 @@ LIBRARIES = (
 
 @dataclass(frozen=True, slots=True)
 class ReplayVerdict:
-    """The outcome of a replay.
+    """The outcome of a replay."""
 
-    Attributes:
-        verdict: ``identical``, ``input unavailable``, ``environment differs`` or ``defect``.
-        reason: What is missing or different, for people; empty when identical.
-        first_difference: First op whose state differs, empty when none.
-        output_sha256: sha256 of the bytes made now, empty when none were.
-        hint: What to do about it, for people; may be empty.
-    """
-
-    verdict: str
-    reason: str
-    first_difference: str
-    output_sha256: str
-    hint: str = ""
+    verdict: str  # ``identical``, ``input unavailable``, ``environment differs`` or ``defect``
+    reason: str  # what is missing or different, for people; empty when identical
+    first_difference: str  # first op whose state differs, empty when none
+    output_sha256: str  # sha256 of the bytes made now, empty when none were
+    hint: str = ""  # what to do about it, for people; may be empty
 
     def to_json(self) -> dict[str, str]:
         """Return its fields."""

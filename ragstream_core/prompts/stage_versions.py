@@ -67,15 +67,10 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class TimedStage:
-    """A stage with a clock: whether it was read is left in ``extras``.
+    """A stage with a clock: whether it was read is left in ``extras``."""
 
-    Attributes:
-        stage: The stage.
-        clock: The only one that it has.
-    """
-
-    stage: Stage
-    clock: Clock
+    stage: Stage  # the stage
+    clock: Clock  # the only one that it has
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Run the stage; that an earlier pass read the time stays noted."""

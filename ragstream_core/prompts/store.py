@@ -57,40 +57,26 @@ _GONE = (
 
 @dataclass(frozen=True, slots=True)
 class PromptRecord:
-    """What is kept of a finished prompt: enough to make it again.
+    """What is kept of a finished prompt: enough to make it again."""
 
-    Attributes:
-        prompt_key: Digest of (input_key, LLM exchanges, human edits, output sha256); empty where
-            nothing was kept.
-        input_key: Digest of ``inputs``.
-        inputs: The pinned inputs, JSON form.
-        output_sha256: sha256 of the Super-Prompt's UTF-8 bytes.
-        trail: Op and digest of the prompt after it, in order.
-        environment: Library versions and CPU features; recorded, not part of a key.
-        run_id: Dagster run, empty if it was not recorded.
-        timings_ms: Op → milliseconds.
-        tokens: Tokens of the Super-Prompt.
-        exchanges: Digests of the exchanges with a language model, by name of the stage.
-        edits: What a person changed by hand, text included; empty if nothing was.
-        notes: What the stages reported and warned of, as `notes_of`; not part of a key.
-        resumed: Key of the prompt whose stages this one goes on from; empty for none.
-        states_sha256: sha256 of what the stages left, as `pack_states`; empty if that is not
-            kept.
-    """
-
+    # digest of (input_key, LLM exchanges, human edits, output sha256); empty where nothing was kept
     prompt_key: str
-    input_key: str
-    inputs: Mapping[str, Json]
-    output_sha256: str
-    trail: Sequence[Sequence[str]]
-    environment: Mapping[str, str]
-    run_id: str
-    timings_ms: Mapping[str, float]
-    tokens: int
+    input_key: str  # digest of ``inputs``
+    inputs: Mapping[str, Json]  # the pinned inputs, JSON form
+    output_sha256: str  # sha256 of the Super-Prompt's UTF-8 bytes
+    trail: Sequence[Sequence[str]]  # op and digest of the prompt after it, in order
+    environment: Mapping[str, str]  # library versions and CPU features; recorded, not part of a key
+    run_id: str  # Dagster run, empty if it was not recorded
+    timings_ms: Mapping[str, float]  # op → milliseconds
+    tokens: int  # tokens of the Super-Prompt
+    # digests of the exchanges with a language model, by name of the stage
     exchanges: Sequence[str] = ()
+    # what a person changed by hand, text included; empty if nothing was
     edits: tuple[Edit, ...] = ()
+    # what the stages reported and warned of, as `notes_of`; not part of a key
     notes: Sequence[Mapping[str, Json]] = ()
-    resumed: str = ""
+    resumed: str = ""  # key of the prompt whose stages this one goes on from; empty for none
+    # sha256 of what the stages left, as `pack_states`; empty if that is not kept
     states_sha256: str = ""
 
     @property

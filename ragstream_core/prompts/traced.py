@@ -11,42 +11,25 @@ from ragstream_core.records.json_form import fields_of
 
 
 class Cited(NamedTuple):
-    """What a citation means.
+    """What a citation means."""
 
-    Attributes:
-        prompt_key: Of the prompt.
-        short_id: Under which the prompt shows it, or would.
-        id: Of the chunk, the file, the turn or the conversation.
-        issued: Whether the prompt shows it under that id.
-    """
-
-    prompt_key: str
-    short_id: str
-    id: str
-    issued: bool
+    prompt_key: str  # of the prompt
+    short_id: str  # under which the prompt shows it, or would
+    id: str  # of the chunk, the file, the turn or the conversation
+    issued: bool  # whether the prompt shows it under that id
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where the words behind a citation come from.
+    """Where the words behind a citation come from."""
 
-    Attributes:
-        prompt_key: As `Cited`.
-        short_id: As `Cited`.
-        id: As `Cited`.
-        issued: As `Cited`.
-        kind: ``chunk``, ``file``, ``diff``, ``turn`` or ``conversation``.
-        source: As the prompt names it.
-        now: What has become of it.
-    """
-
-    prompt_key: str
-    short_id: str
-    id: str
-    issued: bool
-    kind: str
-    source: str
-    now: str
+    prompt_key: str  # as `Cited`
+    short_id: str  # as `Cited`
+    id: str  # as `Cited`
+    issued: bool  # as `Cited`
+    kind: str  # ``chunk``, ``file``, ``diff``, ``turn`` or ``conversation``
+    source: str  # as the prompt names it
+    now: str  # what has become of it
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream trace --json` prints."""
@@ -55,70 +38,46 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class TracedFile(Trace):
-    """A file, a change of one, or a chunk of one.
-
-    Attributes:
-        project: Its project.
-        path: Relative to the project.
-        sha256: Of its bytes then; of a change: of its text.
-        moved_to: Where its bytes lie in the newest generation if the file is deleted, or ""; of a
-            change None.
-        location: Where it lies on this machine, for a document that is read in place; else None.
-    """
+    """A file, a change of one, or a chunk of one."""
 
     project: str
-    path: str
-    sha256: str
+    path: str  # relative to the project
+    sha256: str  # of its bytes then; of a change: of its text
+    # where its bytes lie in the newest generation if the file is deleted, or ""; of a change None
     moved_to: str | None = None
+    # where it lies on this machine, for a document that is read in place; else None
     location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TracedGeneration:
-    """The generation that a prompt read a chunk from.
+    """The generation that a prompt read a chunk from."""
 
-    Attributes:
-        n: Its number.
-        digest: Of its rows.
-        kept: Whether it is there as it was.
-        since: The generation that brought the chunk in; None if that is not known.
-        created: When that was, ISO 8601 UTC; "" if that generation is no longer kept.
-        provenance: What made it, such as ``run_id``.
-    """
-
-    n: int
-    digest: str
-    kept: bool = False
-    since: int | None = None
+    n: int  # its number
+    digest: str  # of its rows
+    kept: bool = False  # whether it is there as it was
+    since: int | None = None  # the generation that brought the chunk in; None if that is not known
+    # when that was, ISO 8601 UTC; "" if that generation is no longer kept
     created: str | None = None
-    provenance: Mapping[str, Json] | None = None
+    provenance: Mapping[str, Json] | None = None  # what made it, such as ``run_id``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedChunk(TracedFile):
-    """A chunk of a document.
+    """A chunk of a document."""
 
-    Attributes:
-        chunk_idx: 0-based position in its file.
-        indexed: What the newest generation holds of the file: ``current``, ``changed`` or ``no
-            longer``.
-        span: Character offsets in the decoded text; None if the generation is no longer kept.
-        page: 1-based page, 0 for text files; None likewise.
-        heading: Heading path, or ""; None likewise.
-        remark: What was assumed or left out when its file was read, such as ``cp1252 (assumed)``,
-            or ""; None likewise.
-        generation: That the prompt read it from.
-        read_by: ``OCR`` if that read its page, else "".
-    """
-
-    chunk_idx: int
+    chunk_idx: int  # 0-based position in its file
+    # what the newest generation holds of the file: ``current``, ``changed`` or ``no longer``
     indexed: str
+    # character offsets in the decoded text; None if the generation is no longer kept
     span: tuple[int, int] | None = None
-    page: int | None = None
-    heading: str | None = None
+    page: int | None = None  # 1-based page, 0 for text files; None likewise
+    heading: str | None = None  # heading path, or ""; None likewise
+    # what was assumed or left out when its file was read, such as ``cp1252 (assumed)``, or ""; None
+    # likewise
     remark: str | None = None
-    generation: TracedGeneration
-    read_by: str = ""
+    generation: TracedGeneration  # that the prompt read it from
+    read_by: str = ""  # ``OCR`` if that read its page, else ""
 
     @property
     def run_id(self) -> str:
@@ -128,27 +87,16 @@ class TracedChunk(TracedFile):
 
 @dataclass(frozen=True, slots=True)
 class TracedTurn(Trace):
-    """A turn of a conversation; the attributes are None if it is no longer there.
+    """A turn of a conversation; the attributes are None if it is no longer there."""
 
-    Attributes:
-        session_id: Its conversation.
-        turn_id: Its id.
-        seq: Its number in the journal.
-    """
-
-    session_id: str | None = None
-    turn_id: str | None = None
-    seq: int | None = None
+    session_id: str | None = None  # its conversation
+    turn_id: str | None = None  # its id
+    seq: int | None = None  # its number in the journal
 
 
 @dataclass(frozen=True, slots=True)
 class TracedConversation(Trace):
-    """The newest turns as a whole, or their digest.
+    """The newest turns as a whole, or their digest."""
 
-    Attributes:
-        session_id: The conversation; "" for all of them.
-        seqs: Its first and its last record.
-    """
-
-    session_id: str
-    seqs: tuple[int, int]
+    session_id: str  # the conversation; "" for all of them
+    seqs: tuple[int, int]  # its first and its last record

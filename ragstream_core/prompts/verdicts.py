@@ -17,45 +17,30 @@ EVIDENCE, PLACES = "share of the evidence", "places"
 
 
 class Lack(NamedTuple):
-    """What a candidate lacks.
+    """What a candidate lacks."""
 
-    Attributes:
-        distance: How much, above 0.
-        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, `EVIDENCE`, `PLACES`, ``entailment``
-            or ``relevance``.
-        setting: ``key=value`` with which the stage lets it through; empty: no single one does.
-    """
-
-    distance: float
+    distance: float  # how much, above 0
+    # of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, `EVIDENCE`, `PLACES`, ``entailment`` or
+    # ``relevance``
     measure: str
+    # ``key=value`` with which the stage lets it through; empty: no single one does
     setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where a chunk, or a file without chunks, ended, and why.
+    """Where a chunk, or a file without chunks, ended, and why."""
 
-    Attributes:
-        chunk_id: The chunk; "" for a whole file.
-        project: Its project.
-        path: Its file.
-        kept: Whether it is in the prompt.
-        stage: That decided last.
-        rule: That decided there.
-        reason: One sentence for people.
-        lack: What it lacks to go on: `Lack`, or of a signal's list; None where no number decides.
-        places: In the lists of retrieval, if it was searched for.
-    """
-
-    chunk_id: str
+    chunk_id: str  # the chunk; "" for a whole file
     project: str
-    path: str
-    kept: bool
-    stage: str
-    rule: str
-    reason: str
+    path: str  # its file
+    kept: bool  # whether it is in the prompt
+    stage: str  # that decided last
+    rule: str  # that decided there
+    reason: str  # one sentence for people
+    # what it lacks to go on: `Lack`, or of a signal's list; None where no number decides
     lack: Lack | None = None
-    places: Sequence[ListRank] = ()
+    places: Sequence[ListRank] = ()  # in the lists of retrieval, if it was searched for
 
     def to_json(self) -> dict[str, Json]:
         """Return it as `ragstream why-not --json` writes it."""
@@ -76,21 +61,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """Why a chunk, or every chunk of a file, is not in a prompt.
+    """Why a chunk, or every chunk of a file, is not in a prompt."""
 
-    Attributes:
-        prompt_key: Of the prompt.
-        target: As it was named.
-        note: What could not be recomputed, or "".
-        pieces: The texts of the query pieces, q1 first.
-        verdicts: One a chunk, or one of the whole file.
-    """
-
-    prompt_key: str
-    target: str
-    note: str
-    pieces: Sequence[str]
-    verdicts: Sequence[Verdict]
+    prompt_key: str  # of the prompt
+    target: str  # as it was named
+    note: str  # what could not be recomputed, or ""
+    pieces: Sequence[str]  # the texts of the query pieces, q1 first
+    verdicts: Sequence[Verdict]  # one a chunk, or one of the whole file
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream why-not --json` prints."""

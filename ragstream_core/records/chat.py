@@ -11,33 +11,22 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message.
+    """One message."""
 
-    Attributes:
-        role: Who speaks.
-        text: What is said.
-    """
-
-    role: Role
-    text: str
+    role: Role  # who speaks
+    text: str  # what is said
 
 
 @dataclass(frozen=True, slots=True)
 class ChatUsage:
-    """What one answer took.
+    """What one answer took."""
 
-    Attributes:
-        input_tokens: Tokens sent.
-        output_tokens: Tokens answered.
-        cached_tokens: Those of the sent ones that the endpoint had kept.
-        reported: Whether the endpoint counted them; otherwise they are estimated, rather too many.
-        cost_usd: US dollars; 0 for a model on this machine, None where no price is known.
-    """
-
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
+    input_tokens: int  # tokens sent
+    output_tokens: int  # tokens answered
+    cached_tokens: int = 0  # those of the sent ones that the endpoint had kept
+    # whether the endpoint counted them; otherwise they are estimated, rather too many
     reported: bool = True
+    # US dollars; 0 for a model on this machine, None where no price is known
     cost_usd: float | None = None
 
 
@@ -56,33 +45,19 @@ def total_usage(usages: Iterable[ChatUsage]) -> ChatUsage:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """One answer.
+    """One answer."""
 
-    Attributes:
-        text: What the model said; never empty.
-        status: ``complete``, or ``partial`` where the end is missing.
-        model: The model that answered, as the endpoint names it.
-        usage: Tokens and cost.
-        reason: Why it is partial, for people; empty otherwise.
-        parsed: The validated value where a schema was given (a pydantic model), else None.
-    """
-
-    text: str
-    status: Literal["complete", "partial"]
-    model: str
-    usage: ChatUsage
-    reason: str = ""
-    parsed: Any = None
+    text: str  # what the model said; never empty
+    status: Literal["complete", "partial"]  # ``complete``, or ``partial`` where the end is missing
+    model: str  # the model that answered, as the endpoint names it
+    usage: ChatUsage  # tokens and cost
+    reason: str = ""  # why it is partial, for people; empty otherwise
+    parsed: Any = None  # the validated value where a schema was given (a pydantic model), else None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatDelta:
-    """One piece of a streamed answer.
+    """One piece of a streamed answer."""
 
-    Attributes:
-        text: The next characters; empty in the last delta.
-        reply: The whole answer; in the last delta and in no other.
-    """
-
-    text: str
-    reply: ChatReply | None = None
+    text: str  # the next characters; empty in the last delta
+    reply: ChatReply | None = None  # the whole answer; in the last delta and in no other

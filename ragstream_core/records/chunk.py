@@ -10,25 +10,20 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of a source text. Ranks, scores and decisions live outside of it.
+    """A span of a source text. Ranks, scores and decisions live outside of it."""
 
-    Attributes:
-        id: Canonical chunk id, ``rel_path::sha256::chunk_idx``.
-        source: POSIX path relative to the project.
-        snippet: The text; equals ``source_text[span[0]:span[1]]``, less the markup where the
-            chunks are stripped of it.
-        span: Start and end character offsets in the decoded source text: the pages of a PDF joined
-            by form feeds, the Markdown of a converted file, with redacted secrets replaced.
-        meta: ``project, path, sha256, mtime, file_type, chunk_index, page_number, heading,
-            generation``, ``without_text`` where pages or parts of its file have none, ``read_by``
-            where its page was read by OCR, and ``context`` if there is one (read-only by
-            convention; never part of the identity).
-    """
-
-    id: str
-    source: str
+    id: str  # canonical chunk id, ``rel_path::sha256::chunk_idx``
+    source: str  # POSIX path relative to the project
+    # the text; equals ``source_text[span[0]:span[1]]``, less the markup where the chunks are
+    # stripped of it
     snippet: str
+    # start and end character offsets in the decoded source text: the pages of a PDF joined by form
+    # feeds, the Markdown of a converted file, with redacted secrets replaced
     span: tuple[int, int]
+    # ``project, path, sha256, mtime, file_type, chunk_index, page_number, heading, generation``,
+    # ``without_text`` where pages or parts of its file have none, ``read_by`` where its page was
+    # read by OCR, and ``context`` if there is one (read-only by convention; never part of the
+    # identity)
     meta: Mapping[str, Any]
 
     @property
@@ -48,41 +43,24 @@ def unread_sentence(unread: str) -> str:
 
 
 class Hit(NamedTuple):
-    """A candidate with its scores.
+    """A candidate with its scores."""
 
-    Attributes:
-        chunk_id: Canonical chunk id.
-        score: The fused ranking score in [0, 1], rounded to 6 digits.
-        cosine: Absolute LogAvgExp cosine over the query pieces in [-1, 1]; never scaled.
-        best_cosine: Largest cosine over the query pieces in [-1, 1]; what the gate looks at.
-        bm25: Absolute BM25 score of the whole query, ≥ 0.
-        scores: Scaled parts, e.g. ``dense``, ``lexical``, ``a``, ``b``.
-        piece_cosines: Cosine with each query piece, in their order.
-    """
-
-    chunk_id: str
-    score: float
-    cosine: float
-    best_cosine: float
-    bm25: float
+    chunk_id: str  # canonical chunk id
+    score: float  # the fused ranking score in [0, 1], rounded to 6 digits
+    cosine: float  # absolute LogAvgExp cosine over the query pieces in [-1, 1]; never scaled
+    best_cosine: float  # largest cosine over the query pieces in [-1, 1]; what the gate looks at
+    bm25: float  # absolute BM25 score of the whole query, ≥ 0
+    # scaled parts, e.g. ``dense``, ``lexical``, ``a``, ``b``
     scores: Mapping[str, float] = MappingProxyType({})
-    piece_cosines: tuple[float, ...] = ()
+    piece_cosines: tuple[float, ...] = ()  # cosine with each query piece, in their order
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a quoted sentence comes from.
+    """Where a quoted sentence comes from."""
 
-    Attributes:
-        short_id: Citation id issued for one prompt, hex digits.
-        chunk_id: Canonical chunk id.
-        source: Path relative to the project.
-        snippet: First 200 characters of the chunk.
-        page_number: 1-based page, 0 for text files.
-    """
-
-    short_id: str
-    chunk_id: str
-    source: str
-    snippet: str
-    page_number: int
+    short_id: str  # citation id issued for one prompt, hex digits
+    chunk_id: str  # canonical chunk id
+    source: str  # path relative to the project
+    snippet: str  # first 200 characters of the chunk
+    page_number: int  # 1-based page, 0 for text files

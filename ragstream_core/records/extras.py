@@ -40,90 +40,52 @@ class Extras:
 
     An entry that nothing was assigned to has its default, and no place in the JSON form. Entries
     are never changed in place: a stage assigns another value to its copy of the extras.
-
-    Attributes:
-        inputs: The pinned inputs; without them the prompt was made outside of the chain.
-        trail: Op and digest of its result, of every op so far.
-        events: What the stages did.
-        warnings: What the person should look at.
-        decisions: The ledger.
-        pass_no: 1, or 2 after the audit's re-run.
-        edits: What a person changed by hand, in the order of the chain.
-        exchanges: Stage and pass → digest of its exchange with a language model.
-        llm_usage: Stage and pass → what that took.
-        time_read: Whether a stage has read the prompt's time.
-        day_read: Whether a stage has read its day.
-        raw_text: The prompt as written.
-        format: How it is written: ``json``, ``markdown``, ….
-        headers: Sections without a canonical name.
-        explicit: Body keys that the person set, sorted.
-        persona: Body keys that the settings set, sorted.
-        segments: What is searched for.
-        query_pieces: The texts it is looked up by.
-        filters: What the person wrote to narrow the pool.
-        shape: What is asked for, and the headers that A2 proposed.
-        files: The injected files.
-        diffs: Changes of files since the last commit.
-        pool: The Eligibility Pool.
-        scores: Chunk id → scores of the candidates.
-        query_vectors: sha256 of a query text → sha256 of its vector, if it cannot be made again.
-        conflicts: Older turns that gave way to what says otherwise.
-        repeats: Repeated passage → the one that is shown in its place and says hardly more.
-        cuts: Chunk id → length of the part that is shown.
-        windows: Chunk id → the parts that are shown, if they are not one from its start.
-        short_ids: Chunk or file id → citation id.
-        nothing_relevant: Whether no document is relevant.
-        s_ctx: Facts, constraints and open issues.
-        answers: Whether each query piece is answered.
-        citations: Citation id → what the prompt issued under it.
-        fallback: The form that A4 took in place of a language model's answer.
-        audit: What the audit decided.
-        enforced: What A5 measured and repaired.
-        super_prompt: The finished prompt; empty before.
-        fence: Its mark.
-        token_tree: Its tokens by section and source.
     """
 
-    inputs: PromptInputs
-    trail: tuple[TrailStep, ...] = ()
-    events: tuple[Note, ...] = ()
-    warnings: tuple[Note, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    pass_no: int = 1
-    edits: tuple[Edit, ...] = ()
+    inputs: PromptInputs  # the pinned inputs; without them the prompt was made outside of the chain
+    trail: tuple[TrailStep, ...] = ()  # op and digest of its result, of every op so far
+    events: tuple[Note, ...] = ()  # what the stages did
+    warnings: tuple[Note, ...] = ()  # what the person should look at
+    decisions: tuple[Decision, ...] = ()  # the ledger
+    pass_no: int = 1  # 1, or 2 after the audit's re-run
+    edits: tuple[Edit, ...] = ()  # what a person changed by hand, in the order of the chain
+    # stage and pass → digest of its exchange with a language model
     exchanges: Mapping[str, str] = NONE
-    llm_usage: Mapping[str, ModelCall] = NONE
-    time_read: bool = False
-    day_read: bool = False
-    raw_text: str = ""
-    format: str = ""
-    headers: tuple[UnknownHeader, ...] = ()
-    explicit: tuple[str, ...] = ()
-    persona: tuple[str, ...] = ()
-    segments: tuple[Segment, ...] = ()
-    query_pieces: tuple[QueryPiece, ...] = ()
-    filters: tuple[Filter, ...] = ()
-    shape: Shape = Shape()
-    files: tuple[InjectedFile, ...] = ()
-    diffs: tuple[InjectedFile, ...] = ()
-    pool: Pool = Pool()
-    scores: Mapping[str, Scores] = NONE
+    llm_usage: Mapping[str, ModelCall] = NONE  # stage and pass → what that took
+    time_read: bool = False  # whether a stage has read the prompt's time
+    day_read: bool = False  # whether a stage has read its day
+    raw_text: str = ""  # the prompt as written
+    format: str = ""  # how it is written: ``json``, ``markdown``, …
+    headers: tuple[UnknownHeader, ...] = ()  # sections without a canonical name
+    explicit: tuple[str, ...] = ()  # body keys that the person set, sorted
+    persona: tuple[str, ...] = ()  # body keys that the settings set, sorted
+    segments: tuple[Segment, ...] = ()  # what is searched for
+    query_pieces: tuple[QueryPiece, ...] = ()  # the texts it is looked up by
+    filters: tuple[Filter, ...] = ()  # what the person wrote to narrow the pool
+    shape: Shape = Shape()  # what is asked for, and the headers that A2 proposed
+    files: tuple[InjectedFile, ...] = ()  # the injected files
+    diffs: tuple[InjectedFile, ...] = ()  # changes of files since the last commit
+    pool: Pool = Pool()  # the Eligibility Pool
+    scores: Mapping[str, Scores] = NONE  # chunk id → scores of the candidates
+    # sha256 of a query text → sha256 of its vector, if it cannot be made again
     query_vectors: Mapping[str, str] = NONE
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()  # older turns that gave way to what says otherwise
+    # repeated passage → the one that is shown in its place and says hardly more
     repeats: Mapping[str, str] = NONE
-    cuts: Mapping[str, int] = NONE
+    cuts: Mapping[str, int] = NONE  # chunk id → length of the part that is shown
+    # chunk id → the parts that are shown, if they are not one from its start
     windows: Mapping[str, tuple[Span, ...]] = NONE
-    short_ids: Mapping[str, str] = NONE
-    nothing_relevant: bool = False
-    s_ctx: SCtx = SCtx()
-    answers: tuple[PieceAnswer, ...] = ()
-    citations: Mapping[str, IssuedCitation] = NONE
-    fallback: str = ""
-    audit: AuditResult = AuditResult()
-    enforced: Enforced = Enforced()
-    super_prompt: str = ""
-    fence: Fence = Fence()
-    token_tree: TokenTree = TokenTree()
+    short_ids: Mapping[str, str] = NONE  # chunk or file id → citation id
+    nothing_relevant: bool = False  # whether no document is relevant
+    s_ctx: SCtx = SCtx()  # facts, constraints and open issues
+    answers: tuple[PieceAnswer, ...] = ()  # whether each query piece is answered
+    citations: Mapping[str, IssuedCitation] = NONE  # citation id → what the prompt issued under it
+    fallback: str = ""  # the form that A4 took in place of a language model's answer
+    audit: AuditResult = AuditResult()  # what the audit decided
+    enforced: Enforced = Enforced()  # what A5 measured and repaired
+    super_prompt: str = ""  # the finished prompt; empty before
+    fence: Fence = Fence()  # its mark
+    token_tree: TokenTree = TokenTree()  # its tokens by section and source
 
     def drop(self, name: str) -> None:
         """Take back what was assigned to an entry, if anything was."""

@@ -25,70 +25,48 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPin:
-    """The conversation as one prompt sees it; all empty if there is none.
+    """The conversation as one prompt sees it; all empty if there is none."""
 
-    Attributes:
-        session: The prompt's own conversation.
-        seq: Last record of the journal that counts.
-        chain: Hash of that record's line; covers everything before it.
-        snapshot: Digest of the published selection; empty: no older turn is searched.
-        high_water: Last record that the selection includes.
-        note: Why older turns are left out, for people.
-    """
-
-    session: str = ""
-    seq: int = 0
-    chain: str = ""
-    snapshot: str = ""
-    high_water: int = 0
-    note: str = ""
+    session: str = ""  # the prompt's own conversation
+    seq: int = 0  # last record of the journal that counts
+    chain: str = ""  # hash of that record's line; covers everything before it
+    snapshot: str = ""  # digest of the published selection; empty: no older turn is searched
+    high_water: int = 0  # last record that the selection includes
+    note: str = ""  # why older turns are left out, for people
 
 
 @dataclass(frozen=True, slots=True)
 class PromptInputs:
-    """The typed inputs; stages read clock, files, environment and settings through them only.
+    """The typed inputs; stages read clock, files, environment and settings through them only."""
 
-    Attributes:
-        text: The raw prompt.
-        pins: Project generations, by project name.
-        named: Paths that must be injected.
-        names: ``project/path`` of the files that a word of the prompt may mean.
-        off: Files outside the Eligibility Pool.
-        lock: Exact File Lock.
-        settings: The complete chain settings, section → key → value.
-        changes: Settings changed on the way: op that saw it first, dotted key, value.
-        texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
-            ``memory_digest`` and ``follow_up`` if there is one; and ``diff:project/path`` for the
-            changes of a file.
-        now: ISO 8601 time of the request; for a finished prompt the beginning of its day, written
-            in UTC whatever the zone, if stages read that alone, and empty if none did.
-        time_zone: Its zone's name; likewise.
-        models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
-            files), ``gate``, ``gate_weights``, ``counter``.
-        code: Op → version of the code that ran it (`STAGE_VERSIONS`); empty in records made before
-            stages had versions.
-        receipts: ``project/path`` → sha256 of every injected file; filled by A1.
-        query_vectors: sha256 of each query text → sha256 of its vector's bytes, if the vectors
-            cannot be made again; filled by retrieval.
-        history: The conversation as the prompt sees it.
-    """
-
-    text: str
-    pins: tuple[Pin, ...]
-    named: tuple[str, ...]
-    names: tuple[str, ...]
-    off: tuple[str, ...]
-    lock: bool
-    settings: Mapping[str, Mapping[str, Json]]
+    text: str  # the raw prompt
+    pins: tuple[Pin, ...]  # project generations, by project name
+    named: tuple[str, ...]  # paths that must be injected
+    names: tuple[str, ...]  # ``project/path`` of the files that a word of the prompt may mean
+    off: tuple[str, ...]  # files outside the Eligibility Pool
+    lock: bool  # Exact File Lock
+    settings: Mapping[str, Mapping[str, Json]]  # the complete chain settings, section → key → value
+    # ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim; ``memory_digest`` and
+    # ``follow_up`` if there is one; and ``diff:project/path`` for the changes of a file
     texts: Mapping[str, str]
+    # ISO 8601 time of the request; for a finished prompt the beginning of its day, written in UTC
+    # whatever the zone, if stages read that alone, and empty if none did
     now: str
-    time_zone: str
+    time_zone: str  # its zone's name; likewise
+    # what was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its files),
+    # ``gate``, ``gate_weights``, ``counter``
     models: Mapping[str, str]
+    # op → version of the code that ran it (`STAGE_VERSIONS`); empty in records made before stages
+    # had versions
     code: Mapping[str, int]
+    # settings changed on the way: op that saw it first, dotted key, value
     changes: tuple[tuple[str, str, Json], ...] = ()
+    # ``project/path`` → sha256 of every injected file; filled by A1
     receipts: Mapping[str, str] = field(default_factory=dict)
+    # sha256 of each query text → sha256 of its vector's bytes, if the vectors cannot be made again;
+    # filled by retrieval
     query_vectors: Mapping[str, str] = field(default_factory=dict)
-    history: HistoryPin = HistoryPin()
+    history: HistoryPin = HistoryPin()  # the conversation as the prompt sees it
 
     def with_changes(self, op: str, changes: Mapping[str, Json]) -> PromptInputs:
         """Return inputs in which settings change from ``op`` on, replacing earlier ones there."""

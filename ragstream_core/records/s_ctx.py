@@ -22,62 +22,41 @@ class Cited:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact or constraint of S_ctx, word for word as its passage has it.
+    """A fact or constraint of S_ctx, word for word as its passage has it."""
 
-    Attributes:
-        text: The sentence; a row of a table has the names of its columns in it.
-        heading: The heading that it stands under; may be empty.
-        piece_ids: The query pieces that it speaks to.
-        score: How well it answers them; decides what goes first if the budget is short.
-        citations: Its passages.
-        quoted: The words as the passage has them, where ``text`` is a row with the names of its
-            columns; None: ``text``.
-    """
-
-    text: str
-    heading: str = ""
-    piece_ids: tuple[str, ...] = ()
-    score: float = 0.0
-    citations: tuple[Cited, ...] = ()
+    text: str  # the sentence; a row of a table has the names of its columns in it
+    heading: str = ""  # the heading that it stands under; may be empty
+    piece_ids: tuple[str, ...] = ()  # the query pieces that it speaks to
+    score: float = 0.0  # how well it answers them; decides what goes first if the budget is short
+    citations: tuple[Cited, ...] = ()  # its passages
+    # the words as the passage has them, where ``text`` is a row with the names of its columns;
+    # None: ``text``
     quoted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PieceAnswer:
-    """Whether the kept passages answer a query piece.
+    """Whether the kept passages answer a query piece."""
 
-    Attributes:
-        piece_id: Its id.
-        text: What is asked, in the person's own words.
-        word: `ANSWERED`, `PERHAPS`, `NOT_FOUND` or `IN_CONVERSATION`.
-        chance: How likely they do, in [0, 1]; None if it was not estimated.
-        nearest: The passage with the nearest sentence; None: none was looked at.
-    """
-
-    piece_id: str
-    text: str
-    word: str
-    chance: float | None = None
-    nearest: Cited | None = None
+    piece_id: str  # its id
+    text: str  # what is asked, in the person's own words
+    word: str  # `ANSWERED`, `PERHAPS`, `NOT_FOUND` or `IN_CONVERSATION`
+    chance: float | None = None  # how likely they do, in [0, 1]; None if it was not estimated
+    nearest: Cited | None = None  # the passage with the nearest sentence; None: none was looked at
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIssue:
-    """What the evidence leaves open.
+    """What the evidence leaves open."""
 
-    Attributes:
-        kind: ``unsupported``, ``perhaps``, ``missing_term``, ``conflict``, ``superseded`` or
-            ``conversation``.
-        text: One sentence for people.
-        piece_id: The query piece that has no sure answer, or whose answers disagree about a day;
-            empty for another kind.
-        citations: The passages that disagree, or the one that may answer.
-    """
-
+    # ``unsupported``, ``perhaps``, ``missing_term``, ``conflict``, ``superseded`` or
+    # ``conversation``
     kind: str
-    text: str
+    text: str  # one sentence for people
+    # the query piece that has no sure answer, or whose answers disagree about a day; empty for
+    # another kind
     piece_id: str = ""
-    citations: tuple[Cited, ...] = ()
+    citations: tuple[Cited, ...] = ()  # the passages that disagree, or the one that may answer
 
     @property
     def heading(self) -> str:
@@ -106,16 +85,9 @@ class SCtx:
 
 @dataclass(frozen=True, slots=True)
 class IssuedCitation:
-    """What stands behind a citation id of the prompt.
+    """What stands behind a citation id of the prompt."""
 
-    Attributes:
-        chunk_id: Chunk, or injected file.
-        source: Path in the project.
-        snippet: Its first 200 characters.
-        page_number: 1-based, 0 without pages.
-    """
-
-    chunk_id: str
-    source: str
-    snippet: str
-    page_number: int
+    chunk_id: str  # chunk, or injected file
+    source: str  # path in the project
+    snippet: str  # its first 200 characters
+    page_number: int  # 1-based, 0 without pages

@@ -19,46 +19,28 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Decision(NamedTuple):
-    """What one stage decided about one candidate.
+    """What one stage decided about one candidate."""
 
-    Attributes:
-        stage: The stage that decided, as in ``views_by_stage``; or ``headers``.
-        chunk_id: The candidate; or the header.
-        rank: 1-based rank in the stage's order.
-        score: The number the stage ranked by, higher is better, rounded to 6 digits.
-        kept: Whether the candidate goes on.
-        rule: Name of the rule that decided, e.g. ``top_k`` or ``similarity_gate``.
-        reason: One sentence for people.
-        tokens: Token count of the chunk, 0 where it was not counted.
-        pass_no: 1, or 2 after the audit's re-run.
-        scores: The parts of the score, e.g. ``dense``, ``lexical``, ``maxsim``.
-    """
-
-    stage: str
-    chunk_id: str
-    rank: int
-    score: float
-    kept: bool
-    rule: str
-    reason: str
-    tokens: int = 0
-    pass_no: int = 1
+    stage: str  # the stage that decided, as in ``views_by_stage``; or ``headers``
+    chunk_id: str  # the candidate; or the header
+    rank: int  # 1-based rank in the stage's order
+    score: float  # the number the stage ranked by, higher is better, rounded to 6 digits
+    kept: bool  # whether the candidate goes on
+    rule: str  # name of the rule that decided, e.g. ``top_k`` or ``similarity_gate``
+    reason: str  # one sentence for people
+    tokens: int = 0  # token count of the chunk, 0 where it was not counted
+    pass_no: int = 1  # 1, or 2 after the audit's re-run
+    # the parts of the score, e.g. ``dense``, ``lexical``, ``maxsim``
     scores: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An event, for the transparency panel, or a warning, for the person.
+    """An event, for the transparency panel, or a warning, for the person."""
 
-    Attributes:
-        stage: Name of the op.
-        pass_no: 1, or 2 after the audit's re-run.
-        message: One sentence.
-    """
-
-    stage: str
-    pass_no: int
-    message: str
+    stage: str  # name of the op
+    pass_no: int  # 1, or 2 after the audit's re-run
+    message: str  # one sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,80 +54,49 @@ class UnknownHeader:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A section that is searched for.
+    """A section that is searched for."""
 
-    Attributes:
-        id: ``s1`` …, in the order of the prompt.
-        canon_type: Its canonical header.
-        text: What it says.
-        weight: 1.0.
-        span: Where it stands in the raw prompt.
-        trace: ``header`` as written, and the ``rule`` that made it what it is.
-    """
-
-    id: str
-    canon_type: str
-    text: str
-    weight: float
-    span: Span
-    trace: Mapping[str, str]
+    id: str  # ``s1`` …, in the order of the prompt
+    canon_type: str  # its canonical header
+    text: str  # what it says
+    weight: float  # 1.0
+    span: Span  # where it stands in the raw prompt
+    trace: Mapping[str, str]  # ``header`` as written, and the ``rule`` that made it what it is
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPiece:
-    """One of the texts that a prompt is looked up by.
+    """One of the texts that a prompt is looked up by."""
 
-    Attributes:
-        id: ``q1`` …
-        text: What is searched for.
-        segment_id: The segment that it stands in.
-        span: Where it stands in the raw prompt.
-        asked: The person's own words, if the audit put others in the text; else None.
-    """
-
-    id: str
-    text: str
-    segment_id: str = ""
-    span: Span = (0, 0)
+    id: str  # ``q1`` …
+    text: str  # what is searched for
+    segment_id: str = ""  # the segment that it stands in
+    span: Span = (0, 0)  # where it stands in the raw prompt
+    # the person's own words, if the audit put others in the text; else None
     asked: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter that the person wrote into the prompt.
+    """A filter that the person wrote into the prompt."""
 
-    Attributes:
-        kind: ``file``, ``type``, ``since`` or ``tag``.
-        values: What it names; for ``since`` one date or age.
-        written: As it stands in the prompt.
-        span: Where, in the raw prompt.
-    """
-
-    kind: str
-    values: tuple[str, ...]
-    written: str
-    span: Span
+    kind: str  # ``file``, ``type``, ``since`` or ``tag``
+    values: tuple[str, ...]  # what it names; for ``since`` one date or age
+    written: str  # as it stands in the prompt
+    span: Span  # where, in the raw prompt
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is asked for; all empty if A2 is switched off.
+    """What is asked for; all empty if A2 is switched off."""
 
-    Attributes:
-        intent: ``explain``, ``fix``, ``implement``, ``review``, ``compare``, ``plan``, ….
-        domain: A subject in free text, or ``undetermined``.
-        deliverable: ``answer``, ``text``, ``code``, ``spec``, ``plan``, ``tests``, ``docs``, ….
-        artefacts: Paths the answer is about, sorted.
-        headers: What A2 proposed for headers that nobody had settled.
-        refined: Header → what it was before the audit refined it.
-    """
-
-    intent: str = ""
-    domain: str = ""
+    intent: str = ""  # ``explain``, ``fix``, ``implement``, ``review``, ``compare``, ``plan``, …
+    domain: str = ""  # a subject in free text, or ``undetermined``
+    # ``answer``, ``text``, ``code``, ``spec``, ``plan``, ``tests``, ``docs``, …
     deliverable: str = ""
-    artefacts: tuple[str, ...] = ()
-    headers: Mapping[str, str] | None = None
-    refined: Mapping[str, str] | None = None
+    artefacts: tuple[str, ...] = ()  # paths the answer is about, sorted
+    headers: Mapping[str, str] | None = None  # what A2 proposed for headers that nobody had settled
+    refined: Mapping[str, str] | None = None  # header → what it was before the audit refined it
 
     @property
     def proposed(self) -> Mapping[str, str]:
@@ -160,46 +111,27 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectedFile:
-    """A row of ❖ FILES: a file, or its changes since the last commit.
+    """A row of ❖ FILES: a file, or its changes since the last commit."""
 
-    Attributes:
-        id: ``files/…`` or ``diff/…``, with the digest.
-        path: As it is shown.
-        home: Project, and the path in it.
-        sha256: Of the file's bytes, or of the changes.
-        mode: ``FULL``, ``PACK`` or ``DIFF``.
-        numbered: Whether its lines carry their numbers; None for changes.
-        tokens: Of what is shown.
-        lines: Of the whole text.
-        chars: Of the whole text.
-        text: What is shown.
-    """
-
-    id: str = ""
-    path: str
-    home: tuple[str, str] = ("", "")
-    sha256: str = ""
-    mode: str = "FULL"
-    numbered: bool | None = None
-    tokens: int = 0
-    lines: int = 0
-    chars: int = 0
-    text: str = ""
+    id: str = ""  # ``files/…`` or ``diff/…``, with the digest
+    path: str  # as it is shown
+    home: tuple[str, str] = ("", "")  # project, and the path in it
+    sha256: str = ""  # of the file's bytes, or of the changes
+    mode: str = "FULL"  # ``FULL``, ``PACK`` or ``DIFF``
+    numbered: bool | None = None  # whether its lines carry their numbers; None for changes
+    tokens: int = 0  # of what is shown
+    lines: int = 0  # of the whole text
+    chars: int = 0  # of the whole text
+    text: str = ""  # what is shown
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The Eligibility Pool.
+    """The Eligibility Pool."""
 
-    Attributes:
-        off: Files that are not searched, sorted.
-        lock: Exact File Lock: only ❖ FILES are in the prompt.
-        closed: Whether A1 has run.
-    """
-
-    off: tuple[str, ...] = ()
-    lock: bool = False
-    closed: bool = False
+    off: tuple[str, ...] = ()  # files that are not searched, sorted
+    lock: bool = False  # Exact File Lock: only ❖ FILES are in the prompt
+    closed: bool = False  # whether A1 has run
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,19 +179,12 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What the audit decided about the scope.
+    """What the audit decided about the scope."""
 
-    Attributes:
-        outcome: ``settled``, or ``rescoped`` if it asks for the one re-run.
-        reason: One sentence for people.
-        before: The shape that it found.
-        after: The shape that it left.
-    """
-
-    outcome: str = ""
-    reason: str = ""
-    before: Shape = Shape()
-    after: Shape = Shape()
+    outcome: str = ""  # ``settled``, or ``rescoped`` if it asks for the one re-run
+    reason: str = ""  # one sentence for people
+    before: Shape = Shape()  # the shape that it found
+    after: Shape = Shape()  # the shape that it left
 
     def to_json(self) -> dict[str, Json]:
         """Return the fields; no shape is an empty object."""
@@ -269,23 +194,15 @@ class AuditResult:
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """What A5 measured and repaired.
+    """What A5 measured and repaired."""
 
-    Attributes:
-        total_tokens: Of the whole prompt.
-        budget_tokens: Most tokens that it may have.
-        counter: Name of the token counter.
-        format: The format as ``requested``, and our ``instruction`` for it, perhaps empty.
-        repairs: What was left out, and why, for people.
-        digest: Of all that A5 looked at.
-    """
-
-    total_tokens: int = 0
-    budget_tokens: int = 0
-    counter: str = ""
+    total_tokens: int = 0  # of the whole prompt
+    budget_tokens: int = 0  # most tokens that it may have
+    counter: str = ""  # name of the token counter
+    # the format as ``requested``, and our ``instruction`` for it, perhaps empty
     format: Mapping[str, str] = field(default_factory=dict)
-    repairs: tuple[str, ...] = ()
-    digest: str = ""
+    repairs: tuple[str, ...] = ()  # what was left out, and why, for people
+    digest: str = ""  # of all that A5 looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,23 +241,14 @@ class TokenTree:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What one question of an agent to a language model took.
+    """What one question of an agent to a language model took."""
 
-    Attributes:
-        op: The stage that asked, with its pass if that is not the first: ``a4_condenser#2``.
-        model: Whom it asked.
-        taken: Whether the stage took the answer.
-        usage: Tokens and cost.
-        instead: What the stage did without the answer, e.g. ``SAF-A1``.
-        reason: Why it did, for people.
-    """
-
-    op: str
-    model: str
-    taken: bool
-    usage: ChatUsage
-    instead: str = ""
-    reason: str = ""
+    op: str  # the stage that asked, with its pass if that is not the first: ``a4_condenser#2``
+    model: str  # whom it asked
+    taken: bool  # whether the stage took the answer
+    usage: ChatUsage  # tokens and cost
+    instead: str = ""  # what the stage did without the answer, e.g. ``SAF-A1``
+    reason: str = ""  # why it did, for people
 
     def to_json(self) -> dict[str, Json]:
         """Return the fields, those of the usage among them."""
@@ -357,18 +265,10 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One value that a person replaced.
+    """One value that a person replaced."""
 
-    Attributes:
-        after: The op after which it holds.
-        target: What was replaced: ``intent``, ``domain``, …, a header, or ``super_prompt``.
-        before: sha256 of the value that it replaces, 64 hex digits.
-        value: The new value.
-        when: ISO 8601 time with its zone; recorded, not part of a key.
-    """
-
-    after: str
-    target: str
-    before: str
-    value: str
-    when: str = ""
+    after: str  # the op after which it holds
+    target: str  # what was replaced: ``intent``, ``domain``, …, a header, or ``super_prompt``
+    before: str  # sha256 of the value that it replaces, 64 hex digits
+    value: str  # the new value
+    when: str = ""  # ISO 8601 time with its zone; recorded, not part of a key

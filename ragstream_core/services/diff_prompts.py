@@ -57,17 +57,11 @@ def effect(before: str, after: str, trial: Trial) -> str:
 
 
 class Cause(NamedTuple):
-    """An input that two prompts do not share.
-
-    Attributes:
-        input: Its name.
-        details: What differs, a line each.
-        effect: What it did to the output: `ALL`, `PART`, `NONE`, or ``unknown: …``.
-    """
+    """An input that two prompts do not share."""
 
     input: str
-    details: Sequence[str]
-    effect: str
+    details: Sequence[str]  # what differs, a line each
+    effect: str  # what it did to the output: `ALL`, `PART`, `NONE`, or ``unknown: …``
 
 
 class DocumentChanges(NamedTuple):
@@ -80,23 +74,14 @@ class DocumentChanges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptDiff:
-    """What differs between two recorded prompts.
+    """What differs between two recorded prompts."""
 
-    Attributes:
-        before: Key of the prompt compared with.
-        after: Key of the prompt described.
-        output: What one output has that the other one has not.
-        causes: The inputs that differ.
-        environment: What differs around both, a line each.
-        documents: Project → what its generations say of its files.
-    """
-
-    before: str
-    after: str
-    output: OutputChanges
-    causes: Sequence[Cause]
-    environment: Sequence[str]
-    documents: Mapping[str, DocumentChanges]
+    before: str  # key of the prompt compared with
+    after: str  # key of the prompt described
+    output: OutputChanges  # what one output has that the other one has not
+    causes: Sequence[Cause]  # the inputs that differ
+    environment: Sequence[str]  # what differs around both, a line each
+    documents: Mapping[str, DocumentChanges]  # project → what its generations say of its files
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream diff --json` prints."""

@@ -47,18 +47,13 @@ RECENT_PROMPTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A prompt whose first stages were taken over.
-
-    Attributes:
-        prompt_key: Its key.
-        changes: Op, dotted setting and value of what the prompt after it has set otherwise; all of
-            what that one has set where this one is not kept.
-        kept: Whether it is there.
-    """
+    """A prompt whose first stages were taken over."""
 
     prompt_key: str
+    # op, dotted setting and value of what the prompt after it has set otherwise; all of what that
+    # one has set where this one is not kept
     changes: tuple[tuple[str, str, Json], ...]
-    kept: bool
+    kept: bool  # whether it is there
 
 
 def line_of(store: PromptStore, record: PromptRecord) -> list[Ancestor]:
@@ -94,31 +89,20 @@ def _triple(change: tuple[str, str, Json]) -> tuple[str, str, Json]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """A prompt, explained.
+    """A prompt, explained."""
 
-    Attributes:
-        record: Of the prompt.
-        candidates: Their ways through the stages, the best first.
-        line: The prompts that it goes on from, the nearest first.
-        files: What it injected.
-        usage: What its agents took.
-        asked: Every time that it was asked for, in order; empty where that was not noted.
-        headers: What the audit decided about headers.
-        locations: Id of a candidate or file → where it lies on this machine, of those that are
-            read in place.
-        answers: Whether the passages answer each query piece, by which signs.
-        remarks: File of a passage in the prompt → what was assumed or left out when it was read.
-    """
-
-    record: PromptRecord
-    candidates: Sequence[Way]
-    line: Sequence[Ancestor]
-    files: Sequence[InjectedFile]
-    usage: AgentsUsage
+    record: PromptRecord  # of the prompt
+    candidates: Sequence[Way]  # their ways through the stages, the best first
+    line: Sequence[Ancestor]  # the prompts that it goes on from, the nearest first
+    files: Sequence[InjectedFile]  # what it injected
+    usage: AgentsUsage  # what its agents took
+    # every time that it was asked for, in order; empty where that was not noted
     asked: Sequence[Asking] = ()
-    headers: Sequence[HeaderDecision] = ()
+    headers: Sequence[HeaderDecision] = ()  # what the audit decided about headers
+    # id of a candidate or file → where it lies on this machine, of those that are read in place
     locations: Mapping[str, str] = field(default_factory=dict)
-    answers: Sequence[Decision] = ()
+    answers: Sequence[Decision] = ()  # whether the passages answer each query piece, by which signs
+    # file of a passage in the prompt → what was assumed or left out when it was read
     remarks: Mapping[str, str] = field(default_factory=dict)
 
     @property

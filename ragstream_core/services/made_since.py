@@ -35,21 +35,13 @@ TEXT_NAME = "super_prompt.md"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One thing that was made.
+    """One thing that was made."""
 
-    Attributes:
-        id: Its own, the same at each look.
-        at: Where to look on from: what came after it is after this.
-        figures: What it is in numbers and keys.
-        folder: Where it lies; None if it is a line of the conversations.
-        run_id: Dagster's run that made it; empty if another face did.
-    """
-
-    id: str
-    at: str
-    figures: Mapping[str, Json] = field(default_factory=dict)
-    folder: Path | None = None
-    run_id: str = ""
+    id: str  # its own, the same at each look
+    at: str  # where to look on from: what came after it is after this
+    figures: Mapping[str, Json] = field(default_factory=dict)  # what it is in numbers and keys
+    folder: Path | None = None  # where it lies; None if it is a line of the conversations
+    run_id: str = ""  # dagster's run that made it; empty if another face did
 
 
 def prompts_since(workspace: Workspace, at: str) -> Iterator[Made]:

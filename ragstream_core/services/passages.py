@@ -31,17 +31,11 @@ WIDE = 160
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a passage.
+    """One line of a passage."""
 
-    Attributes:
-        number: 1-based line of the file; 0 where it is not known.
-        text: Without its end.
-        cited: Whether it belongs to what was cited.
-    """
-
-    number: int
-    text: str
-    cited: bool
+    number: int  # 1-based line of the file; 0 where it is not known
+    text: str  # without its end
+    cited: bool  # whether it belongs to what was cited
 
     @property
     def shown(self) -> str:
@@ -180,19 +174,12 @@ def page_picture(workspace: Workspace, project: str, path: str, *, sha256: str, 
 
 @dataclass(frozen=True, slots=True)
 class OpenedPassage:
-    """A chunk as the index holds it.
+    """A chunk as the index holds it."""
 
-    Attributes:
-        chunk: Its text, file, span and heading.
-        project: The project that holds it.
-        generation: The generation of the index that it was read from, ≥ 1.
-        cited: Whether it is the one that was asked for, and no neighbour.
-    """
-
-    chunk: Chunk
-    project: str
-    generation: int
-    cited: bool
+    chunk: Chunk  # its text, file, span and heading
+    project: str  # the project that holds it
+    generation: int  # the generation of the index that it was read from, ≥ 1
+    cited: bool  # whether it is the one that was asked for, and no neighbour
 
 
 def open_passage(

@@ -26,27 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBundle:
-    """A bundle that was written.
+    """A bundle that was written."""
 
-    Attributes:
-        prompt_key: Of the prompt that it makes again.
-        path: Where it lies.
-        bytes: Its size.
-        projects: Name → generation.
-        chunks: How many it holds.
-        blobs: Injected bytes, query vectors and answers of a model that it holds.
-        records: Of the conversation.
-        secrets: Where it seems to hold keys or passwords, sorted.
-    """
-
-    prompt_key: str
-    path: str
-    bytes: int
-    projects: dict[str, int]
-    chunks: int
-    blobs: int
-    records: int
-    secrets: list[str]
+    prompt_key: str  # of the prompt that it makes again
+    path: str  # where it lies
+    bytes: int  # its size
+    projects: dict[str, int]  # name → generation
+    chunks: int  # how many it holds
+    blobs: int  # injected bytes, query vectors and answers of a model that it holds
+    records: int  # of the conversation
+    secrets: list[str]  # where it seems to hold keys or passwords, sorted
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream bundle --json` prints."""

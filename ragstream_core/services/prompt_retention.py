@@ -40,16 +40,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class MarkedPrompt:
-    """A prompt that was marked as kept, or is so no longer.
-
-    Attributes:
-        prompt_key: Its key.
-        kept: Whether it is.
-        pins: Project and generation of what it was made from; empty if it is not kept.
-    """
+    """A prompt that was marked as kept, or is so no longer."""
 
     prompt_key: str
-    kept: bool
+    kept: bool  # whether it is
+    # project and generation of what it was made from; empty if it is not kept
     pins: tuple[tuple[str, int], ...]
 
     def to_json(self) -> dict[str, Json]:
@@ -59,21 +54,13 @@ class MarkedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPrompts:
-    """What a retention of prompts dropped, or would drop.
+    """What a retention of prompts dropped, or would drop."""
 
-    Attributes:
-        dry_run: Whether it only looked.
-        prompts: Their keys, oldest first.
-        runs: How many folders of stage JSON.
-        files: How many injected bytes and requests.
-        bytes: That they take.
-    """
-
-    dry_run: bool
-    prompts: tuple[str, ...]
-    runs: int
-    files: int
-    bytes: int
+    dry_run: bool  # whether it only looked
+    prompts: tuple[str, ...]  # their keys, oldest first
+    runs: int  # how many folders of stage JSON
+    files: int  # how many injected bytes and requests
+    bytes: int  # that they take
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream prompts gc --json` prints."""
@@ -82,17 +69,11 @@ class DroppedPrompts:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What nobody needs any longer.
+    """What nobody needs any longer."""
 
-    Attributes:
-        prompts: Folders of prompts, oldest first.
-        runs: Folders of stage JSON.
-        files: Injected bytes and requests, and what a kill left over.
-    """
-
-    prompts: tuple[Path, ...]
-    runs: tuple[Path, ...]
-    files: tuple[Path, ...]
+    prompts: tuple[Path, ...]  # folders of prompts, oldest first
+    runs: tuple[Path, ...]  # folders of stage JSON
+    files: tuple[Path, ...]  # injected bytes and requests, and what a kill left over
 
 
 @dataclass(frozen=True, slots=True)

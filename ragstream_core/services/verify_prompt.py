@@ -35,35 +35,23 @@ _USES = {"FULL": INJECTED, "PACK": INJECTED, "DIFF": DIFF}
 
 
 class ShownFile(NamedTuple):
-    """A file that a prompt shows, and what has become of it.
+    """A file that a prompt shows, and what has become of it."""
 
-    Attributes:
-        project: Its project; empty if that is not known.
-        path: Relative to the project.
-        sha256: Of its bytes then, or the first digits.
-        use: ``injected`` as ❖ FILES, ``quoted`` in excerpts or named below one, or ``diff``: its
-            changes since its last commit.
-        state: See `state_now`.
-    """
-
-    project: str
-    path: str
-    sha256: str
+    project: str  # its project; empty if that is not known
+    path: str  # relative to the project
+    sha256: str  # of its bytes then, or the first digits
+    # ``injected`` as ❖ FILES, ``quoted`` in excerpts or named below one, or ``diff``: its changes
+    # since its last commit
     use: str
-    state: str
+    state: str  # see `state_now`
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFiles:
-    """The files that a prompt shows.
+    """The files that a prompt shows."""
 
-    Attributes:
-        prompt_key: Of its record; empty if it is on none.
-        files: In the order of the prompt's own lists.
-    """
-
-    prompt_key: str
-    files: tuple[ShownFile, ...]
+    prompt_key: str  # of its record; empty if it is on none
+    files: tuple[ShownFile, ...]  # in the order of the prompt's own lists
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream verify-prompt --json` prints."""

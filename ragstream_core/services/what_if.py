@@ -39,17 +39,12 @@ FIRST = "a1_file_injector"
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What leaving files out of a prompt does to it.
+    """What leaving files out of a prompt does to it."""
 
-    Attributes:
-        tokens: Difference.
-        output: What is added and removed by it; None if there is no prompt to compare with.
-        error: Why there is none, or "".
-    """
-
-    tokens: int = 0
+    tokens: int = 0  # difference
+    # what is added and removed by it; None if there is no prompt to compare with
     output: OutputChanges | None = None
-    error: str = ""
+    error: str = ""  # why there is none, or ""
 
     def to_json(self) -> dict[str, Json]:
         """Return its part of a row of `leave-one-out --json` and of `prompt --without --json`."""
@@ -59,19 +54,12 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class FileLeftOut:
-    """A prompt without one of its files.
+    """A prompt without one of its files."""
 
-    Attributes:
-        project: The project of the file.
-        path: Relative to the project.
-        chunks: How many of it were selected.
-        effect: What leaving it out does.
-    """
-
-    project: str
-    path: str
-    chunks: int
-    effect: Effect
+    project: str  # the project of the file
+    path: str  # relative to the project
+    chunks: int  # how many of it were selected
+    effect: Effect  # what leaving it out does
 
     def to_json(self) -> dict[str, Json]:
         """Return a row of `ragstream leave-one-out --json`."""
@@ -81,19 +69,12 @@ class FileLeftOut:
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut:
-    """A prompt without each of its files in turn.
+    """A prompt without each of its files in turn."""
 
-    Attributes:
-        prompt_key: Of the prompt.
-        tokens: Of the prompt that is compared with.
-        note: In what that differs from the kept one, or "".
-        files: Its selected files, best first.
-    """
-
-    prompt_key: str
-    tokens: int
-    note: str
-    files: Sequence[FileLeftOut]
+    prompt_key: str  # of the prompt
+    tokens: int  # of the prompt that is compared with
+    note: str  # in what that differs from the kept one, or ""
+    files: Sequence[FileLeftOut]  # its selected files, best first
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream leave-one-out --json` prints."""
@@ -107,15 +88,10 @@ class LeaveOneOut:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A prompt without some files beside the one that has them.
+    """A prompt without some files beside the one that has them."""
 
-    Attributes:
-        without: ``project/path`` of each.
-        effect: What leaving them out does.
-    """
-
-    without: Sequence[str]
-    effect: Effect
+    without: Sequence[str]  # ``project/path`` of each
+    effect: Effect  # what leaving them out does
 
     def to_json(self) -> dict[str, Json]:
         """Return ``compared`` of `ragstream prompt --without --json`."""

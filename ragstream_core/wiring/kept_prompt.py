@@ -33,25 +33,15 @@ PREFIXES = {FILE: "files/", DIFF: "diff/"}
 
 
 class InjectedFile(NamedTuple):
-    """A file, or the changes of a file, that a prompt injected.
+    """A file, or the changes of a file, that a prompt injected."""
 
-    Attributes:
-        short_id: What a citation names it by.
-        id: Of it in the prompt.
-        kind: ``file`` or ``diff``.
-        source: Its name in the prompt: with its project if the prompt has several.
-        project: Its project.
-        path: Relative to the project.
-        sha256: Of its bytes then.
-    """
-
-    short_id: str
-    id: str
-    kind: str
-    source: str
+    short_id: str  # what a citation names it by
+    id: str  # of it in the prompt
+    kind: str  # ``file`` or ``diff``
+    source: str  # its name in the prompt: with its project if the prompt has several
     project: str
-    path: str
-    sha256: str
+    path: str  # relative to the project
+    sha256: str  # of its bytes then
 
 
 @dataclass(frozen=True)

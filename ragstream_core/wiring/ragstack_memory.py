@@ -48,21 +48,13 @@ NOT_KEPT = "the prompt that issued it is not kept any more"
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer:
-    """An earlier answer that serves.
+    """An earlier answer that serves."""
 
-    Attributes:
-        query: What is asked now.
-        turn: The turn whose answer it is.
-        score: Cosine of the two questions.
-        answer: The answer, as it is given again.
-        seq: Newest record of the journal when it was found.
-    """
-
-    query: str
-    turn: Turn
-    score: float
-    answer: Answer
-    seq: int
+    query: str  # what is asked now
+    turn: Turn  # the turn whose answer it is
+    score: float  # cosine of the two questions
+    answer: Answer  # the answer, as it is given again
+    seq: int  # newest record of the journal when it was found
 
 
 class RagstackMemory:
