@@ -29,6 +29,9 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update, verify
 from ragstream_core.services.history_update import Upkeep
 from ragstream_core.services.verify import HistoryReport, history_report
+from ragstream_core.wiring.history_index import History
+from ragstream_core.wiring.history_summaries import summaries
+from ragstream_core.wiring.journal import journal
 
 GROUP = "history"
 EMBED_JOB = "embed_history"
@@ -115,7 +118,7 @@ def observe_journal(
 ) -> dg.ObserveResult:
     """Read the end of the journal; the hash of its last line covers all before it."""
     with short_errors():
-        newest = history_update.newest(workspace.open())
+        newest = journal(workspace.open()).newest()
     version = dg.DataVersion(newest.chain)
     return dg.ObserveResult(
         asset_key=JOURNAL.key, metadata={"records": newest.seq}, data_version=version
@@ -187,9 +190,12 @@ def roll_up(
 ) -> dg.MaterializeResult[None]:
     """Show the summaries that the snapshot holds in the place of old spans."""
     with short_errors():
-        found = history_update.summaries(workspace.open())
-    if isinstance(found, str):
-        return dg.MaterializeResult(metadata={"summaries": 0, "reason": found})
+        space = workspace.open()
+        if not space.config.settings.history.summaries:
+            return dg.MaterializeResult(
+                metadata={"summaries": 0, "reason": "off: history.summaries"}
+            )
+        found = [(row.id, row.text) for row in summaries(History(space))]
     version = dg.DataVersion(digest_of([list(row) for row in found]))
     return dg.MaterializeResult(metadata=summary_metadata(found), data_version=version)
 

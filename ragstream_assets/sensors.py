@@ -5,6 +5,7 @@ so a lost cursor costs one superfluous look, and no work is done twice. A state 
 its run tries again by itself what may pass, and Dagster launches a run again whose process died.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
 from ragstream_core.services import import_conversations as importing
 from ragstream_core.wiring import ingestion
+from ragstream_core.wiring.history_index import History
+from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.workspace import Workspace
 
 CURSOR_VERSION = 1
@@ -152,13 +155,14 @@ def history_tick(
     """Look once; reads the end of the journal, and the catalog's mark if that moved."""
     if reason := history_update.idle(workspace):
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
-    newest = history_update.newest(workspace)
+    newest = journal(workspace).newest()
     seen = tail_cursor(workspace, newest)
-    if seen == cursor or not history_update.behind(workspace):
+    status = None if seen == cursor else History(workspace).status()
+    if status is None or not status.is_behind:
         return dg.SensorResult(skip_reason=f"nothing new after record {newest.seq}", cursor=seen)
     if under_way(instance):
         return dg.SensorResult(skip_reason="a run is in progress: next time", cursor=cursor)
-    if history_update.waits_for_model(workspace):
+    if status.other_model:
         return dg.SensorResult(skip_reason=OTHER_MODEL, cursor=cursor)
     ops = {PUBLISH_OP: {"upto": newest.seq}, SEAL_OP: {"rest_s": REST_S}}
     request = dg.RunRequest(
@@ -170,10 +174,13 @@ def history_tick(
 
 def tail_cursor(workspace: Workspace, newest: Position) -> str:
     """Return where the journal ends, as the sensor remembers it; a hint, never the truth."""
+    inode = 0  # the segment is gone
+    with contextlib.suppress(OSError):
+        inode = (journal(workspace).folder / newest.segment).stat().st_ino
     return json.dumps(
         {
             "v": CURSOR_VERSION,
-            "inode": history_update.inode(workspace, newest),
+            "inode": inode,
             "offset": newest.offset,
             "head": newest.chain,
         }

@@ -349,13 +349,13 @@ def _languages(config: AppConfig) -> Iterator[Check]:
 
 def _history(config: AppConfig) -> Iterator[Check]:
     from ragstream_core.text.plurals import counted
-    from ragstream_core.wiring.history_embedding import history_status
+    from ragstream_core.wiring.history_index import History
     from ragstream_core.wiring.workspace import Workspace
 
     if not config.settings.history.persist:
         yield Check("history", "ok", "history.persist is off: nothing of a prompt is kept")
         return
-    now = history_status(Workspace(config))
+    now = History(Workspace(config)).status()
     if not now.records and not now.damaged:
         yield Check("history", "ok", "no conversation yet")
         return

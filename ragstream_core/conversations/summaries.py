@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -92,21 +92,17 @@ def citing(summaries: Iterable[str], turns: Iterable[Turn]) -> dict[str, int]:
     return found
 
 
-def promoted(
-    summaries: Iterable[str], turns: Iterable[Turn], edits: Mapping[str, object]
-) -> list[str]:
+def promoted(answers: Mapping[str, int], edits: Collection[str]) -> list[str]:
     """Return the summaries that proved useful and are not promoted yet, in order (R-240).
 
-    Useful is what the answers of at least `PROMOTED_FROM` turns cite. One whose tags a person
-    edited, the promotion itself or a person, is passed by for good.
+    One whose tags were edited, by the promotion itself or by a person, is passed by for good.
 
     Args:
-        summaries: Ids of those in the published selection.
-        turns: As for `citing`.
-        edits: What has edited tags, by id.
+        answers: Id of a summary → how many answers cite it.
+        edits: Ids of what has edited tags.
     """
-    counts = citing([name for name in summaries if name not in edits], turns)
-    return sorted(name for name, count in counts.items() if count >= PROMOTED_FROM)
+    useful = (name for name, count in answers.items() if count >= PROMOTED_FROM)
+    return sorted(name for name in useful if name not in edits)
 
 
 def _spans(rows: Sequence[SelectedRow], old: Sequence[int]) -> Iterator[list[int]]:

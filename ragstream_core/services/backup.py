@@ -22,6 +22,7 @@ from ragstream_core.index import history_turns
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.check import verify_structure
 from ragstream_core.index.history import open_history_catalog
+from ragstream_core.index.history_check import name_chunk
 from ragstream_core.index.look import read
 from ragstream_core.index.rows import latest_generation
 from ragstream_core.index.schema import CATALOG_NAME
@@ -41,7 +42,6 @@ from ragstream_core.records.json_form import Json, json_of
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.remembered_facts_files import copy_memory
-from ragstream_core.wiring.verify_history import name_chunk
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace

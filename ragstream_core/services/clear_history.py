@@ -35,8 +35,8 @@ from ragstream_core.conversations.units import month_of
 from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.history_update import embed
 from ragstream_core.wiring.erase_turns import drop_vectors, finish
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import Written, completed, journal
 
 if TYPE_CHECKING:

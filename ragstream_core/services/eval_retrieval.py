@@ -19,10 +19,10 @@ from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.records.identity import digest_of
 from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
+from ragstream_core.services.history_update import embed
 from ragstream_core.wiring import models, stages
 from ragstream_core.wiring.conversation_memory import ConversationMemory
-from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.history_publishing import publish
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.search import reranker_stage, retrieval_stage
 
@@ -195,7 +195,7 @@ def _recorded(workspace: Workspace, documents: list[Row], progress: Progress | N
         publish=False,
         progress=lambda phase, done, _: progress(done, total) if progress else None,
     )
-    publish(space)
+    History(space).publish()
     return space
 
 
@@ -224,9 +224,8 @@ def _changed(config: AppConfig, changes: dict[str, dict[str, Any]]) -> AppConfig
 
 def _selection(space: Workspace) -> HistoryView:
     from ragstream_core.errors import UsageError
-    from ragstream_core.index.snapshot import open_snapshot
 
-    view = open_snapshot(space.layout.history_snapshot)
+    view = History(space).selection()
     if view is None or not view.chunk_ids:
         raise UsageError("the conversations hold no text")
     view.verify()

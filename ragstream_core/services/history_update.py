@@ -1,28 +1,52 @@
-"""Bringing the history up to date unattended, and what shows people how it stands."""
+"""Bring what is derived of the conversations up to the journal: embed, publish, write their logs.
+
+What comes after the commit of the catalog is derived: a failure there is a warning, and the next
+run makes it again.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import GenerationGone, ModelMismatch
+from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
+from ragstream_core.conversations.non_answers import is_evidence
+from ragstream_core.conversations.sessions import write_session_logs
+from ragstream_core.conversations.units import TurnChunker, is_summary
+from ragstream_core.errors import (
+    GenerationGone,
+    IntegrityError,
+    ModelMismatch,
+    RagstreamError,
+    RunCommand,
+    UsageError,
+)
+from ragstream_core.index.history_turns import CUT, Mark, TurnCount, first_texts, turn_counts
+from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.platform.locks import retry_while_locked
+from ragstream_core.text.chunk_profiles import ChunkProfile, chunk_profile
+from ragstream_core.text.tokenizer import word_offsets
+from ragstream_core.wiring import erase_turns, models
+from ragstream_core.wiring.history_index import History
+from ragstream_core.wiring.history_summaries import promote
 from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
-    from ragstream_core.conversations.journal.records import Position
-    from ragstream_core.index.history_turns import TurnCount
     from ragstream_core.index.snapshot import SnapshotReport
     from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 SAMPLE = 5
 WAIT_S = 300.0
-"""So long a run waits for another one: the UI begins two runs of one back-fill at once."""
+"""How long a run waits for another one: the UI begins two runs of one back-fill at once."""
+_MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +68,144 @@ class Upkeep:
     sample: Sequence[tuple[str, str]] = ()
 
 
-def newest(workspace: Workspace) -> Position:
-    """Return the position behind the last record of the journal; reads its end only."""
-    return journal(workspace).newest()
+def embed(
+    workspace: Workspace,
+    *,
+    months: Collection[str] = (),
+    rebuild: bool = False,
+    upto: int | None = None,
+    progress: PhaseProgress | None = None,
+    provenance: Mapping[str, str] | None = None,
+    publish: bool = True,
+) -> HistoryStats:
+    """Bring the catalog up to the journal and publish it; nothing new loads no model.
+
+    Args:
+        workspace: The data root.
+        months: Also look again at all turns of these, ``2026-10``; see
+            `HistoryIngestionWorker.backfill`.
+        rebuild: Read the whole journal again, for the model of the settings; a damaged catalog
+            is put aside.
+        upto: Last record to read; None: all.
+        progress: Called with (phase, done, total).
+        provenance: Kept in the generation row, e.g. the Dagster run.
+        publish: Bring what is derived up to date as well; what goes wrong there is a warning.
+
+    Raises:
+        UsageError: Not a month; nothing was done.
+        ModelMismatch: The catalog was made by another model.
+        ProjectLocked: Another process writes it.
+        IntegrityError: It is damaged.
+        RagstreamError: No weights, the model failed or the disk is full; what was committed is
+            kept.
+    """
+    for month in months:
+        if not _MONTH.fullmatch(month):
+            raise UsageError(
+                f"not a month: {month!r}", hint=RunCommand("history backfill", "2026-10")
+            )
+    history = History(workspace)
+    warnings = _finish_clearing(history, again=bool(months) or rebuild)
+    stats = None if months or rebuild else _unchanged(history)
+    if stats is None:
+        worker = _worker(history, progress)
+        if rebuild:
+            stats = worker.rebuild(provenance=provenance)
+        elif months:
+            stats = worker.backfill(months, provenance=provenance)
+        else:
+            stats = worker.run(upto, provenance=provenance)
+    if publish:
+        warnings += _derive(history)
+    return replace(stats, warnings=(*stats.warnings, *warnings))
 
 
-def inode(workspace: Workspace, position: Position) -> int:
-    """Return the inode of the segment that a position lies in; 0 where it is gone."""
+def _finish_clearing(history: History, *, again: bool) -> list[str]:
+    """Finish a clearing that was killed; return what went wrong: new turns don't wait for it.
+
+    Where turns are to be embedded ``again``, cleared ones must be gone first, lest another
+    model reads them; a damaged catalog is put aside, and they with it.
+    """
     try:
-        return (journal(workspace).folder / position.segment).stat().st_ino
-    except OSError:
-        return 0
+        erase_turns.resume(history.workspace)
+    except (RagstreamError, OSError) as error:
+        if again and not isinstance(error, IntegrityError):
+            raise
+        return [f"cleared turns are hidden, not yet gone: {error}"]
+    return []
+
+
+def _worker(history: History, progress: PhaseProgress | None) -> HistoryIngestionWorker:
+    embedder = models.embedder(history.workspace.config)
+    offsets = getattr(embedder, "token_offsets", word_offsets)
+    return HistoryIngestionWorker(
+        history.log,
+        history.index_dir,
+        embedder=embedder,
+        chunker=TurnChunker(offsets, embedder.window, _profile(history)),
+        progress=progress or (lambda phase, done, total: None),
+    )
+
+
+def _profile(history: History) -> ChunkProfile:
+    """Return how turns are cut under the settings."""
+    settings = history.workspace.config.settings.history
+    return replace(
+        chunk_profile("history_small"),
+        max_tokens=settings.chunk_size,
+        overlap_tokens=settings.chunk_overlap,
+        unit=settings.chunk_unit,
+    )
+
+
+def _unchanged(history: History) -> HistoryStats | None:
+    """Return the numbers of a run that would do nothing, None where there may be work."""
+    began = time.perf_counter()
+    newest = history.newest()
+    mark = newest[0] if newest else Mark()
+    behind = history.log.entries(mark.position.seq + 1, hint=mark.position)
+    if any(_matters(entry.record) for entry in behind):
+        return None
+    if mark.generation and mark.embed_fp != models.fingerprint(history.workspace.config):
+        return None
+    usual = chunk_profile("history_small").limits  # of a catalog made before it said so
+    if newest and newest[1].provenance.get(CUT, usual) != _profile(history).limits:
+        return None
+    seconds = time.perf_counter() - began
+    return HistoryStats(mark.generation, mark.digest, mark.position.seq, seconds=seconds)
+
+
+def _derive(history: History) -> list[str]:
+    """Publish, write the session logs, promote; return what was done and what went wrong."""
+    log, since, notes = history.log, 0, list[str]()
+    with contextlib.suppress(RagstreamError):  # damaged: all logs are written anew
+        view = history.selection()
+        since = view.mark.position.seq if view else 0
+    steps: dict[str, Callable[[], object]] = {
+        "the published selection is out of date": history.publish,
+        "the session logs are out of date": lambda: write_session_logs(log, log.folder, since),
+        "no summary was promoted": lambda: notes.extend(promote(history)),
+    }
+    for what, step in steps.items():
+        try:
+            step()
+        except (RagstreamError, OSError) as error:
+            notes.append(f"{what}: {error}")
+    return notes
+
+
+def _matters(record: Record) -> bool:
+    """Say whether a record may change what is embedded; a question alone does not."""
+    if isinstance(record, Turn):
+        return is_evidence(record)
+    return isinstance(record, TagEdit) and not is_summary(record.turn)
 
 
 def idle(workspace: Workspace) -> str:
     """Say why there is nothing to do for this data root; empty where there may be."""
     if not workspace.config.settings.history.persist:
         return "history.persist is off: nothing is kept"
-    return "" if newest(workspace).seq else "no conversation has been recorded yet"
-
-
-def behind(workspace: Workspace) -> bool:
-    """Say whether a run would have anything to do, or to complain of; loads no model."""
-    from ragstream_core.wiring.history_embedding import history_status
-
-    now = history_status(workspace)
-    return bool(now.pending or now.damaged or now.published != now.generation)
-
-
-def waits_for_model(workspace: Workspace) -> bool:
-    """Say whether the settings name another model than the one that embedded the history."""
-    from ragstream_core.wiring.history_embedding import history_status
-
-    return history_status(workspace).other_model
+    return "" if journal(workspace).newest().seq else "no conversation has been recorded yet"
 
 
 def catch_up(
@@ -103,9 +232,6 @@ def catch_up(
         RagstreamError: It is damaged, the model failed or the disk is full; what was committed is
             kept, and so is the last selection.
     """
-    from ragstream_core.wiring.history_embedding import embed
-    from ragstream_core.wiring.history_publishing import publish
-
     if reason := idle(workspace):
         return Upkeep(reason)
     run = functools.partial(
@@ -117,7 +243,7 @@ def catch_up(
         if not follow_model:
             raise
         stats = retry_while_locked(lambda: run(rebuild=True), wait_s=WAIT_S)
-    return _shown(workspace, stats, retry_while_locked(lambda: publish(workspace), wait_s=WAIT_S))
+    return _shown(History(workspace), stats)
 
 
 def backfill(
@@ -139,13 +265,10 @@ def backfill(
         ProjectLocked: Another process kept writing it for `WAIT_S`.
         RagstreamError: As `catch_up`.
     """
-    from ragstream_core.wiring.history_embedding import embed
-    from ragstream_core.wiring.history_publishing import publish
-
     if reason := idle(workspace):
         return Upkeep(reason)
     stats = embed(workspace, months=months, progress=progress, provenance=provenance, publish=False)
-    return _shown(workspace, stats, publish(workspace))
+    return _shown(History(workspace), stats)
 
 
 def session_logs(workspace: Workspace) -> list[Path]:
@@ -155,44 +278,22 @@ def session_logs(workspace: Workspace) -> list[Path]:
         RagstreamError: A newer version of the program wrote the journal.
         OSError: Disk full, permission denied.
     """
-    from ragstream_core.conversations.sessions import write_session_logs
-
     log = journal(workspace)
     write_session_logs(log, log.folder, since=log.newest().seq)
     logs = log.folder.glob("session-*.log")
     return sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
-def summaries(workspace: Workspace) -> list[tuple[str, str]] | str:
-    """Return (chunk id, text) of the published summaries of old spans, or why there are none.
-
-    Raises:
-        IntegrityError: The published selection is damaged.
-    """
-    from ragstream_core.conversations.summaries import SOURCE
-    from ragstream_core.index.snapshot import open_snapshot
-
-    if not workspace.config.settings.history.summaries:
-        return "off: history.summaries"
-    view = open_snapshot(workspace.layout.history_snapshot)
-    if view is None:
-        return "nothing is published yet"
-    sources = view.columns.sources
-    rolled = [i for row, i in enumerate(view.chunk_ids) if sources[row] == SOURCE]
-    return [(chunk.id, chunk.snippet) for chunk in view.chunks(rolled)]
-
-
-def _shown(workspace: Workspace, stats: HistoryStats, snapshot: SnapshotReport | None) -> Upkeep:
-    from ragstream_core.index.history_turns import first_texts, turn_counts
-
-    index_dir = workspace.layout.history_index
+def _shown(history: History, stats: HistoryStats) -> Upkeep:
+    """Publish; return what the run did, and how the history stands after it."""
+    snapshot = retry_while_locked(history.publish, wait_s=WAIT_S)
     last = sorted(stats.sessions.values(), reverse=True)[:SAMPLE]
     try:
         return Upkeep(
             stats=stats,
             snapshot=snapshot,
-            counts=turn_counts(index_dir),
-            sample=first_texts(index_dir, last),
+            counts=turn_counts(history.index_dir),
+            sample=first_texts(history.index_dir, last),
         )
     except GenerationGone:  # all there is broke off or was cleared
         return Upkeep(stats=stats, snapshot=snapshot)

@@ -50,6 +50,7 @@ from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.file_sources import RecordedAnswers
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
@@ -276,12 +277,10 @@ def _put_history(space: Workspace, bundle: Bundle, inputs: PromptInputs) -> None
     if lines is not None:
         replace_bytes(space.config.logs_dir / CURRENT, bytes(lines), durable=False)
     if snapshot is not None:
-        from ragstream_core.index.snapshot import open_snapshot
-
-        path = space.layout.history_snapshot
-        replace_bytes(path, bytes(snapshot), durable=False)
+        history = History(space)
+        replace_bytes(history.path, bytes(snapshot), durable=False)
         try:
-            view = open_snapshot(path)
+            view = history.selection()
         except IntegrityError as error:
             if f"{OTHER}lexical" not in error.message:
                 raise

@@ -46,7 +46,7 @@ from ragstream_core.services.backup import (
     journal_files,
     verify_catalogs,
 )
-from ragstream_core.wiring.history_publishing import publish
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _derive(workspace: Workspace) -> None:
     shutil.rmtree(workspace.layout.history_snapshot.parent, ignore_errors=True)
     log = journal(workspace)
     with contextlib.suppress(RagstreamError, OSError):  # the next embedding publishes again
-        publish(workspace)
+        History(workspace).publish()
         write_session_logs(log, log.folder)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import Advice, RagstreamError, RunCommand, quoted
-from ragstream_core.index import history, look
+from ragstream_core.index import look
 from ragstream_core.index.check import Finding, verify_data, verify_structure
 from ragstream_core.index.repair import repair_derived
 from ragstream_core.index.schema import CATALOG_NAME, is_pulled
@@ -20,17 +20,15 @@ from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION as CHROMA
 from ragstream_core.proposers.collections import compare
 from ragstream_core.wiring.erase_turns import finish, finish_aside, is_due
-from ragstream_core.wiring.history_embedding import history_status
-from ragstream_core.wiring.history_publishing import publish
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import holds_journal, journal
-from ragstream_core.wiring.verify_history import history_findings
 
 if TYPE_CHECKING:
     from ragstream_core.index.check import Part
     from ragstream_core.index.rows import Generation
     from ragstream_core.proposers.derived_store import Outcome, StoreState
     from ragstream_core.records.json_form import Json
-    from ragstream_core.wiring.history_embedding import HistoryStatus
+    from ragstream_core.wiring.history_index import HistoryStatus
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -64,7 +62,7 @@ class VerifyReport:
     # how what is made from its index stands, by its key in reports; empty if nothing is ingested,
     # and of conversations
     stores: Mapping[str, StoreState] = field(default_factory=dict)
-    finished: bool | None = None  # whether an interrupted clearing was finished; None of projects
+    finished: bool = False  # whether an interrupted clearing of conversations was
     # counts of passages that look like commands to a model, if asked for
     suspicious: Tally | None = None
 
@@ -76,14 +74,14 @@ class VerifyReport:
             "healed": list(self.healed),
             "generation": self.generation,
         }
-        if self.finished is None:
+        if self.project == HISTORY:
+            row["finished"] = self.finished
+        else:
             states = self.stores
             row |= {
                 store.report: states[store.report].to_json() if states else {}
                 for store in kept.STORES
             }
-        else:
-            row["finished"] = self.finished
         return row | ({"suspicious": self.suspicious.to_json()} if self.suspicious else {})
 
 
@@ -198,9 +196,10 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
     Raises:
         RagstreamError: The collection cannot be compared.
     """
-    status = history_status(workspace)
+    history = History(workspace)
+    status = history.status()
     found: dict[str, list[Finding]] = {part: [] for part in PARTS}
-    for finding in history_findings(workspace):
+    for finding in history.check():
         found[finding.check if finding.check in found else CATALOG].append(finding)
     found[WAITING] += waiting(status, now)
     found[AGE] += aged(status)
@@ -248,17 +247,19 @@ def verify_history(workspace: Workspace, *, part: Part | None = None) -> VerifyR
     Returns:
         With ``finished``; the project is ``~history``.
     """
+    history = History(workspace)
     repaired, findings = repair_history(workspace)
-    findings += history_findings(workspace, part)
+    findings += history.check(part)
     outcomes: list[Outcome] = []
     if not findings:
         outcomes = kept.bring_up_to_date(workspace, HISTORY, stores=[CHROMA], again=True)
+    newest = _newest(history.index_dir)
     return VerifyReport(
         project=HISTORY,
         findings=_with_remedies(findings, lambda f: _OF_HISTORY.get(f.check, _REBUILD), outcomes),
         healed=[*(what for what in repaired if what != CLEARING), *_repaired(outcomes)],
         finished=CLEARING in repaired,
-        generation=_history_generation(workspace),
+        generation=newest.n if newest else 0,
     )
 
 
@@ -281,17 +282,10 @@ def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
             finished = True
         if finished:
             repaired.append(CLEARING)
-        status = history_status(workspace)
-        if status.generation != status.published and publish(workspace) is not None:
+        history = History(workspace)
+        now = history.status()
+        if now.generation != now.published and history.publish() is not None:
             repaired.append(SELECTION)
     except (RagstreamError, OSError) as error:
         return repaired, [Finding("clearing" if not repaired else SNAPSHOT, str(error))]
     return repaired, []
-
-
-def _history_generation(workspace: Workspace) -> int:
-    try:
-        newest = history.newest(workspace.layout.history_index)
-    except RagstreamError:
-        return 0
-    return newest[0].generation if newest is not None else 0

@@ -221,12 +221,13 @@ class ConversationMemory:
     @functools.cached_property
     def view(self) -> HistoryView | None:
         """The pinned selection of older turns; None where none is searched."""
-        from ragstream_core.wiring.history_publishing import snapshot_at
+        from ragstream_core.wiring.history_index import History  # NumPy
 
         if not (self.shown and self.settings.enabled and self.pin.snapshot):
             return None
         pin, cap = self.pin, self.settings.max_chunks
-        return snapshot_at(self.workspace, upto=pin.high_water, digest=pin.snapshot, cap=cap)
+        history = History(self.workspace)
+        return history.selection_at(upto=pin.high_water, digest=pin.snapshot, cap=cap)
 
     @functools.cached_property
     def _newer(self) -> tuple[list[Entry], Folded]:

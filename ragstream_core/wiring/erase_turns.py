@@ -37,7 +37,7 @@ from ragstream_core.proposers.collections import COLLECTION
 from ragstream_core.text.fingerprints import TextFingerprints
 from ragstream_core.wiring import erasure, memory_files, projects, remembered_facts_files
 from ragstream_core.wiring.debug_log import vars_files
-from ragstream_core.wiring.history_publishing import publish
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 from ragstream_core.wiring.turn_prompts import TurnPrompts
@@ -178,7 +178,7 @@ class ClearedTurns:
 
     def publish(self) -> None:
         """Publish the snapshot and write the session logs; the old ones still hold the turns."""
-        if retry_while_locked(lambda: publish(self.workspace), wait_s=WAIT_S) is None:
+        if retry_while_locked(History(self.workspace).publish, wait_s=WAIT_S) is None:
             self.workspace.layout.history_snapshot.unlink(missing_ok=True)
         write_session_logs(self.log, self.log.folder)
 

@@ -42,10 +42,10 @@ def pin_history(workspace: Workspace, session: str, embed_fp: str) -> HistoryPin
 
 def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
     """Return the snapshot's digest and high-water mark, or why it cannot be used."""
-    from ragstream_core.index.snapshot import open_snapshot
+    from ragstream_core.wiring.history_index import History  # NumPy
 
     try:
-        view = open_snapshot(workspace.layout.history_snapshot)
+        view = History(workspace).selection()
     except RagstreamError as error:
         return "", 0, f"{_LEFT_OUT}{error.message}; {error.hint or BACKFILL}"
     if view is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, ModelMismatch, RunCommand, UsageError
 from ragstream_core.index.view import open_view
+from ragstream_core.wiring.history_index import History
 
 if TYPE_CHECKING:
     from ragstream_core.index.history_view import HistoryView
@@ -65,9 +66,7 @@ def hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[st
 
 
 def _turns(workspace: Workspace) -> HistoryView:
-    from ragstream_core.index.snapshot import open_snapshot
-
-    view = open_snapshot(workspace.layout.history_snapshot)
+    view = History(workspace).selection()
     if view is None or not len(view.chunk_ids):
         raise GenerationGone("no turn is embedded yet", hint=RunCommand("history embed"))
     view.verify()

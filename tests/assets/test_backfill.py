@@ -16,7 +16,7 @@ from ragstream_core.evaluation.sweep import RELATIVES
 from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.history_embedding import history_status
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.quality_gate import gold_path
 
 WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")
@@ -105,7 +105,7 @@ def test_months_of_the_history_from_the_ui_and_again_as_a_no_op(web, space, home
     first = _carry_out(web, home, _backfill(web, "history", assets, months))
     assert first.status is BulkActionStatus.COMPLETED_SUCCESS
     assert home.get_materialized_partitions(embeddings) == set(months)
-    status = history_status(space)
+    status = History(space).status()
     assert (status.pending, status.turns, status.generation) == (0, 3, 1)
     assert status.snapshot.rows == 3
     assert len(home.fetch_materializations(snapshot, limit=10).records) == 1
@@ -116,7 +116,7 @@ def test_months_of_the_history_from_the_ui_and_again_as_a_no_op(web, space, home
     shown = [record.asset_materialization.metadata for record in events]
     found = sorted((row["embedded"].value, row["turns"].value) for row in shown)
     assert found == [(0, 1), (0, 2)]  # a month each: they are no neighbours
-    assert history_status(space).digest == status.digest
+    assert History(space).status().digest == status.digest
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from ragstream_assets import history, instance
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
-from ragstream_core.wiring.history_embedding import history_status
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import append_records
 from tests.assets.executing import execute
 
@@ -61,7 +61,7 @@ def test_one_delta_run_reports_every_month_it_touched(told, home, embed):
     assert shown(result, history.SESSION_LOGS)["sessions"] == 2
     (seen,) = result.get_asset_observation_events()
     assert seen.asset_observation_data.asset_observation.metadata["records"].value == 3
-    assert history_status(told).pending == 0
+    assert History(told).status().pending == 0
 
 
 def test_only_the_tail_is_embedded_and_nothing_new_is_nothing(told, home, say, embed):
@@ -113,7 +113,7 @@ def test_what_was_embedded_without_dagster_is_reported_by_the_next_run(told, hom
 
 def test_a_run_stops_where_it_was_told_to(told, home, embed):
     assert shown(embed(told, home, config={"upto": 2}))["up_to_record"] == 2
-    assert history_status(told).pending == 1
+    assert History(told).status().pending == 1
 
 
 def test_a_new_tag_reaches_the_catalog_without_embedding(told, home, embed):
@@ -183,10 +183,10 @@ def test_another_model_is_refused_and_followed_where_asked(told, home, other_mod
     embed(told, home)
     space, embedder = other_model
     assert not embed(space, home).success
-    assert not embedder.seen and history_status(told).generation == 1
+    assert not embedder.seen and History(told).status().generation == 1
     made = shown(embed(space, home, config={"follow_model": True}))
     assert (made["embedded"], made["generation"]) == (3, 2)
-    assert history_status(space).other_model is False
+    assert History(space).status().other_model is False
 
 
 def backfill(space, home, first, last=""):
@@ -201,20 +201,20 @@ def backfill(space, home, first, last=""):
 
 def test_a_month_again_embeds_nothing_that_is_there_and_leaves_the_mark(told, home, embed):
     embed(told, home)
-    before = history_status(told)
+    before = History(told).status()
     result = backfill(told, home, "2026-10")
     assert events(result, history.HISTORY_EMBEDDINGS).keys() == {"2026-10"}
     again = events(result, history.HISTORY_EMBEDDINGS)["2026-10"]
     assert (again["turns"], again["embedded"], again["reused"]) == (2, 0, 2)
     assert again["turns_in_month"] == 2
-    assert history_status(told).seq == before.seq
-    assert history_status(told).digest == before.digest
+    assert History(told).status().seq == before.seq
+    assert History(told).status().digest == before.digest
 
 
 def test_a_month_before_anything_else_embeds_all_and_reports_all(told, home):
     result = backfill(told, home, "2026-10")
     assert events(result, history.HISTORY_EMBEDDINGS).keys() == {"2026-08", "2026-10"}
-    assert history_status(told).pending == 0
+    assert History(told).status().pending == 0
 
 
 def test_another_model_takes_over_with_the_last_month(told, home, other_model, embed):
@@ -222,9 +222,9 @@ def test_another_model_takes_over_with_the_last_month(told, home, other_model, e
     space, embedder = other_model
     first = backfill(space, home, "2026-10")
     assert events(first, history.HISTORY_EMBEDDINGS)["2026-10"]["missing_for_the_new_model"] == 1
-    assert history_status(space).other_model is True
+    assert History(space).status().other_model is True
     assert len(embedder.seen) == 2
     last = backfill(space, home, "2026-08", "2026-09")
     assert events(last, history.HISTORY_EMBEDDINGS)["2026-08"]["missing_for_the_new_model"] == 0
-    assert history_status(space).other_model is False
+    assert History(space).status().other_model is False
     assert len(embedder.seen) == 3

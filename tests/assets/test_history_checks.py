@@ -97,7 +97,7 @@ def test_a_turn_that_waits_for_more_than_a_day_is_a_warning(kept, say):
 
 
 def test_a_snapshot_behind_its_catalog_is_noticed(kept, say):
-    from ragstream_core.wiring.history_embedding import embed
+    from ragstream_core.services.history_update import embed
 
     say(kept, 3)
     embed(kept, publish=False)

@@ -14,9 +14,9 @@ from ragstream_core.proposers.collections import compare
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.make_prompt import make_prompt, make_stages
-from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import holders
 from tests.recorded import record_prompt
 
@@ -67,7 +67,7 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report.removed)
     assert set(space.store.keys()) == {other.record.prompt_key}
     assert compare(space, HISTORY) == []
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []
     listed = {record.dagster_run.run_id for record in home.get_run_records()}
     assert {other.run_id, waits} <= listed and not home.get_runs(CANCELED)
     assert all(home.all_logs(run) for run in listed - {waits})

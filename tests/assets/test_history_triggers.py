@@ -12,7 +12,7 @@ from ragstream_assets.resources import WorkspaceResource, adopt
 from ragstream_core.conversations.journal.records import Asked, TagEdit
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
-from ragstream_core.wiring.history_embedding import history_status
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import append_records
 
 NIGHT = dt.datetime(2026, 11, 20, 2, 15, tzinfo=dt.UTC)
@@ -87,7 +87,7 @@ def test_garbled_cursors_cost_a_look_and_embed_nothing(space, home, embedded):
         result = tick(space, home, cursor)
         assert not result.run_requests
         assert result.cursor == embedded  # what it should be, from now on
-    assert history_status(space).generation == 1
+    assert History(space).status().generation == 1
 
 
 def test_records_that_are_no_whole_turn_are_no_reason(space, home, embedded, say):
@@ -153,7 +153,7 @@ def test_every_night_what_is_pending_is_embedded_and_all_is_verified(space, home
     config = request.run_config["ops"]["publish_snapshot"]["config"]
     assert config == {"follow_model": True}
     result = embed(space, home, job=history.RECONCILE_JOB, config=config)
-    assert result.success and history_status(space).pending == 0
+    assert result.success and History(space).status().pending == 0
     found = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
     assert len(found) == 6 and all(found.values())  # the seventh is of a collection: none is kept
 

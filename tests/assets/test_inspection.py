@@ -4,7 +4,7 @@ import base64
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.index.view import open_view
-from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.services.history_update import embed
 from ragstream_core.wiring.journal import append_turn
 from tests.assets.executing import execute, shown
 from tests.copies import said

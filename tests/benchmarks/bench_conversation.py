@@ -37,7 +37,7 @@ with project_lock(Path(sys.argv[1])):
 def talk(data: Path) -> None:
     """Say `TURNS` pairs about the handbook and embed them."""
     from ragstream_core.conversations.journal.records import Turn
-    from ragstream_core.wiring.history_embedding import embed
+    from ragstream_core.services.history_update import embed
     from ragstream_core.wiring.journal import append_records
     from ragstream_core.wiring.workspace import open_workspace
 

@@ -14,14 +14,14 @@ from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.erase_turns import finish, is_due
-from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import append_turn, journal, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import holders
 from tests.faults.harness import DONE, Child, Killer, hindered, need_strace
@@ -102,7 +102,7 @@ def require_finished(space, before, by):
     assert plain(space) == before
     assert journal(space).check().sound
     embed(space)
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []
     assert [row.session for row in show(space)] == ["plain"] * 16
 
 
@@ -193,5 +193,5 @@ def test_in_a_race_with_appends_and_embeddings(template, tmp_path):
     assert holders(space.data_dir, CANARY) == []
     assert log.check().sound
     embed(space)
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []
     print(f"\n{len(acked)} turns acknowledged meanwhile, none lost, none of the cleared left")

@@ -16,7 +16,7 @@ from ragstream_core.proposers.chroma.collection import Collection
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN, REQUIRED
 from ragstream_core.proposers.collections import COLLECTION, collection_of, compare, resting
 from ragstream_core.services import history_update
-from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.services.history_update import embed
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import open_workspace
 

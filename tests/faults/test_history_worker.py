@@ -17,11 +17,11 @@ from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index import history, vectors
 from ragstream_core.index.check import WHOLE, verify_data, verify_structure
+from ragstream_core.index.history_check import name_chunk
 from ragstream_core.index.remove import leftovers
 from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import staging
 from ragstream_core.text.chunk_profiles import ChunkProfile
-from ragstream_core.wiring.verify_history import name_chunk
 from tests.faults.harness import (
     CALLS,
     CLEAN,

@@ -8,9 +8,9 @@ from unittest.mock import patch
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import models
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt

@@ -14,9 +14,9 @@ from ragstream_core.conversations.question_match import same_words, stands_alone
 from ragstream_core.errors import BudgetExceeded
 from ragstream_core.prompts.blocks import digest_tokens, history_texts
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.history_update import embed
 from ragstream_core.text.token_estimates import HeuristicTokenCounter
 from ragstream_core.wiring import answer_cache
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.ragstack_memory import RagstackMemory

@@ -11,9 +11,9 @@ import pytest
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.history_update import embed
 from ragstream_core.wiring import search
 from ragstream_core.wiring.conversation_memory import G_OP, ConversationMemory
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt

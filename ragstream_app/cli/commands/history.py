@@ -157,11 +157,14 @@ def summaries(ctx: typer.Context, as_json: options.Json = False) -> None:
     Raises:
         RagstreamError: The journal or the published selection cannot be read.
     """
-    from ragstream_core.wiring.history_publishing import summaries as published
+    from dataclasses import asdict
 
-    rows = published(session_of(ctx).workspace())
+    from ragstream_core.wiring.history_index import History
+    from ragstream_core.wiring.history_summaries import summaries as published
+
+    rows = published(History(session_of(ctx).workspace()))
     if as_json:
-        emit_json({"summaries": [row.to_json() for row in rows]})
+        emit_json({"summaries": [asdict(row) for row in rows]})
         return
     for row in rows:
         tags = ", ".join(row.tags)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -83,17 +84,17 @@ def check(
     from ragstream_core.index.check import parse_part
     from ragstream_core.services.verify import repair_history
     from ragstream_core.text.plurals import counted
-    from ragstream_core.wiring.history_embedding import history_status
-    from ragstream_core.wiring.verify_history import history_findings
+    from ragstream_core.wiring.history_index import History
 
     part = parse_part(read_data) if read_data else None
     workspace = session_of(ctx).workspace()
     repaired, findings = repair_history(workspace)
-    findings += history_findings(workspace, part)
-    status = history_status(workspace)
+    history = History(workspace)
+    findings += history.check(part)
+    status = history.status()
     if as_json:
         rows = [{"check": f.check, "message": f.message} for f in findings]
-        emit_json({"findings": rows, "status": status.to_json()})
+        emit_json({"findings": rows, "status": asdict(status)})
     else:
         for what in repaired:
             note(f"repaired: {what}")
@@ -218,12 +219,12 @@ def reactivate(
 
 def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: bool) -> None:
     from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.services.history_update import embed
     from ragstream_core.text.plurals import counted
-    from ragstream_core.wiring.history_embedding import embed as run
 
     workspace = session.workspace()
     with ingest_progress("history") as progress:
-        done = run(workspace, months=months, rebuild=rebuild, progress=progress)
+        done = embed(workspace, months=months, rebuild=rebuild, progress=progress)
     for line in done.warnings:
         note(line)
     if as_json:

@@ -4,7 +4,7 @@ import numpy as np
 
 from ragstream_core.conversations.eligible_turns import Filters, eligible
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.conversations.summaries import SOURCE, SPAN_TURNS, promoted, rolled_up
+from ragstream_core.conversations.summaries import SOURCE, SPAN_TURNS, citing, promoted, rolled_up
 from ragstream_core.index.snapshot import build
 from ragstream_core.records.identity import sha256_hex
 from tests.history_rows import columns, mark, row, vectors_of
@@ -80,18 +80,18 @@ def test_the_same_rows_give_the_same_snapshot():
     assert made[0].digest != build(rows, vectors_of(rows), mark=mark(), cap=50).digest
 
 
-def citing(n, *cited, known=True):
+def cites(n, *cited, known=True):
     ids = [{"id": sha256_hex(c)[:8], "source": "history/s/1", "known": known} for c in cited]
     return Turn(f"id-{n}", "s", "", "q", "a", citations=tuple(ids))
 
 
 def test_a_summary_is_promoted_once_two_answers_cite_it():
     one, other = "history::s::1-12::0", "history::s::13-24::0"
-    turns = [citing(1, one), citing(2, one, other), citing(3, other, known=False)]
-    assert promoted([one, other], turns, {}) == [one]
-    assert promoted([one, other], [*turns, citing(4, other)], {}) == [one, other]
-    assert promoted([one, other], [citing(1, one), citing(2)], {}) == []
-    assert promoted([one], turns, {one: ()}) == []  # promoted before, or taken off by somebody
+    turns = [cites(1, one), cites(2, one, other), cites(3, other, known=False)]
+    assert promoted(citing([one, other], turns), ()) == [one]
+    assert promoted(citing([one, other], [*turns, cites(4, other)]), ()) == [one, other]
+    assert promoted(citing([one, other], [cites(1, one), cites(2)]), ()) == []
+    assert promoted(citing([one], turns), {one}) == []  # promoted before, or taken off by somebody
 
 
 def test_a_promoted_summary_is_the_same_summary_with_its_tag():

@@ -10,12 +10,12 @@ from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.index import history, history_turns, remove, vectors
 from ragstream_core.index.check import WHOLE, verify_data, verify_structure
 from ragstream_core.index.history import commit_turns, lacking, newest, selection_rows
+from ragstream_core.index.history_check import name_chunk
 from ragstream_core.index.history_turns import Mark, TurnRow
 from ragstream_core.index.rows import ChunkRow, TextRow
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.terms import term_blob
-from ragstream_core.wiring.verify_history import name_chunk
 from tests.history_bench import HistoryBench, turn
 
 MODEL = "m"

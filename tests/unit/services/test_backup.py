@@ -16,15 +16,15 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.backup import HistoryState, IndexState, backup
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import append_turn, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.verify_history import history_findings
 from tests.workspaces import docs_of, hashed_workspace, write_docs
 
 
@@ -172,9 +172,9 @@ def test_turns_that_were_replaced_are_not_found_after_a_restore(space, tmp_path)
     restore(other, tmp_path / "copy", force=True)
     assert [row.turn.user_text for row in show(other)] == ["Old?"]
     assert not (other.data_dir / "history" / "index" / "catalog.sqlite").exists()
-    assert history_findings(other, Part(1, 1)) == []
+    assert History(other).check(Part(1, 1)) == []
     embed(other)
-    assert history_findings(other, Part(1, 1)) == []
+    assert History(other).check(Part(1, 1)) == []
 
 
 def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
@@ -267,7 +267,7 @@ def test_conversations_come_back_and_nothing_is_embedded_again(space, tmp_path):
     new = open_root(tmp_path / "elsewhere")
     restore(new, tmp_path / "copy")
     assert show(new) == show(space) and len(show(new)) == 2
-    assert history_findings(new, Part(1, 1)) == []
+    assert History(new).check(Part(1, 1)) == []
     assert embed(new).embedded == 0 and embed(new).generation == mark.generation
     assert (new.data_dir / "history" / "logs" / "session-one.log").exists()
     assert new.layout.history_snapshot.exists()
@@ -290,7 +290,7 @@ def test_other_conversations_are_replaced_only_by_force(space, tmp_path):
     assert show(other) == show(space) != before
     append_turn(other, Turn("", "one", "2026-10-09T10:00:00+02:00", "And now?", "Goes on."))
     embed(other, rebuild=True)
-    assert history_findings(other, Part(1, 1)) == []
+    assert History(other).check(Part(1, 1)) == []
     restore(other, tmp_path / "copy", force=True)
     restore(other, tmp_path / "copy", force=True)
     assert show(other) == show(space)

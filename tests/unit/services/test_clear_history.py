@@ -26,10 +26,11 @@ from ragstream_core.prompts.recorded import packed
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_transfer import export_jsonl, import_jsonl, read_lines
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import models
 from ragstream_core.wiring.erase_turns import ClearedTurns, finish, is_due
-from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import (
     append_records,
     append_turn,
@@ -41,7 +42,6 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.text_copies import CopyEraser
-from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import holders
 from tests.workspaces import docs_of, hashed_workspace, ingested_workspace
 
@@ -123,7 +123,7 @@ def test_nothing_of_a_cleared_session_is_left_anywhere(space):
         ("And who waits?", "Other writers wait or give up."),
     ]
     assert set(keys.values()).isdisjoint(kept(space))
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []
     assert not is_due(space) and journal(space).check().sound
     notices = [e.record for e in journal(space).entries() if isinstance(e.record, Cleared)]
     assert [(n.reason, n.turns, n.archived) for n in notices] == [("session", 3, False)]
@@ -198,7 +198,7 @@ def test_ranges_and_sessions_hold_together(space, berlin, what, stays):
     report = clear(space, choice_of(**what))
     assert spoken(space) == [f"Question of day {day}?" for day in stays]
     assert report.turns == 4 - len(stays)
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []
     assert embed(space).embedded == 0
     if not stays:
         assert grep(space.data_dir, ["Question of day"]) == []
@@ -206,7 +206,7 @@ def test_ranges_and_sessions_hold_together(space, berlin, what, stays):
     say(space, "new", "What comes afterwards?", "A new turn.")
     stats = embed(space)
     assert stats.turns == 1 and len(spoken(space)) == len(stays) + 1
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_turns_in_the_same_few_words_are_told_apart(space, words):
     before = [row for row in show(space) if row.session == "a"]
     report = clear(space, Choice("b"))
     assert report.turns == 50 and report.left == [] and show(space) == before
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []
 
 
 def test_a_summary_of_cleared_turns_goes_with_them(space):
@@ -306,7 +306,7 @@ def test_a_summary_of_cleared_turns_goes_with_them(space):
     assert "summary" in view.columns.sources.values
     clear(rolled, Choice("secret"))
     assert grep(space.data_dir) == []
-    assert history_findings(rolled, Part(1, 1)) == []
+    assert History(rolled).check(Part(1, 1)) == []
 
 
 def test_yours_is_reported_and_not_touched(space):
@@ -359,7 +359,7 @@ def test_with_a_damaged_catalog_turns_are_hidden_and_go_after_the_rebuild(space)
     embed(space, rebuild=True)
     finish(space)
     assert grep(space.data_dir) == [] and not is_due(space)
-    assert embed(space).embedded == 0 and history_findings(space, Part(1, 1)) == []
+    assert embed(space).embedded == 0 and History(space).check(Part(1, 1)) == []
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
@@ -419,7 +419,7 @@ def test_texts_of_a_killed_embedding_go_too(space):
     assert "history/index/catalog.sqlite" in grep(space.data_dir)
     clear(space, Choice("secret"))
     assert grep(space.data_dir) == []
-    assert embed(space).turns == 2 and history_findings(space, Part(1, 1)) == []
+    assert embed(space).turns == 2 and History(space).check(Part(1, 1)) == []
 
 
 @pytest.mark.parametrize("by", ["embed", "clear", "finish"])
@@ -456,4 +456,4 @@ def test_whoever_comes_next_finishes_a_killed_clearing(space, monkeypatch, step,
     left = [name for name in grep(space.data_dir) if ".tmp" not in name]
     assert left == []
     embed(space)
-    assert history_findings(space, Part(1, 1)) == []
+    assert History(space).check(Part(1, 1)) == []

@@ -9,8 +9,8 @@ from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.explain import explanation
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, show
 from tests.unit.services.memory.conftest import unreachable
 from tests.workspaces import ask, ask_and_keep, hashed_workspace

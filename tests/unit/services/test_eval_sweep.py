@@ -11,8 +11,8 @@ from ragstream_core.evaluation.sweep import heat_map, pictures, read_points, wri
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import eval_sweep
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.quality_gate import gold_path

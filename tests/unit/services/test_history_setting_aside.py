@@ -11,10 +11,11 @@ from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import clear_history
 from ragstream_core.services.clear_history import anonymise, bring_back, clear, put_aside
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
-from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import (
     append_turn,
     journal,
@@ -24,7 +25,6 @@ from ragstream_core.wiring.journal import (
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import said
 from tests.workspaces import ingested_workspace
 
@@ -72,7 +72,7 @@ def holders(space):
 def sound(space):
     forget_views()
     forget_snapshots()
-    return history_findings(space, WHOLE) == []
+    return History(space).check(WHOLE) == []
 
 
 def test_an_inactive_turn_is_kept_listed_and_used_by_nothing_until_it_is_brought_back(space):

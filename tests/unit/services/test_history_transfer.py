@@ -14,8 +14,8 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import history_transfer
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_transfer import adopt, import_jsonl, read_lines
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.import_conversations import is_of_rows
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, journal, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt

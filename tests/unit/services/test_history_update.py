@@ -12,12 +12,8 @@ from ragstream_core.errors import ProjectLocked
 from ragstream_core.index.history_turns import first_texts, turn_counts
 from ragstream_core.index.schema import project_lock
 from ragstream_core.services import history_update, verify
-from ragstream_core.wiring.history_embedding import (
-    HistoryStatus,
-    SnapshotStatus,
-    embed,
-    history_status,
-)
+from ragstream_core.services.history_update import embed
+from ragstream_core.wiring.history_index import History, HistoryStatus, SnapshotStatus
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import open_workspace
 from tests.processes import PATIENCE_S
@@ -61,13 +57,13 @@ def test_whoever_writes_the_history_is_waited_for(space, monkeypatch):
 
 def test_behind_as_long_as_a_run_would_do_anything(space):
     say(space, 1)
-    assert history_update.behind(space)
+    assert History(space).status().is_behind
     embed(space, publish=False)
-    assert history_update.behind(space)  # embedded, not published
+    assert History(space).status().is_behind  # embedded, not published
     history_update.catch_up(space)
-    assert not history_update.behind(space)
+    assert not History(space).status().is_behind
     space.layout.history_snapshot.write_bytes(b"no snapshot")
-    assert history_update.behind(space)
+    assert History(space).status().is_behind
 
 
 def test_counts_and_texts_are_those_of_the_turns(space):
@@ -93,7 +89,7 @@ def test_only_what_broke_off_leaves_nothing_to_show(space):
     say(space, 1, status="partial")
     done = history_update.catch_up(space)
     assert (done.counts, done.snapshot, done.stats.generation) == ((), None, 0)
-    assert not history_update.behind(space)
+    assert not History(space).status().is_behind
 
 
 def status_of(pending, oldest="", snapshot=None):
@@ -125,5 +121,5 @@ def test_the_age_of_a_selection_matters_only_while_turns_wait():
 
 def test_nothing_at_all(space):
     assert "no conversation" in history_update.catch_up(space).idle
-    assert not history_update.behind(space)
-    assert history_status(space).records == 0
+    assert not History(space).status().is_behind
+    assert History(space).status().records == 0

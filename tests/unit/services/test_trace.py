@@ -10,10 +10,10 @@ from ragstream_core.errors import UsageError
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.trace import trace
 from ragstream_core.services.verify_prompt import verify_key, verify_text
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.kept_prompt import KeptPrompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs

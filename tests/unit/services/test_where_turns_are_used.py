@@ -14,11 +14,11 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.earlier_turns import TOLD, told_once
 from ragstream_core.services.history_transfer import adopt, export_jsonl, import_jsonl
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.import_conversations import follow_logs, import_conversations
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show, tag
 from tests.unit.conversations.importers import exports
 from tests.workspaces import ask, hashed_workspace, ingested_workspace, write_docs

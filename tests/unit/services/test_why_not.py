@@ -10,11 +10,11 @@ from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex, shown_name
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.what_if import compared_with, leave_one_out
 from ragstream_core.services.why_not import tokens_short, why_not
 from ragstream_core.wiring.conversation_memory import ConversationMemory
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt

@@ -12,9 +12,9 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.stage_results import Scores
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.external_reply import append_external
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt

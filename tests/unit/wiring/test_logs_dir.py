@@ -13,9 +13,9 @@ from ragstream_core.services.backup import backup
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.disk_usage import disk_usage
 from ragstream_core.services.forget import forget
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_pin import pin_history
 from ragstream_core.wiring.journal import append_turn, journal, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs

@@ -15,12 +15,12 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import evolve
 from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.external_reply import append_external
+from ragstream_core.services.history_update import embed
 from ragstream_core.services.search import search_turns
 from ragstream_core.wiring import conversation_memory
 from ragstream_core.wiring.answering import answer, prepare
-from ragstream_core.wiring.history_embedding import embed, history_status
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import append_turn, show
-from ragstream_core.wiring.verify_history import history_findings
 from tests.unit.services.memory.conftest import unreachable
 from tests.workspaces import ask, ingested_workspace
 
@@ -54,13 +54,13 @@ def past(prompt):
 def test_it_is_kept_and_found_nowhere(space, kind):
     entry = say(space, **KINDS[kind])
     stats = embed(space)
-    assert (stats.turns, history_status(space).pending) == (0, 0)
+    assert (stats.turns, History(space).status().pending) == (0, 0)
     assert [row.seq for row in show(space)] == [entry.seq]
     prompt = ask(space, ASKED)
     assert past(prompt) == [] and not history_texts(prompt)
     assert search_turns(space, ASKED) == ()
     assert not any("not searched yet" in w.message for w in prompt.extras.warnings)
-    assert history_findings(space, WHOLE) == []
+    assert History(space).check(WHOLE) == []
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if name != "broken off"])
@@ -88,7 +88,7 @@ def test_an_index_and_a_selection_that_hold_it_already_leave_it_out(space, kind,
     assert view.non_answers is None and len(view.chunk_ids) == 2
     old = past(ask(space, ASKED))
     assert [i.split("::")[2] for i in old] == [f"{kept.seq}-{kept.seq}"]
-    assert history_findings(space, WHOLE) == []
+    assert History(space).check(WHOLE) == []
     embed(space)
     snapshot.forget_snapshots()
     view = snapshot.open_snapshot(space.layout.history_snapshot)

@@ -210,7 +210,7 @@ def test_a_prompt_that_may_not_be_kept_leaves_and_takes_nothing(space, ran):
 def test_where_the_time_counts_only_the_same_time_answers(space, ran):
     settings = {"history.recency_weight": 0.1, "history.days": 30}
     from ragstream_core.conversations.journal.records import Turn
-    from ragstream_core.wiring.history_embedding import embed
+    from ragstream_core.services.history_update import embed
     from ragstream_core.wiring.journal import append_turn
 
     for n in range(8):

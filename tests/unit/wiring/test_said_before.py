@@ -8,7 +8,7 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.render import NEAREST_ONLY, SAID_BEFORE
 from ragstream_core.records.s_ctx import IN_CONVERSATION
 from ragstream_core.services.chat import ChatSession
-from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.services.history_update import embed
 from ragstream_core.wiring.journal import append_turn
 from tests.unit.services.memory.conftest import unreachable
 from tests.workspaces import ask, ingested_workspace

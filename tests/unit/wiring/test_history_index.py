@@ -13,15 +13,15 @@ from ragstream_core.errors import (
 from ragstream_core.index.check import WHOLE
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.index.view import forget_views
+from ragstream_core.services.history_update import embed
 from ragstream_core.wiring import erase_turns, models
-from ragstream_core.wiring.history_embedding import embed, history_status
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import (
     append_records,
     append_turn,
     journal,
     tag,
 )
-from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.history_bench import turn
 
@@ -42,14 +42,14 @@ def say(space, *words, **given):
 def kinds(space, part=WHOLE):
     forget_views()
     forget_snapshots()
-    return {finding.check for finding in history_findings(space, part)}
+    return {finding.check for finding in History(space).check(part)}
 
 
 def test_nothing_there_is_sound_and_nothing_to_do(space):
     assert embed(space).generation == 0
-    status = history_status(space)
+    status = History(space).status()
     assert (status.records, status.pending, status.snapshot) == (0, 0, None)
-    assert history_findings(space, WHOLE) == [] and not (space.data_dir / "history").exists()
+    assert History(space).check(WHOLE) == [] and not (space.data_dir / "history").exists()
 
 
 @pytest.mark.parametrize("month", ["2026-13", "2026", "soon"])
@@ -57,22 +57,22 @@ def test_what_is_no_month_is_refused(space, month):
     say(space, "first")
     with pytest.raises(UsageError, match="not a month"):
         embed(space, months=["2026-10", month])
-    assert history_status(space).pending == 1
+    assert History(space).status().pending == 1
 
 
 def test_turns_are_embedded_and_published(space):
     say(space, "first", "second")
-    assert history_status(space).pending == 2
+    assert History(space).status().pending == 2
     stats = embed(space)
     assert (stats.committed, stats.turns, stats.warnings) == (True, 2, ())
     view = open_snapshot(space.layout.history_snapshot)
     assert len(view.chunk_ids) == 2 and view.mark.position.seq == 2
     assert (space.data_dir / "history" / "logs" / "session-s1.log").exists()
-    status = history_status(space)
+    status = History(space).status()
     assert (status.seq, status.records, status.pending, status.turns) == (2, 2, 0, 2)
     assert status.snapshot.rows == 2 and status.snapshot.generation == 1
     assert status.damaged == [] and not status.other_model
-    assert history_findings(space, WHOLE) == []
+    assert History(space).check(WHOLE) == []
 
 
 def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
@@ -85,7 +85,7 @@ def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
     assert cut.committed and cut.generation == usual.generation + 1
     view = open_snapshot(other.layout.history_snapshot)
     assert max(map(len, view.text("text"))) <= 300 * 5 // 4
-    assert not embed(other).committed and history_findings(other, WHOLE) == []
+    assert not embed(other).committed and History(other).check(WHOLE) == []
     back = embed(space)
     assert back.committed and back.embedded == 0 and back.digest == usual.digest
 
@@ -128,14 +128,12 @@ def test_a_lost_snapshot_and_lost_logs_come_back_without_the_model(space, monkey
 
 
 def test_a_publisher_that_fails_is_a_warning(space, monkeypatch):
-    from ragstream_core.wiring import history_publishing
-
     def fail(workspace):
         raise OSError("no space")
 
     say(space, "first")
     with monkeypatch.context() as patch:
-        patch.setattr(history_publishing, "publish", fail)
+        patch.setattr(History, "publish", fail)
         stats = embed(space)
     assert stats.committed
     assert stats.warnings == ("the published selection is out of date: no space",)
@@ -172,13 +170,13 @@ def test_another_model_is_refused_then_taken_over_month_by_month(space, tmp_path
             return getattr(real, name)
 
     monkeypatch.setattr(models, "embedder", lambda config: Other())
-    assert history_status(space).other_model
+    assert History(space).status().other_model
     with pytest.raises(ModelMismatch):
         embed(space)
     assert embed(space, months=["2026-08"]).missing == 1
-    assert history_status(space).other_model
+    assert History(space).status().other_model
     assert embed(space, months=["2026-10"]).missing == 0
-    assert not history_status(space).other_model
+    assert not History(space).status().other_model
     forget_snapshots()
     assert open_snapshot(space.layout.history_snapshot).embed_fp == "other"
     assert kinds(space) == set()
@@ -212,9 +210,9 @@ def test_a_damaged_catalog_is_named_with_the_command(space):
     with pytest.raises(IntegrityError) as caught:
         embed(space)
     assert caught.value.hint == "ragstream history backfill --rebuild"
-    assert history_status(space).damaged
+    assert History(space).status().damaged
     embed(space, rebuild=True)
-    assert kinds(space) == set() and history_status(space).seq == 2
+    assert kinds(space) == set() and History(space).status().seq == 2
 
 
 def test_a_journal_that_is_not_the_embedded_one_is_found(space, tmp_path):
@@ -239,7 +237,7 @@ def test_damage_in_the_journal_is_found_and_the_rest_stays_embedded(space):
     flip(log, log.read_bytes().index(b"second"))
     assert "journal" in kinds(space, None)
     assert embed(space).turns == 0
-    assert history_status(space).turns == 3
+    assert History(space).status().turns == 3
 
 
 def test_a_snapshot_that_is_ahead_or_behind_is_found(space):
@@ -247,7 +245,7 @@ def test_a_snapshot_that_is_ahead_or_behind_is_found(space):
     embed(space)
     say(space, "second")
     embed(space, publish=False)
-    found = [f for f in history_findings(space) if f.check == "snapshot"]
+    found = [f for f in History(space).check() if f.check == "snapshot"]
     assert [f.message for f in found] == ["behind: made from generation 1 of 2"]
 
 

@@ -6,8 +6,8 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable, ProjectLocked
 from ragstream_core.index.schema import project_lock
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
-from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.history_publishing import publish, snapshot_at
+from ragstream_core.services.history_update import embed
+from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.workspace import open_workspace
 
@@ -26,7 +26,7 @@ def view_of(space):
 
 
 def test_nothing_is_published_before_the_first_turn(tmp_path):
-    assert publish(opened(tmp_path)) is None
+    assert History(opened(tmp_path)).publish() is None
     assert not (tmp_path / "history").exists()
 
 
@@ -40,7 +40,7 @@ def test_embedding_publishes_and_the_same_is_not_written_again(tmp_path):
     assert view.mark.position.seq == 2 and len(view.chunk_ids) == 2
     assert [list(view.columns.tags[i]) for i in range(2)] == [[], ["GOLD"]]
     before = path.stat()
-    again = publish(space)
+    again = History(space).publish()
     assert not again.written and again.digest == view.digest and again.rows == 2
     assert path.stat().st_ino == before.st_ino
 
@@ -50,10 +50,10 @@ def test_a_new_cap_is_published_without_a_new_turn(tmp_path):
     for n in range(5):
         say(space, f"number {n}", importance=n / 10)
     embed(space)
-    small = publish(opened(tmp_path, **{"history.max_chunks": 2}))
+    small = History(opened(tmp_path, **{"history.max_chunks": 2})).publish()
     assert (small.written, small.rows, small.evicted) == (True, 2, 3)
     assert view_of(space).columns.seq.tolist() == [4, 5]
-    assert publish(space).rows == 5
+    assert History(space).publish().rows == 5
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None, "one bit"])
@@ -69,7 +69,7 @@ def test_a_damaged_or_missing_snapshot_is_published_again(tmp_path, damage):
         flipped = sound.replace(b"answer to first", b"answer to firsu")
         path.write_bytes(flipped if damage == "one bit" else damage)
     forget_snapshots()
-    assert publish(space).written
+    assert History(space).publish().written
     assert view_of(space).digest == digest
 
 
@@ -81,9 +81,9 @@ def test_while_a_worker_writes_nothing_is_published(tmp_path):
     say(space, "second")
     embed(space, publish=False)
     with project_lock(space.layout.history_index), pytest.raises(ProjectLocked):
-        publish(space)
+        History(space).publish()
     assert space.layout.history_snapshot.read_bytes() == before
-    assert publish(space).written
+    assert History(space).publish().written
 
 
 def test_an_older_selection_is_made_again_with_its_tags(tmp_path):
@@ -98,12 +98,12 @@ def test_an_older_selection_is_made_again_with_its_tags(tmp_path):
     embed(space)
     assert view_of(space).digest != old.digest
     forget_snapshots()
-    made = snapshot_at(space, upto=old.mark.position.seq, digest=old.digest, cap=20_000)
+    made = History(space).selection_at(upto=old.mark.position.seq, digest=old.digest, cap=20_000)
     made.verify()
     assert list(made.chunk_ids) == list(old.chunk_ids) and made.columns.tags[0] == ("SILVER",)
-    assert snapshot_at(space, upto=3, digest=old.digest, cap=20_000) is made
+    assert History(space).selection_at(upto=3, digest=old.digest, cap=20_000) is made
     newest = view_of(space)
-    assert snapshot_at(space, upto=5, digest=newest.digest, cap=20_000) is newest
+    assert History(space).selection_at(upto=5, digest=newest.digest, cap=20_000) is newest
 
 
 def test_what_cannot_be_made_again_is_refused(tmp_path):
@@ -111,7 +111,7 @@ def test_what_cannot_be_made_again_is_refused(tmp_path):
     say(space, "first")
     embed(space)
     with pytest.raises(InputUnavailable, match="record 1"):
-        snapshot_at(space, upto=1, digest="0" * 64, cap=20_000)
+        History(space).selection_at(upto=1, digest="0" * 64, cap=20_000)
 
 
 def test_a_damaged_file_is_made_good_from_the_catalog_for_a_prompt(tmp_path):
@@ -124,7 +124,7 @@ def test_a_damaged_file_is_made_good_from_the_catalog_for_a_prompt(tmp_path):
     path.unlink()
     path.write_bytes(raw)
     forget_snapshots()
-    made = snapshot_at(space, upto=1, digest=digest, cap=20_000)
+    made = History(space).selection_at(upto=1, digest=digest, cap=20_000)
     assert "answer to first" in made.chunks(made.chunk_ids)[0].snippet
 
 
@@ -137,5 +137,5 @@ def test_summaries_are_published_where_they_are_switched_on(tmp_path):
     view = view_of(space)
     assert list(view.chunk_ids) == ["history::s::1-12::0", "history::s::13-13::0"]
     assert view.chunks(view.chunk_ids)[0].meta["turn_id_end"] == 12
-    assert publish(opened(tmp_path)).rows == 13
+    assert History(opened(tmp_path)).publish().rows == 13
     assert journal(space).newest().seq == 13

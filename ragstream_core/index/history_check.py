@@ -1,50 +1,37 @@
-"""Verify the conversations: journal, catalog and published selection, each with the others."""
+"""Compare the journal, the catalog of its turns and the published selection, each with the others.
+
+The catalog is verified as a project's index is; beyond that its mark must be a record of the
+journal, its turns those of the journal, and the selection made from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ragstream_core.conversations.edits import apply_edits
+from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import NO_VECTORS, Turn
 from ragstream_core.conversations.non_answers import is_evidence, is_non_answer
 from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import history
-from ragstream_core.index.check import Finding, verify_structure
-from ragstream_core.wiring.journal import journal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ragstream_core.conversations.journal.journal import Journal
-    from ragstream_core.index.check import Part
-    from ragstream_core.index.history_turns import Mark
-    from ragstream_core.wiring.workspace import Workspace
+from ragstream_core.index.check import Finding, Part, verify_data, verify_structure
+from ragstream_core.index.history_turns import Mark
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.snapshot import open_snapshot
 
 
-def history_findings(workspace: Workspace, part: Part | None = None) -> list[Finding]:
+def verify_history(
+    log: Journal, index_dir: Path, selection: Path, part: Part | None = None
+) -> list[Finding]:
     """Verify the whole history; read-only.
 
-    Every byte of the journal and its chain; the catalog as a project's index is verified; its mark
-    is a record of the journal; the published selection has its digest and is made from the
-    catalog. With ``part`` also every text and vector of all generations, and every turn of
-    the catalog against the journal.
-
-    Args:
-        workspace: The data root.
-        part: Which part of the texts and vectors to read; None: none.
-
-    Returns:
-        The findings; empty if all is sound. Their ``check`` is that of an index, or
-        ``journal``, ``mark``, ``turns`` or ``snapshot``.
+    With ``part`` also that part of the texts and vectors of all generations, and every turn of the
+    catalog against the journal. The ``check`` of a finding is that of an index, or ``journal``,
+    ``mark``, ``turns`` or ``snapshot``.
     """
-    from ragstream_core.index.check import verify_data
-    from ragstream_core.index.schema import CATALOG_NAME
-
-    folder, log = workspace.layout.history, journal(workspace)
     findings = list(_journal(log))
-    index_dir = folder / "index"
     if (index_dir / CATALOG_NAME).exists() or any(index_dir.glob("vectors-*.f32")):
         findings += verify_structure(index_dir, read_texts=False, name_chunk=name_chunk)
         if part is not None:
@@ -53,7 +40,7 @@ def history_findings(workspace: Workspace, part: Part | None = None) -> list[Fin
             findings += _catalog(index_dir, log, whole=part is not None)
         except RagstreamError as error:
             findings.append(Finding("catalog", error.message))
-    findings += _snapshot(folder, index_dir)
+    findings += _selection(selection, index_dir)
     return list(dict.fromkeys(findings))
 
 
@@ -76,16 +63,14 @@ def _journal(log: Journal) -> Iterator[Finding]:
 
 
 def _catalog(index_dir: Path, log: Journal, *, whole: bool) -> Iterator[Finding]:
-    found = history.newest(index_dir)
-    if found is None:
+    newest = history.newest(index_dir)
+    if newest is None:
         return
-    mark = found[0]
-    newest = log.newest().seq
-    if newest < mark.position.seq:
-        yield Finding(
-            "mark", f"embedded up to record {mark.position.seq}, the journal ends at {newest}"
-        )
-    for entry in log.entries(mark.position.seq, mark.position.seq + 1):
+    mark, end = newest[0], log.newest().seq
+    at = mark.position.seq
+    if end < at:
+        yield Finding("mark", f"embedded up to record {at}, the journal ends at {end}")
+    for entry in log.entries(at, at + 1):
         if entry.chain != mark.position.chain:
             yield Finding("mark", f"record {entry.seq} is not the one that was embedded")
     yield from _turns(index_dir, log, mark) if whole else ()
@@ -97,19 +82,15 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
     wanted: dict[int, str] = {}
     no_answers: set[int] = set()  # once embedded like any other, and left out of every search now
     edits = apply_edits(log.entries())
-    for entry in log.entries():
-        record = entry.record
-        if entry.seq > mark.position.seq:
-            break
-        if (
-            isinstance(record, Turn)
-            and is_evidence(record)
-            and not edits.is_hidden(entry.seq)
-            and NO_VECTORS not in edits.tags(record.id, record.tags)
-        ):
-            wanted[entry.seq] = turn_sha(record)
-        elif isinstance(record, Turn) and is_non_answer(record):
-            no_answers |= set() if edits.is_hidden(entry.seq) else {entry.seq}
+    for entry in log.entries(1, mark.position.seq + 1):
+        turn = entry.record
+        if not isinstance(turn, Turn) or edits.is_hidden(entry.seq):
+            continue
+        if is_evidence(turn):
+            if NO_VECTORS not in edits.tags(turn.id, turn.tags):
+                wanted[entry.seq] = turn_sha(turn)
+        elif is_non_answer(turn):
+            no_answers.add(entry.seq)
     for seq in sorted(wanted.keys() - live.keys()):
         yield Finding("turns", f"turn {seq} is not embedded")
     for seq in sorted(live.keys() - wanted.keys() - no_answers):
@@ -119,22 +100,19 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
             yield Finding("turns", f"turn {seq} was embedded with other words")
 
 
-def _snapshot(folder: Path, index_dir: Path) -> Iterator[Finding]:
-    from ragstream_core.index.snapshot import SNAPSHOT_NAME, open_snapshot
-
+def _selection(path: Path, index_dir: Path) -> Iterator[Finding]:
     try:
-        view = open_snapshot(folder / "vectors" / SNAPSHOT_NAME)
-        found = history.newest(index_dir)
+        view = open_snapshot(path)
+        newest = history.newest(index_dir)
         if view is not None:
             view.verify()
     except RagstreamError as error:
         yield Finding("snapshot", error.message)
         return
-    generation = found[0].generation if found is not None else 0
+    generation = newest[0].generation if newest is not None else 0
     at = view.generation if view is not None else 0
     if at > generation:
-        yield Finding(
-            "snapshot", f"made from generation {at}, the catalog has come to {generation}"
-        )
+        message = f"made from generation {at}, the catalog has come to {generation}"
+        yield Finding("snapshot", message)
     elif at < generation:
         yield Finding("snapshot", f"behind: made from generation {at} of {generation}")
