@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +29,6 @@ from ragstream_core.wiring import remembered_facts_files
 from ragstream_core.wiring.journal import completed, journal, require_persist
 
 if TYPE_CHECKING:
-    from ragstream_core.conversations.journal.records import Entry
     from ragstream_core.wiring.workspace import Workspace
 
 HAND = "hand"
@@ -77,119 +75,56 @@ class FactMemory:
     workspace: Workspace
 
     def facts(self) -> list[FactState]:
-        """Return every fact that was not cleared, the oldest first, as it stands now.
-
-        Raises:
-            IntegrityError: A newer version of the program wrote the journal.
-        """
+        """Return every fact that was not cleared, the oldest first, as it stands now."""
         return list(fold_facts(fact_entries(journal(self.workspace))).values())
 
     def candidates(self) -> list[FactState]:
-        """Return the facts that wait for a decision, the oldest first.
-
-        Raises:
-            IntegrityError: A newer version of the program wrote the journal.
-        """
+        """Return the facts that wait for a decision, the oldest first."""
         return [fact for fact in self.facts() if fact.status == CANDIDATE]
 
     def remembered(self) -> list[RememberedLine]:
-        """Return the bullets of both files, in their order; the files are brought up to date first.
-
-        Raises:
-            RagstreamError: The journal or a file cannot be read, or a file not be written.
-        """
+        """Return the bullets of both files, in order; the files are brought up to date first."""
         remembered_facts_files.sync(self.workspace)
         known = {(f.target, f.text): f for f in self.facts() if f.status == "accepted"}
         rows = []
         for target in NAMES:
             for text in bullets(remembered_facts_files.read(self.workspace, target)):
                 fact = known.get((target, text))
-                row = RememberedLine(target, text)
-                if fact:
-                    row = RememberedLine(target, text, fact.id, fact.turn, fact.quote, fact.form)
-                rows.append(row)
+                said = (fact.id, fact.turn, fact.quote, fact.form) if fact else ()
+                rows.append(RememberedLine(target, text, *said))
         return rows
 
     def accept(self, which: str) -> FactState:
-        """Remember a fact from now on: its line stands in the file when this returns.
-
-        Args:
-            which: Its id, or the last digits of it.
-
-        Raises:
-            UsageError: No such fact, or it is accepted already.
-            Refused: `history.persist` is off, or an edit put a secret into it.
-            OperationFailed: Disk full or failing; what the journal has the next look makes good.
-        """
+        """Remember a fact from now on: its line stands in the file when this returns."""
         return self._step(which, "accepted")
 
     def reject(self, which: str) -> FactState:
-        """Remember a fact no longer, and never propose it again; see `accept`.
-
-        Raises:
-            UsageError: No such fact, or it is rejected already.
-            Refused: `history.persist` is off.
-            OperationFailed: Disk full or failing.
-        """
+        """Remember a fact no longer, and never propose it again; see `accept`."""
         return self._step(which, "rejected")
 
     def edit(self, which: str, text: str, *, target: str = "") -> FactState:
-        """Change a fact's words, and perhaps whom it is about; it stays what it is otherwise.
-
-        Args:
-            which: Its id, or the last digits of it.
-            text: One line.
-            target: ``user`` or ``company``; default: as it was.
-
-        Raises:
-            UsageError: No such fact, or no such text.
-            Refused: `history.persist` is off, or the text seems to contain a secret.
-            OperationFailed: Disk full or failing.
-        """
+        """Change a fact's words, and perhaps whom it is about; it stays what it is otherwise."""
         return self._step(which, "edited", text=checked_text(text), target=checked_target(target))
 
     def undo(self, which: str) -> FactState:
-        """Take the newest step of a fact back; the fact itself stays, waiting at last.
-
-        Raises:
-            UsageError: No such fact, or nothing was done to it.
-            Refused: `history.persist` is off.
-            OperationFailed: Disk full or failing.
-        """
+        """Take the newest step of a fact back; the fact itself stays, waiting at last."""
         return self._step(which, "undone")
 
     def add(self, text: str, target: str) -> FactState:
-        """Remember what a person writes by hand.
-
-        Args:
-            text: One line.
-            target: ``user`` or ``company``.
-
-        Raises:
-            UsageError: No such text or target, or it stands there already.
-            Refused: `history.persist` is off, or the text seems to contain a secret.
-            OperationFailed: Disk full or failing.
-        """
+        """Remember what a person writes by hand."""
         fact, said = new_id(), checked_text(text)
-        if said in bullets(
-            remembered_facts_files.read(self.workspace, checked_target(target) or "user")
-        ):
+        there = remembered_facts_files.read(self.workspace, checked_target(target) or "user")
+        if said in bullets(there):
             raise UsageError("this fact is remembered already", hint=RunCommand("memory show"))
         proposed = Fact("", fact, "", "", "proposed", target, said, confidence=1.0, form=HAND)
-        self._append([proposed, Fact("", fact, "", "", "accepted")])
+        require_persist(self.workspace)
+        accepted = Fact("", fact, "", "", "accepted")
+        journal(self.workspace).append(completed([proposed, accepted]))
+        remembered_facts_files.sync(self.workspace)
         return find_fact(self.facts(), fact)
 
     def remove(self, which: str) -> str:
-        """Forget one remembered line: a fact by its id, or any bullet by its words.
-
-        Returns:
-            The line that went.
-
-        Raises:
-            UsageError: Nothing like it is remembered.
-            Refused: `history.persist` is off.
-            OperationFailed: Disk full or failing.
-        """
+        """Forget one remembered line: a fact by its id, or any bullet by its words."""
         rows = self.remembered()
         named = [row for row in rows if row.text == which.strip() and not row.id]
         if named:
@@ -209,12 +144,7 @@ class FactMemory:
         taken = ""
 
         def make() -> list[Fact]:
-            """Return the step.
-
-            Raises:
-                UsageError: No such fact, or the step means nothing to it.
-                Refused: It seems to contain a secret.
-            """
+            """Return the step."""
             nonlocal taken
             fact = find_fact(self.facts(), which)
             if why := _useless(fact, event, text, target or fact.target):
@@ -232,20 +162,9 @@ class FactMemory:
         remembered_facts_files.sync(self.workspace)
         return find_fact(self.facts(), taken)
 
-    def _append(self, records: Sequence[Fact]) -> list[Entry]:
-        require_persist(self.workspace)
-        entries = journal(self.workspace).append(completed(records))
-        remembered_facts_files.sync(self.workspace)
-        return entries
-
 
 def checked_text(text: str) -> str:
-    """Return a fact as one line.
-
-    Raises:
-        UsageError: It is empty or too long.
-        Refused: It seems to contain a secret.
-    """
+    """Return a fact as one line."""
     said = one_line(text).removeprefix("- ").strip()
     if not said or len(said) > MAX_CHARS:
         raise UsageError(
@@ -261,11 +180,7 @@ def checked_text(text: str) -> str:
 
 
 def checked_target(target: str) -> str:
-    """Return a target, which may be empty.
-
-    Raises:
-        UsageError: It is neither ``user`` nor ``company``.
-    """
+    """Return a target, which may be empty."""
     if target not in ("", *FACT_TARGETS):
         raise UsageError(
             f"no place for facts: {target!r}", hint=AddOption("--target user, or company")

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.facts.records import (
     NAMES,
@@ -23,8 +24,9 @@ from ragstream_core.conversations.facts.records import (
     texts_of,
     with_lines,
 )
-from ragstream_core.conversations.journal.records import Cleared, Entry, Fact, Position
+from ragstream_core.conversations.journal.records import Entry, Fact
 from ragstream_core.errors import FreeSpace, IntegrityError, RunCommand
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.disk import disk_failure
 from ragstream_core.platform.files import copy_durable, make_private_dir, replace_text
 from ragstream_core.platform.locks import FolderLock
@@ -37,10 +39,8 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 MARK_NAME = ".written.json"
-"""Up to which record of the journal the files have come, and how many lines were accepted then."""
 WAIT_S = 5.0
 _MAX_LINE = 500
-_FAR = 500
 _HINT = (
     FreeSpace(),
     ", then run ",
@@ -49,12 +49,15 @@ _HINT = (
 )
 
 
-def read(workspace: Workspace, target: str) -> str:
-    """Return the file of a target as it stands, empty where there is none.
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The record of the journal up to which the files have come; no text."""
 
-    Raises:
-        IntegrityError: It is not UTF-8.
-    """
+    seq: int
+
+
+def read(workspace: Workspace, target: str) -> str:
+    """Return the file of a target as it stands, empty where there is none."""
     path = workspace.layout.facts / NAMES[target]
     try:
         return path.read_bytes().decode("utf-8")
@@ -77,18 +80,10 @@ def state_of(workspace: Workspace) -> tuple[tuple[int, int], ...]:
 
 
 def pinned(workspace: Workspace, budget_tokens: int, count: Callable[[str], int]) -> dict[str, str]:
-    """Return what a prompt shows of both files, by the name of its pinned text; writes nothing.
+    """Return what a prompt of a budget shows of both files, by the name of its pinned text.
 
     One bullet a line, made harmless and cut; of each file the newest within `facts.max_tokens` and
-    a tenth of the prompt's budget, so that facts never crowd the documents out.
-
-    Args:
-        workspace: The data root.
-        budget_tokens: Of the whole prompt.
-        count: Counts tokens.
-
-    Raises:
-        IntegrityError: A file is not UTF-8.
+    a tenth of the prompt's budget, so that facts never crowd the documents out. Writes nothing.
     """
     limit = min(workspace.config.settings.facts.max_tokens, budget_tokens // 10)
     shown = {
@@ -109,27 +104,12 @@ def _newest(text: str, limit: int, count: Callable[[str], int]) -> str:
 
 
 def sync(workspace: Workspace) -> list[str]:
-    """Bring the files to what was decided since the last time; return the names that changed.
-
-    Where nothing may be written nothing is.
-
-    Raises:
-        ProjectLocked: Another process kept writing.
-        IntegrityError: A file is not UTF-8, or a newer version wrote the journal.
-        OperationFailed: Disk full or failing; the next time goes on from here.
-    """
-    log = journal(workspace)
-    newest = log.newest()
-    if not workspace.config.settings.history.persist:
-        return []
-    if not _is_due(workspace):
-        _advance(workspace, newest)
-        return []
-    entries = fact_entries(log)
-    if not any(isinstance(entry.record, Fact) for entry in entries) and not _mark(workspace):
+    """Bring the files to what was decided since the last time; return the names that changed."""
+    if not workspace.config.settings.history.persist or not _is_due(workspace):
         return []
     with _writing(workspace):
-        before = fold_facts(entries, upto=int(_mark(workspace).get("seq", 0)))
+        entries = fact_entries(journal(workspace))
+        before = fold_facts(entries, upto=_mark(workspace) or 0)
         then, now = lines_of(before.values()), lines_of(fold_facts(entries).values())
         changed = []
         for target in NAMES:
@@ -137,22 +117,34 @@ def sync(workspace: Workspace) -> list[str]:
             new = [text for text in now[target] if lost or text not in then[target]]
             gone = [text for text in then[target] if text not in now[target]]
             changed += _rewrite(workspace, target, add=new, drop=gone)
-        _put_mark(workspace, newest, {target: len(now[target]) for target in NAMES})
+        mark = json.dumps(asdict(_Mark(_newest_step(entries))))
+        replace_text(workspace.layout.facts / MARK_NAME, mark)
     return changed
 
 
+def _is_due(workspace: Workspace) -> bool:
+    """Say whether anything was decided or cleared behind the mark, or a file is lost."""
+    entries, mark = fact_entries(journal(workspace)), _mark(workspace)
+    if mark != _newest_step(entries):
+        return mark is not None or any(isinstance(entry.record, Fact) for entry in entries)
+    accepted = lines_of(fold_facts(entries).values())
+    return any(accepted[t] and not (workspace.layout.facts / NAMES[t]).exists() for t in NAMES)
+
+
+def _newest_step(entries: Sequence[Entry]) -> int:
+    return entries[-1].seq if entries else 0
+
+
+def _mark(workspace: Workspace) -> int | None:
+    """Return up to which step the files have come; None where unknown: all steps are made again."""
+    mark = sidecar.read(workspace.layout.facts / MARK_NAME, _Mark)
+    return mark.seq if mark else None
+
+
 def erase(workspace: Workspace, gone: Sequence[Entry], traces: TextFingerprints) -> list[str]:
-    """Take the bullets of cleared turns out of the files; return the names that changed.
+    """Take the bullets of cleared records out of the files; return the names that changed.
 
-    Args:
-        workspace: The data root.
-        gone: Cleared records.
-        traces: The words of the cleared turns: a bullet that a person changed goes as well.
-
-    Raises:
-        ProjectLocked: Another process kept writing.
-        IntegrityError: A file is not UTF-8.
-        OperationFailed: Disk full or failing; run it again.
+    A bullet with the words of a cleared turn goes as well, though a person changed it.
     """
     if not workspace.layout.facts.is_dir():
         return []
@@ -172,12 +164,7 @@ def erase(workspace: Workspace, gone: Sequence[Entry], traces: TextFingerprints)
 
 
 def copy_memory(workspace: Workspace, target: Path) -> None:
-    """Copy both files, and how far they have come, below the root of a backup.
-
-    Raises:
-        ProjectLocked: Another process kept writing.
-        OperationFailed: Disk full or failing.
-    """
+    """Copy both files, and how far they have come, below the root of a backup."""
     folder = workspace.layout.facts
     if not folder.is_dir():
         return
@@ -188,25 +175,14 @@ def copy_memory(workspace: Workspace, target: Path) -> None:
 
 
 def drop_line(workspace: Workspace, target: str, fact: str) -> list[str]:
-    """Take one bullet out of a file that no record speaks of; return the names that changed.
-
-    Raises:
-        ProjectLocked: Another process kept writing.
-        IntegrityError: The file is not UTF-8.
-        OperationFailed: Disk full or failing.
-    """
+    """Take one bullet out of a file that no record speaks of; return the names that changed."""
     with _writing(workspace):
         return _rewrite(workspace, target, drop=[fact])
 
 
 @contextlib.contextmanager
 def _writing(workspace: Workspace) -> Iterator[None]:
-    """Keep other writers of the files out.
-
-    Raises:
-        ProjectLocked: Another process kept writing.
-        OperationFailed: Disk full or failing.
-    """
+    """Keep other writers of the files out."""
     folder = workspace.layout.facts
     try:
         with FolderLock(make_private_dir(folder), "the remembered facts").held(wait_s=WAIT_S):
@@ -228,44 +204,3 @@ def _rewrite(
     else:
         path.unlink()
     return [path.name]
-
-
-def _is_due(workspace: Workspace) -> bool:
-    """Say whether anything was decided or cleared behind the mark, or a file is lost."""
-    log, mark = journal(workspace), _mark(workspace)
-    if not mark:
-        return log.folder.is_dir()
-    lines = mark["lines"]
-    if any(lines[t] and not (workspace.layout.facts / NAMES[t]).exists() for t in NAMES):
-        return True
-    at = Position(mark["seq"], mark["chain"], mark["segment"], mark["offset"])
-    newest = log.newest()
-    if newest.seq < at.seq:  # another journal was put in its place
-        return True
-    behind = log.entries(at.seq + 1, hint=at) if newest.seq > at.seq else iter(())
-    return any(isinstance(entry.record, Fact | Cleared) for entry in behind)
-
-
-def _advance(workspace: Workspace, newest: Position) -> None:
-    """Move the mark over many turns without a fact, so that nobody reads them again."""
-    mark = _mark(workspace)
-    if mark and newest.seq - int(mark["seq"]) > _FAR:
-        with _writing(workspace):
-            _put_mark(workspace, newest, mark["lines"])
-
-
-def _mark(workspace: Workspace) -> dict[str, Any]:
-    """Return the mark; empty where there is none, or it is damaged: then all steps are made."""
-    try:
-        found = json.loads((workspace.layout.facts / MARK_NAME).read_text(encoding="utf-8"))
-        whole = isinstance(found["seq"], int) and isinstance(found["offset"], int)
-        named = isinstance(found["chain"], str) and isinstance(found["segment"], str)
-        return found if whole and named and set(found["lines"]) == set(NAMES) else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _put_mark(workspace: Workspace, at: Position, lines: dict[str, int]) -> None:
-    row = {"seq": at.seq, "chain": at.chain, "segment": at.segment, "offset": at.offset}
-    text = json.dumps({**row, "lines": lines})
-    replace_text(workspace.layout.facts / MARK_NAME, text)
