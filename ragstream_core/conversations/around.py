@@ -152,17 +152,8 @@ class Asked:
 def ranked(found: Found, order: Order, asked: Asked) -> list[Hit]:
     """Rank turns by their scores and by what is around them; each place keeps its score.
 
-    So what was found beside the turns, a document, has as many turns before it as it had.
-
-    Args:
-        found: The turns, one or more.
-        order: Of all rows.
-        asked: The question.
-
-    Returns:
-        The same hits, best first. Their columns gain ``own``, the score before, and what was added
-        to it to rank them: ``beside``, ``sitting``, ``speaker``, ``day`` and ``shared``, if it is
-        not 0.
+    So what was found beside the turns, a document, has as many turns before it as it had. The
+    columns of the hits gain ``own``, the score before, and what was added to it, if anything.
     """
     hits, parts = found.hits, _added(found, order, asked)
     by_total = _by_total(hits, parts)
@@ -225,14 +216,7 @@ def _meets(asked: Sequence[Days], named: Sequence[Days]) -> bool:
 
 
 def _in_common(found: Found, order: Order, asked: Asked, ranked: Sequence[int]) -> dict[int, float]:
-    """Return what turns have for words in common with one of the best, which the question lacks.
-
-    Args:
-        found: The turns.
-        order: Of all rows.
-        asked: The question.
-        ranked: The turns, best first.
-    """
+    """Return what turns have for words in common with one of the best, which the question lacks."""
     places, known = _places(found, order), frozenset(terms(asked.text))
     said = [frozenset(terms(_SPEAKER.sub("", text))) for text in found.texts]
     worth: dict[int, float] = {}

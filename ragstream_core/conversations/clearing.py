@@ -60,11 +60,8 @@ Redact = Callable[[str], str]
 def masked(text: str, words: Sequence[str] = (), redact: Redact = str) -> tuple[str, Counter[str]]:
     """Return a text with masks such as ``[email]``, and how often each kind was found.
 
-    Args:
-        text: Any text.
-        words: Masked as ``[name]`` if they stand alone, in upper and lower case, whether their
-            accents are letters or signs of their own.
-        redact: Asked first.
+    Words become ``[name]`` where they stand alone, in upper and lower case, whether their accents
+    are letters or signs of their own.
     """
     found: Counter[str] = Counter()
     result = redact(text)
@@ -87,11 +84,6 @@ def anonymous(turn: Turn, words: Sequence[str] = (), redact: Redact = str) -> Tu
 
     Left out: its id, the prompt that it answers, files, citations and the names of its speakers,
     which are masked in the texts as well.
-
-    Args:
-        turn: As it was said.
-        words: Names to mask.
-        redact: As for `masked`.
     """
     spoken = [name for name in turn.speakers if name not in ("user", "assistant")]
     user, said = (
@@ -167,17 +159,7 @@ class Choice:
 def choice_of(
     *, session: str = "", since: str = "", until: str = "", everything: bool = False
 ) -> Choice:
-    """Read what is asked to be cleared.
-
-    Args:
-        session: Name of a conversation.
-        since: ISO date or time, included; without a zone it is local time.
-        until: The same, not included.
-        everything: All conversations; excludes the others.
-
-    Raises:
-        UsageError: Nothing is named, or all and something else, or no session, or no time.
-    """
+    """Read what is asked to be cleared."""
     given = bool(session or since or until)
     if given == everything:
         raise UsageError(
@@ -212,10 +194,6 @@ def chosen(entries: Iterable[Entry], choice: Choice) -> list[Entry]:
     """Return the turns and questions that are chosen, with their tags and facts.
 
     A turn whose answer was given again takes the copies along, in whatever conversation they are.
-
-    Args:
-        entries: All of the journal, ascending.
-        choice: What is to be cleared.
     """
     found: list[Entry] = []
     ids: set[str] = set()
@@ -261,13 +239,6 @@ def still_there(journal: Journal) -> tuple[list[Entry], tuple[tuple[int, int], .
     """Return the cleared records that are still in the journal, and what hides them.
 
     The notices themselves stay for good and are never among them.
-
-    Returns:
-        The records; their numbers and those of damaged lines that were cleared, as ranges; what
-        all notices hide.
-
-    Raises:
-        IntegrityError: A newer version wrote a line.
     """
     notices = [entry for entry in journal.entries() if isinstance(entry.record, Cleared)]
     folded = apply_edits(notices)
@@ -285,11 +256,7 @@ def damaged(journal: Journal, choice: Choice) -> list[int]:
 
 
 def cleared_since(journal: Journal, seq: int) -> bool:
-    """Return whether records up to a number were cleared after it; reads the tail only.
-
-    Raises:
-        IntegrityError: A newer version wrote a line.
-    """
+    """Return whether records up to a number were cleared after it; reads the tail only."""
     for entry in journal.backwards():
         if entry.seq <= seq:
             return False
@@ -304,12 +271,7 @@ def ranges_of(entries: Iterable[Entry]) -> tuple[tuple[int, int], ...]:
 
 
 def drop_fragments(journal: Journal, takes: Callable[[bytes], bool]) -> list[Path]:
-    """Remove quarantined bytes that are chosen, and what a killed rewriting left; return the files.
-
-    Raises:
-        ProjectLocked: Another process kept writing.
-        OperationFailed: Permission denied, disk failing.
-    """
+    """Remove quarantined bytes that are chosen, and what a killed rewriting left; return files."""
     with journal.locked():
         try:
             torn = [path for path in torn_files(journal.folder) if takes(path.read_bytes())]

@@ -28,12 +28,7 @@ V = TypeVar("V")
 
 
 class Strings(Sequence[str]):
-    """Texts as one run of UTF-8 bytes.
-
-    Args:
-        offsets: Start of each text in ``data``, and the end of the last; shape (rows + 1,).
-        data: The bytes.
-    """
+    """Texts as one run of UTF-8 bytes."""
 
     def __init__(self, offsets: I64, data: U8) -> None:
         self.offsets = offsets
@@ -140,11 +135,7 @@ class HistoryColumns:
         return len(self.seq)
 
     def edited(self, folded: Folded) -> HistoryColumns:
-        """Return the columns with current tags.
-
-        Args:
-            folded: What the records behind the snapshot say.
-        """
+        """Return the columns with current tags."""
         edits = folded.edits
         rows = [row for row, turn in enumerate(self.turn_ids) if turn in edits] if edits else []
         if not rows:
@@ -213,12 +204,7 @@ class SelectedRow(NamedTuple):
 
 
 def value_of(tags: Collection[str], importance: float) -> float:
-    """Return how much a turn is worth keeping: GOLD 1, SILVER 0.5, or its flag; hidden −1.
-
-    Args:
-        tags: Its labels.
-        importance: Its flag in [0, 1].
-    """
+    """Return how much a turn is worth keeping: GOLD 1, SILVER 0.5, or its flag; hidden −1."""
     if not HIDDEN.isdisjoint(tags):
         return -1.0
     return max(importance, *(_TAG_VALUE.get(tag, 0.0) for tag in (*tags, "")))
@@ -228,10 +214,6 @@ def capped(rows: Sequence[SelectedRow], cap: int) -> list[int]:
     """Return the positions of the rows that stay, ascending (R-239).
 
     The least important leave first, among equals the oldest; the catalog keeps them all.
-
-    Args:
-        rows: All rows, in any order.
-        cap: How many stay at most, ≥ 1.
     """
     order = sorted(
         range(len(rows)),
@@ -250,10 +232,6 @@ def lexical_of(rows: Sequence[SelectedRow], kept: Sequence[int]) -> LexicalArray
     A row is found by its own words and by those of its neighbours in the same session, also of
     neighbours that left: an answer is found by its question (`quality.md`). Its own words count
     half as much again, so that of equals the turn that said it comes first.
-
-    Args:
-        rows: All rows, in any order.
-        kept: Positions of those that stay, in the order of the result.
     """
     before, after = {}, {}
     order = sorted(

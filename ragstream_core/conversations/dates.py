@@ -118,13 +118,7 @@ class _From:
 
 
 def days_named(text: str, said: Said, nearest: bool = False) -> list[Days]:
-    """Return the days that a text names; those of one rule follow the order of the text.
-
-    Args:
-        text: What somebody said.
-        said: The day on which it was said.
-        nearest: A date without a year is the one nearest to that day, not the last one before it.
-    """
+    """Return the days that a text names; those of one rule follow the order of the text."""
     found: list[Days] = []
     if not _hint().search(text.lower()):
         return found
@@ -145,11 +139,7 @@ def days_named(text: str, said: Said, nearest: bool = False) -> list[Days]:
 
 
 def without_other_words(text: str) -> str:
-    """Return a text with blanks for words that are written like a day and are none.
-
-    Args:
-        text: What somebody said; the result is as long.
-    """
+    """Return a text with blanks for words that are written like a day and are none."""
     text = _NO_DAYS.sub(lambda match: match["day"] or _blank(match), text)
     return _HERE.sub(_blank, text) if _GERMAN.search(text) else text
 

@@ -44,12 +44,7 @@ class DigestLine:
 
 
 def extract(question: str, answer: str) -> str:
-    """Return a turn in brief: the question's first sentence, and what answers it best.
-
-    Args:
-        question: What was asked.
-        answer: What was answered, without citation markers.
-    """
+    """Return a turn in brief: the question's first sentence, and what answers it best."""
     asked = set(terms(question))
     said = [part for part in _sentences(answer) if any(c.isalnum() for c in part)]
     best = max(said, key=lambda part: len(asked.intersection(terms(part))), default="")
@@ -77,13 +72,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def rendered(told: Sequence[DigestLine], *, count: Callable[[str], int], budget_tokens: int) -> str:
-    """Return the digest: as many of the newest lines as fit, the oldest first.
-
-    Args:
-        told: Lines in the order of the journal.
-        count: Counts the tokens of a text; monotone in its length.
-        budget_tokens: Limit of the whole text, ≥ 0.
-    """
+    """Return the digest: as many of the newest lines as fit, the oldest first."""
     return fitted("\n".join(row.line for row in told), count=count, budget_tokens=budget_tokens)
 
 

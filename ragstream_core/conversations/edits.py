@@ -78,11 +78,6 @@ def fold_tail(
     What was cleared later than that is hidden all the same, and what lost its vectors has none. The
     last one to take is before a clearing whose turns are still in the catalog: behind the mark it
     hides them from prompts.
-
-    Args:
-        entries: Records in order.
-        upto: Number of the last one to take; None: all.
-        holds: Says whether the catalog has a turn in a range of numbers.
     """
     last: Position | None = None
 
@@ -119,12 +114,7 @@ class Backwards:
     tags: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     def note(self, record: Record, *, counts: bool = True) -> None:
-        """Note a record.
-
-        Args:
-            record: Any; the next older one.
-            counts: Whether an edit of tags counts; a clearing does whenever it was made.
-        """
+        """Note a record."""
         if isinstance(record, Cleared):
             self.hidden = merged([*self.hidden, *((int(a), int(b)) for a, b in record.seqs)])
         elif isinstance(record, TagEdit) and counts:

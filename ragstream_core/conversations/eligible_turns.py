@@ -92,14 +92,7 @@ class Filters:
     def of(
         cls, settings: HistoryConfig, *, session: str, projects: Sequence[str], now_ns: int
     ) -> Filters:
-        """Return the rules of a prompt.
-
-        Args:
-            settings: Section ``history``.
-            session: The prompt's own conversation; what ``current`` means for sessions.
-            projects: The prompt's own projects; what ``current`` means for projects.
-            now_ns: The prompt's time, ns since the epoch.
-        """
+        """Return the rules of a prompt."""
         return cls(
             _named(settings.sessions, [session]),
             settings.tags,
@@ -145,16 +138,7 @@ def eligible(
     shown: Mapping[int, Sequence[tuple[int, int]]] = MappingProxyType({}),
     non_answers: Collection[int] = (),
 ) -> Eligible:
-    """Return which rows a prompt may find, and why not the others.
-
-    Args:
-        columns: The rows, with current tags (`HistoryColumns.edited`).
-        filters: The prompt's rules.
-        hidden: Ranges ``(first, last)`` of ``seq`` that were cleared after the snapshot.
-        shown: ``seq`` of the turns that the prompt shows verbatim, with the parts of their units
-            that stand there; a chunk is out only if all of it does.
-        non_answers: ``seq`` of the turns that are no answers.
-    """
+    """Return which rows a prompt may find, and why not the others."""
     cleared = np.zeros(len(columns), dtype=bool)
     for first, last in hidden:
         cleared |= (columns.seq <= last) & (columns.seq_last >= first)
@@ -198,11 +182,7 @@ def _is_elsewhere(columns: HistoryColumns, filters: Filters) -> Mask:
 
 
 def is_timed(settings: HistoryConfig) -> bool:
-    """Whether these settings let a turn be found for a time only.
-
-    Args:
-        settings: Section ``history``.
-    """
+    """Whether these settings let a turn be found for a time only."""
     return bool(settings.days) or any(map(_WINDOWED.search, settings.always_tags))
 
 
@@ -273,11 +253,6 @@ def bias(columns: HistoryColumns, settings: HistoryConfig, now_ns: int) -> Bias:
     recency = weight · max(exp(−age / quarter of the history), worth); damping = −weight ·
     (1 − worth) · (1 − 2^(−pause / 7 days)), where pause is the longest silence since the turn and
     worth its importance, 1 for GOLD and 0.5 for SILVER: what is important does not fade.
-
-    Args:
-        columns: The rows, with current tags.
-        settings: Section ``history``.
-        now_ns: The prompt's time, ns since the epoch.
     """
     flag = np.clip(np.nan_to_num(columns.importance), 0.0, 1.0)
     by_tag = columns.tags.number(lambda tags: value_of(tags, 0.0))

@@ -134,12 +134,7 @@ def _language(name: str, row: dict[str, Any]) -> _Language:
 
 
 def follow_up(question: str, before: Sequence[Pair]) -> FollowUp | None:
-    """Return how a question is read in its conversation; None: it stands by itself.
-
-    Args:
-        question: As it was asked.
-        before: What was asked and answered before it, oldest first.
-    """
+    """Return how a question is read in its conversation; None: it stands by itself."""
     topic = _Topic()
     for asked, answered in before[-TURNS:]:
         found = _read(asked, topic)

@@ -16,12 +16,7 @@ Pair = tuple[str, str]
 
 
 def pinned_text(pairs: Sequence[Pair], k: int) -> str:
-    """Return the newest pairs as the text that a prompt pins, "" for none.
-
-    Args:
-        pairs: Oldest first.
-        k: At most so many, ≥ 0.
-    """
+    """Return the newest pairs as the text that a prompt pins, "" for none."""
     newest = [list(pair) for pair in pairs[-k:]] if k else []
     return canonical_json(newest) if newest else ""
 

@@ -40,11 +40,7 @@ class Lexicon:
     by_word: dict[str, tuple[tuple[Phrase, int, str], ...]]
 
     def expand(self, text: str) -> str:
-        """Return what else the text could have said, one entry a line; "" where nothing.
-
-        Args:
-            text: A question; the time it takes is linear in its length.
-        """
+        """Return what else the text could have said, one entry a line; "" where nothing."""
         read, exact = stems(text), frozenset(_WORD.findall(text))
         found: dict[int, set[Phrase]] = {}
         at = 0
@@ -70,15 +66,7 @@ def _is_meant(entry: str, exact: frozenset[str]) -> bool:
 
 
 def parse_lexicon(text: str, *, where: str = "the lexicon") -> list[tuple[str, ...]]:
-    """Read a lexicon.
-
-    Args:
-        text: YAML, a list of lists of 2 or more entries.
-        where: What messages call it.
-
-    Raises:
-        UnknownSetting: Not such a list, too large, or an entry without a word.
-    """
+    """Read a lexicon."""
     import yaml
 
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
@@ -133,11 +121,7 @@ def default_lexicon_text() -> str:
 
 
 def read_lexicon_text(path: Path) -> str:
-    """Return the YAML text of a person's lexicon.
-
-    Raises:
-        UnknownSetting: There is none, it is too large, or it is no text.
-    """
+    """Return the YAML text of a person's lexicon."""
     try:
         with path.open("rb") as handle:
             data = handle.read(MAX_BYTES + 1)
@@ -150,22 +134,10 @@ def read_lexicon_text(path: Path) -> str:
 
 @functools.lru_cache(maxsize=8)
 def lexicon_of(*texts: str) -> Lexicon:
-    """Return the lexicon of several YAML texts together, e.g. the built-in one and a person's.
-
-    Raises:
-        UnknownSetting: One of them is no lexicon.
-    """
+    """Return the lexicon of several YAML texts together, e.g. the built-in one and a person's."""
     return make_lexicon([group for text in texts for group in parse_lexicon(text)])
 
 
 def expand(text: str, *lexicons: str) -> str:
-    """Return what else a question could have said; "" where nothing.
-
-    Args:
-        text: The question.
-        lexicons: YAML texts; none: the built-in one.
-
-    Raises:
-        UnknownSetting: One of them is no lexicon.
-    """
+    """Return what else a question could have said; "" where nothing."""
     return lexicon_of(*(lexicons or (default_lexicon_text(),))).expand(text)

@@ -31,11 +31,7 @@ _IN_LINE = tuple(text.encode() for text in ('"origin":"', *_BEGINNINGS, _CLOSEST
 
 
 def is_non_answer(turn: Turn) -> bool:
-    """Return whether the answer of a turn says nothing that a prompt may rest on.
-
-    Args:
-        turn: As the journal has it; by its origin, or by the words of those that have none.
-    """
+    """Return whether the answer of a turn says nothing that a prompt may rest on."""
     said = turn.assistant_text.strip()
     known = said in _WHOLE or said.startswith(_BEGINNINGS) or _CLOSEST in said.partition("\n\n")[0]
     return turn.origin in ORIGINS or known
@@ -52,15 +48,7 @@ def is_non_answer_text(text: str) -> bool:
 
 
 def non_answers_in(log: Journal, upto: int) -> frozenset[int]:
-    """Return the numbers of such turns up to a record; other lines are passed over unread.
-
-    Args:
-        log: The journal.
-        upto: Last number that counts.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-    """
+    """Return the numbers of such turns up to a record; other lines are passed over unread."""
     found = log.backwards(wanted=lambda raw: any(mark in raw for mark in _IN_LINE))
     return frozenset(
         entry.seq

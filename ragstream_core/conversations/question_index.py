@@ -69,13 +69,7 @@ class QuestionIndex:
     vectors: F32 = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
 
     def nearest(self, vector: F32, *, scope: str, least: float) -> list[Match]:
-        """Return the questions of a scope that are near enough, the best first, then the newest.
-
-        Args:
-            vector: Unit vector of the question that is asked.
-            scope: Only answers that hold under it.
-            least: Least cosine, in [0, 1].
-        """
+        """Return the questions of a scope that are near enough, the best first, then the newest."""
         own = [n for n, row in enumerate(self.rows) if row.scope == scope and not row.blue]
         if not own:
             return []
@@ -92,15 +86,7 @@ class QuestionIndex:
         blue: Mapping[str, bool] | None = None,
         hidden: Iterable[int] = (),
     ) -> QuestionIndex:
-        """Return the index further on in the journal.
-
-        Args:
-            seq: Last record that is in it now.
-            chain: Hash of its line.
-            added: New questions, ascending, with their vectors.
-            blue: Turn id → whether it is tagged BLUE now, of those for which that changed.
-            hidden: Numbers of turns that were cleared.
-        """
+        """Return the index further on in the journal."""
         gone, changed = set(hidden), blue or {}
         old = zip(self.rows, self.vectors, strict=True)
         pairs = [(row, vector) for row, vector in [*old, *added] if row.seq not in gone][-MOST:]
@@ -125,11 +111,7 @@ def to_bytes(index: QuestionIndex) -> bytes:
 
 
 def from_bytes(data: bytes) -> QuestionIndex:
-    """Read a file of `to_bytes`.
-
-    Raises:
-        IntegrityError: It is not what was written, or of another version.
-    """
+    """Read a file of `to_bytes`."""
     checksum, _, body = data.partition(b"\n")
     if checksum.decode("ascii", "replace") != sha256_hex(body):
         raise IntegrityError("the index of questions is damaged", hint="it is made again")

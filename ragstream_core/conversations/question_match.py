@@ -55,13 +55,7 @@ WordMatch = Literal["words", "paraphrase", "score"]
 
 
 def stands_alone(question: str) -> bool:
-    """Return whether a question means the same whenever and after whatever it is asked.
-
-    Args:
-        question: As it was asked. One that points back ("and with two files?"), or to the time at
-            which it is asked ("the latest"), or that has hardly a word of its own, does not. The
-            rules know English and some German.
-    """
+    """Return whether a question means the same whenever and after whatever it is asked."""
     if _BACK.search(question) or _TIME.search(question):
         return False
     own = [word for word in words(question) if not is_stop_word(word) and word not in _SMALL]
@@ -69,16 +63,7 @@ def stands_alone(question: str) -> bool:
 
 
 def asks_the_same(one: str, other: str, match: WordMatch = "words") -> bool:
-    """Return whether the words of two questions let one have the answer of the other.
-
-    Args:
-        one: A question.
-        other: Another one. The result does not depend on which is which.
-        match: ``words``: the same words in the same order; ``paraphrase``: besides, all words of
-            one stand in the other in the same order, numbers and names such as ``top_k`` are the
-            same, and what is added turns no question ("not", "without", "last"), in short
-            questions; ``score``: whatever their words.
-    """
+    """Return whether the words of two questions let one have the answer of the other."""
     if match == "score" or same_words(one, other):
         return True
     if match != "paraphrase" or _NAME.findall(one) != _NAME.findall(other):
@@ -87,12 +72,7 @@ def asks_the_same(one: str, other: str, match: WordMatch = "words") -> bool:
 
 
 def same_words(one: str, other: str) -> bool:
-    """Return whether two questions are of the same words, in the same order.
-
-    Args:
-        one: A question.
-        other: Another one. The result does not depend on which is which.
-    """
+    """Return whether two questions are of the same words, in the same order."""
     return _telling(one) == _telling(other)
 
 

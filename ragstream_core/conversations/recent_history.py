@@ -140,14 +140,6 @@ def layer_g(journal: Journal, scope: Scope, *, upto: int | None = None) -> Recen
     questions and turns with an excluded tag as well. Of what is no answer (`non_answers`) the
     question stays. Not more than `MAX_SCAN_BYTES` of the journal
     are read.
-
-    Args:
-        journal: Where they lie.
-        scope: Which are recent.
-        upto: Last number of the journal that counts; default: the newest.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
     """
     if not (scope.session and scope.k):
         return Recent()
@@ -203,13 +195,6 @@ def render_recent(pairs: Sequence[Entry], *, fits: Callable[[str], bool]) -> tup
 
     Every side is cut to the same number of characters, those of the newest pair to `NEWEST_SHARE`
     times as many; what is shorter stays whole and leaves its room to the others.
-
-    Args:
-        pairs: Of `layer_g`, oldest first.
-        fits: Says whether a text is within the budget; if it takes one, it takes its beginnings.
-
-    Returns:
-        The newest pairs, oldest first; a pair that is missing has no room at all.
     """
     sides = [_sides(entry) for entry in pairs]
     longest = max((len(side.words) for pair in sides for side in pair), default=0)
@@ -265,11 +250,7 @@ def is_question_alone(entry: Entry) -> bool:
 
 
 def _sides(entry: Entry) -> list[Side]:
-    """Return what each speaker of a turn said; what is no answer is left out.
-
-    Raises:
-        ValueError: The entry is no turn.
-    """
+    """Return what each speaker of a turn said; what is no answer is left out."""
     turn = entry.record
     if not isinstance(turn, Turn):
         raise ValueError(f"record {entry.seq} is no turn")
@@ -292,13 +273,7 @@ def _shown(entry: Entry, sides: Sequence[Side], *, chars: int) -> Shown:
 
 
 def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the largest number for which a rule holds, ``low`` if it holds for none.
-
-    Args:
-        holds: A rule that holds up to some number, and for none above.
-        low: Not asked.
-        high: The largest that is asked.
-    """
+    """Return the largest number for which a rule holds, ``low`` if it holds for none."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)

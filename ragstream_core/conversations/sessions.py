@@ -52,11 +52,7 @@ class HistoryTurn:
 
     @classmethod
     def of(cls, entry: Entry) -> HistoryTurn:
-        """Return a turn as it was kept just now.
-
-        Args:
-            entry: Its entry in the journal; its record is a turn.
-        """
+        """Return a turn as it was kept just now."""
         assert isinstance(entry.record, Turn)
         return cls(entry.seq, entry.record)
 
@@ -149,27 +145,13 @@ class SessionRow:
 def turn_rows(
     log: Journal, session: str = "", *, tags: Sequence[str] = (), last: int = 0
 ) -> list[HistoryTurn]:
-    """Return turns in the order of the journal, with their current tags; cleared ones never.
-
-    Args:
-        log: The journal.
-        session: Only this conversation; "": all.
-        tags: Only turns with all of these.
-        last: Only so many, the newest; 0: all.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-    """
+    """Return turns in the order of the journal, with their current tags; cleared ones never."""
     rows = list(_rows(log, session, set(tags)))
     return rows[-last:] if last else rows
 
 
 def sessions_of(rows: Iterable[HistoryTurn]) -> list[SessionRow]:
-    """Return the conversations of some turns, the one that was newest last, by their clocks.
-
-    Args:
-        rows: Of `turn_rows`, in their order.
-    """
+    """Return the conversations of some turns, the one that was newest last, by their clocks."""
     turns: dict[str, list[HistoryTurn]] = {}
     for row in rows:
         turns.setdefault(row.session, []).append(row)
@@ -189,11 +171,7 @@ def sessions_of(rows: Iterable[HistoryTurn]) -> list[SessionRow]:
 
 
 def title_of(turns: Sequence[HistoryTurn]) -> str:
-    """Return what a conversation is called: by its program, else by its first question.
-
-    Args:
-        turns: Of one conversation, in order; at least one.
-    """
+    """Return what a conversation is called: by its program, else by its first question."""
     given = (dict(row.turn.imported).get("title", "") for row in reversed(turns))
     asked = (" ".join(row.user.split()) for row in turns)
     title = next(filter(None, given), "") or next(filter(None, asked), "")
@@ -201,15 +179,7 @@ def title_of(turns: Sequence[HistoryTurn]) -> str:
 
 
 def session_named(known: Sequence[SessionRow], name: str) -> str:
-    """Return the conversation of a name, or of the beginning of one.
-
-    Args:
-        known: All of them.
-        name: As a person wrote it.
-
-    Raises:
-        UsageError: Several begin so, or none.
-    """
+    """Return the conversation of a name, or of the beginning of one."""
     names = [row.session_id for row in known]
     found = [name] if name in names else [one for one in names if one.startswith(name)]
     if len(found) == 1:
@@ -251,27 +221,12 @@ MARK_NAME = ".sessions.json"
 
 
 def session_log_name(session: str) -> str:
-    """Return the file name of a conversation's log.
-
-    Raises:
-        UsageError: The session has no valid name.
-    """
+    """Return the file name of a conversation's log."""
     return f"session-{checked_session(session)}.log"
 
 
 def write_session_logs(journal: Journal, folder: Path, since: int = 0) -> list[Path]:
-    """Bring the logs of all conversations up to the journal; return the files that changed.
-
-    Args:
-        journal: The source.
-        folder: Where they lie.
-        since: Number up to which they are written; what their mark says counts if it is lower.
-            0: write all of them anew and remove those of conversations that are gone.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-        OSError: Disk full, permission denied; each file is the old one or the new one.
-    """
+    """Bring the logs of all conversations up to the journal; return the files that changed."""
     start = min(since, _mark(folder))
     newest = journal.newest().seq
     if newest == start:

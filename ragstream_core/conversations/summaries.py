@@ -47,15 +47,7 @@ def rolled_up(
 ) -> tuple[list[SelectedRow], F32]:
     """Put summaries in the place of old turns; the same rows give the same summaries.
 
-    Args:
-        rows: All live chunks.
-        vectors: Theirs, shape (rows, dimension).
-        after_days: Age from which turns are rolled up, counted back from the newest turn.
-        tags: Id of a summary → its tags; a promoted one has SILVER.
-
-    Returns:
-        The rows that stay and the summaries, and their vectors: that of a summary is the
-        normalised mean of those it quotes.
+    The vector of a summary is the normalised mean of those of the turns that it quotes.
     """
     newest = max((row.timestamp_ns for row in rows), default=0)
     old = [i for i, r in enumerate(rows) if r.timestamp_ns < newest - after_days * _DAY_NS]
@@ -77,12 +69,7 @@ def rolled_up(
 
 
 def citing(summaries: Iterable[str], turns: Iterable[Turn]) -> dict[str, int]:
-    """Return how many answers cite each summary by a marker that their prompt issued.
-
-    Args:
-        summaries: Their ids.
-        turns: All visible turns, with their checked citations.
-    """
+    """Return how many answers cite each summary by a marker that their prompt issued."""
     digests = {name: sha256_hex(name) for name in summaries}
     found = dict.fromkeys(digests, 0)
     for turn in turns if digests else ():
@@ -96,10 +83,6 @@ def promoted(answers: Mapping[str, int], edits: Collection[str]) -> list[str]:
     """Return the summaries that proved useful and are not promoted yet, in order (R-240).
 
     One whose tags were edited, by the promotion itself or by a person, is passed by for good.
-
-    Args:
-        answers: Id of a summary → how many answers cite it.
-        edits: Ids of what has edited tags.
     """
     useful = (name for name, count in answers.items() if count >= PROMOTED_FROM)
     return sorted(name for name in useful if name not in edits)

@@ -39,15 +39,7 @@ Imported = Turn | Asked | TagEdit | Fact
 
 
 def exported(log: Journal, session: str = "") -> Iterator[Entry]:
-    """Yield what an export holds: turns, questions, tag edits and facts, none that was cleared.
-
-    Args:
-        log: The journal.
-        session: Only this conversation; "": all.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-    """
+    """Yield what an export holds: turns, questions, tag edits and facts, none that was cleared."""
     folded = apply_edits(log.entries())
     turns: set[str] = set()
     for entry in log.entries():
@@ -73,11 +65,7 @@ def jsonl_lines(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def markdown(rows: Sequence[HistoryTurn]) -> str:
-    """Return turns as Markdown, a section a conversation; texts stay verbatim, quoted.
-
-    Args:
-        rows: The turns, in their order.
-    """
+    """Return turns as Markdown, a section a conversation; texts stay verbatim, quoted."""
     parts: list[str] = []
     session = None
     for row in rows:
@@ -97,16 +85,6 @@ def imported(
     """Read records from the lines of an export, or from plain rows.
 
     A plain row gets an id made from its content, so that a second import finds it again.
-
-    Args:
-        lines: JSONL; empty lines are passed over.
-        now: Time of plain rows that have none, with a zone.
-        session: Conversation of plain rows that name none.
-        use: Where plain rows may be used; those of an export say it themselves.
-
-    Raises:
-        UsageError: A line is no such row; the message names it.
-        IntegrityError: A row is not what was exported, or of a newer format.
     """
     seen: Counter[str] = Counter()
     records: list[Imported] = []
@@ -180,11 +158,7 @@ def _content_id(content: str, timestamp: str) -> str:
 
 
 def _zoned(timestamp: str, number: int) -> str:
-    """Return a time with a zone; one without is taken as UTC.
-
-    Raises:
-        UsageError: It is no ISO 8601 time.
-    """
+    """Return a time with a zone; one without is taken as UTC."""
     try:
         when = dt.datetime.fromisoformat(timestamp)
     except ValueError:

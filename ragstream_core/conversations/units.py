@@ -34,23 +34,12 @@ _CHUNK_ID = re.compile(r"history::(?P<session>.+)::(?P<first>\d+)-(?P<last>\d+):
 
 
 def history_chunk_id(session: str, seq_first: int, seq_last: int, idx: int) -> str:
-    """Make the canonical id of a history chunk (R-229).
-
-    Args:
-        session: The conversation.
-        seq_first: First turn in it, by its number in the journal.
-        seq_last: Last turn in it; the same for a chunk of one turn.
-        idx: 0-based position among the chunks of these turns.
-    """
+    """Make the canonical id of a history chunk (R-229)."""
     return f"history::{session}::{seq_first}-{seq_last}::{idx}"
 
 
 def parse_history_chunk_id(identifier: str) -> tuple[str, int, int, int]:
-    """Split a history chunk id into session, first turn, last turn and index.
-
-    Raises:
-        ValueError: The text is not one.
-    """
+    """Split a history chunk id into session, first turn, last turn and index."""
     match = _CHUNK_ID.fullmatch(identifier)
     if match is None:
         raise ValueError(f"not a history chunk id: {identifier!r}")

@@ -33,14 +33,7 @@ class Use:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Use:
-        """Read what a person says.
-
-        Args:
-            words: ``nowhere``, ``everywhere``, or names of projects; none: nothing is said.
-
-        Raises:
-            UsageError: One of the two words beside something else.
-        """
+        """Read what a person says."""
         said = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
         if len(said) > 1 and not {NOWHERE, EVERYWHERE}.isdisjoint(said):
             raise UsageError(
@@ -52,12 +45,7 @@ class Use:
         return cls(said, is_said=bool(said))
 
     def put(self, turn: Turn, folder: str = "") -> Turn:
-        """Return a turn with what is said of it.
-
-        Args:
-            turn: As it came in.
-            folder: A project that is named like the folder of its coding agent; may be empty.
-        """
+        """Return a turn with what is said of it."""
         named = self.projects or ((folder,) if folder and not self.is_said else ())
         used_in = "" if self.everywhere else OWN_PROJECTS
         return replace(turn, projects=named or turn.projects, used_in=used_in)
@@ -80,13 +68,7 @@ def labels_of(turn: Turn) -> tuple[str, ...]:
 
 
 def is_usable(turn: Turn, tags: Collection[str], projects: Collection[str]) -> bool:
-    """Return whether a prompt of some projects may use a turn of another conversation.
-
-    Args:
-        turn: As the journal has it.
-        tags: Its tags of now.
-        projects: Of the prompt; none: the person looks at everything.
-    """
+    """Return whether a prompt of some projects may use a turn of another conversation."""
     if turn.used_in != OWN_PROJECTS or not projects:
         return True
     adopted = {project_tag(name) for name in projects}

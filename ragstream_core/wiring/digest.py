@@ -79,16 +79,6 @@ def digest_text(
 
     What the last turn left is taken where it tells of the journal as it is now; else it is made
     anew, of the turns' own words.
-
-    Args:
-        workspace: The data root.
-        settings: Section ``memory``.
-        upto: Number of the newest record that the prompt sees; 0: none, so there is no digest.
-        count: Counts tokens.
-        projects: Of the prompt; what belongs to others alone is not told. None: all is.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
     """
     if not (settings.enabled and settings.summary_tokens and upto):
         return ""
@@ -105,15 +95,6 @@ def newest_turns(
 
     Cleared turns, hidden ones (BLUE, inactive), broken off answers and those that are none are left
     out; of the same words said again only the newest turn stays.
-
-    Args:
-        workspace: The data root.
-        settings: Section ``memory``.
-        upto: Number of the newest record that counts; 0: all count.
-        projects: As for `digest_text`.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
     """
     found: list[tuple[int, Turn]] = []
     told: set[tuple[str, str]] = set()
@@ -162,17 +143,7 @@ def said(turn: Turn) -> str:
 def write(
     workspace: Workspace, settings: MemoryConfig, told: Sequence[DigestLine], newest: Position
 ) -> None:
-    """Put the digest into its files, under the lock of the memory.
-
-    Args:
-        workspace: The data root.
-        settings: Section ``memory``.
-        told: Its lines.
-        newest: The journal's newest record when they were made.
-
-    Raises:
-        OSError: Disk full, permission denied; each file is the old one or the new one.
-    """
+    """Put the digest into its files, under the lock of the memory."""
     form, window = settings.summary_form, settings.rolling_window
     kept = _Kept(_VERSION, newest.seq, newest.chain, form, window, tuple(told))
     count = counter_of_settings(workspace, workspace.config.chain()).count
@@ -225,12 +196,7 @@ class Lines(BaseModel):
 def worded(
     workspace: Workspace, turns: Sequence[tuple[int, Turn]]
 ) -> tuple[dict[int, str], tuple[str, ...]]:
-    """Return turn → sentence, and a warning where the model gave none.
-
-    Args:
-        workspace: Whose model is asked; what would leave this machine is searched for secrets.
-        turns: (number, turn) of what is to be told.
-    """
+    """Return turn → sentence, and a warning where the model gave none."""
     if not turns:
         return {}, ()
     try:

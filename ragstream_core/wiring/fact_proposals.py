@@ -111,18 +111,7 @@ def _limits(workspace: Workspace) -> Limits:
 def analyze(
     workspace: Workspace, *, since: int = 0, upto: int = 0, session: str = "", form: str = ""
 ) -> Analysis:
-    """Find facts in turns; nothing is written.
-
-    Args:
-        workspace: The data root.
-        since: Number of the last turn that is passed over.
-        upto: Number of the last turn that is read; 0: all.
-        session: Only this conversation; "": all.
-        form: ``rules`` or ``llm``; "": as the settings say, ``rules`` where they say off.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-    """
+    """Find facts in turns; nothing is written."""
     log = journal(workspace)
     if not log.folder.is_dir():
         return Analysis()
@@ -144,27 +133,13 @@ def newest_turns(workspace: Workspace) -> list[tuple[Entry, Turn]]:
 
 
 def remember(workspace: Workspace, analysis: Analysis, *, dry_run: bool = False) -> list[FoundFact]:
-    """Drop what already exists and write the rest; return everything that was found.
-
-    Args:
-        workspace: The data root.
-        analysis: Of `analyze`.
-        dry_run: Only say what would be written.
-
-    Raises:
-        Refused: `history.persist` is off.
-        OperationFailed: Disk full or failing.
-    """
+    """Drop what already exists and write the rest; return everything that was found."""
     found = deduplicate(workspace, analysis.found)
     return found if dry_run else write(workspace, found)
 
 
 def deduplicate(workspace: Workspace, found: Sequence[FoundFact]) -> list[FoundFact]:
-    """Mark what the target's file holds, or was proposed for it before, whatever became of it.
-
-    Raises:
-        IntegrityError: A file is not UTF-8.
-    """
+    """Mark what the target's file holds, or was proposed for it before, whatever became of it."""
     return _fresh(workspace, found, fact_entries(journal(workspace)))
 
 
@@ -173,10 +148,6 @@ def write(workspace: Workspace, found: Sequence[FoundFact]) -> list[FoundFact]:
 
     What is new is decided again while other writers are kept out, and a turn that was cleared
     meanwhile gives nothing.
-
-    Raises:
-        Refused: `history.persist` is off.
-        OperationFailed: Disk full or failing; nothing of this is kept.
     """
     require_persist(workspace)
     written: list[FoundFact] = list(found)
@@ -204,9 +175,6 @@ def after_turn(workspace: Workspace) -> tuple[str, ...]:
     Called behind an answer: it never fails one. A language model is asked in a thread of its own,
     so that nobody waits for it; a process ends when that has, and what is to be known of it is told
     behind the next turn.
-
-    Args:
-        workspace: The data root; `facts.form` is on, and turns are kept.
     """
     if workspace.config.settings.facts.form != "llm":
         return _learnt(workspace)

@@ -184,13 +184,7 @@ class History:
         )
 
     def publish(self) -> SnapshotReport | None:
-        """Publish what the catalog holds now; None before anything was embedded.
-
-        Raises:
-            ProjectLocked: A worker is writing the catalog; it publishes when it is done.
-            IntegrityError: The catalog is damaged; the last selection stays.
-            OperationFailed: Disk full; the last selection stays.
-        """
+        """Publish what the catalog holds now; None before anything was embedded."""
         cap = self.workspace.config.settings.history.max_chunks
         newest = self.newest()
         if newest is None:
@@ -203,17 +197,7 @@ class History:
             return snapshot.publish(self._select(live, cap), self.path)
 
     def selection_at(self, *, upto: int, digest: str, cap: int) -> HistoryView:
-        """Return the selection a prompt was made with, checked; made again if it was replaced.
-
-        Args:
-            upto: The last record of the journal that it covers.
-            digest: Digest of its rows.
-            cap: Chunks in it at most.
-
-        Raises:
-            InputUnavailable: Turns were cleared, or embedded anew, since.
-            RagstreamError: The catalog or the journal cannot be read.
-        """
+        """Return the selection a prompt was made with, checked; made again if it was replaced."""
         recent = snapshot.held(digest)
         if recent is not None and _is_sound(recent):
             return recent

@@ -64,12 +64,7 @@ _naming = threading.Lock()
 
 
 def journal(workspace: Workspace) -> Journal:
-    """Return the journal, one object a workspace: its first append verifies the current segment.
-
-    Raises:
-        Refused: The conversations lie where they lay before ``paths.logs`` was set, or would lie
-            among documents.
-    """
+    """Return the journal, one object a workspace: its first append verifies the current segment."""
     folder, known = workspace.layout.logs, workspace.caches.journals
     if folder not in known:
         usual = Layout.of(workspace.data_dir).logs
@@ -113,52 +108,26 @@ def new_session(workspace: Workspace, now: dt.datetime | None = None) -> str:
 
 
 def append_turn(workspace: Workspace, turn: Turn) -> Entry:
-    """Make a turn durable; when this returns it is on the disk.
-
-    Args:
-        workspace: The data root.
-        turn: What is kept; an empty ``id`` or ``timestamp`` is filled in.
-
-    Raises:
-        UsageError: A field that is not valid.
-        Refused: `history.persist` is off: nothing is written.
-        ProjectLocked: Another process kept writing; the message names it.
-        OperationFailed: Disk full or failing; the turn is not kept.
-    """
+    """Make a turn durable; when this returns it is on the disk."""
     return append_records(workspace, [turn])[0]
 
 
 def append_records(workspace: Workspace, records: Sequence[Written]) -> list[Entry]:
-    """Make several records durable with one sync, in order; see `append_turn`.
-
-    Raises:
-        UsageError: A field that is not valid; nothing was written.
-        Refused: `history.persist` is off: nothing is written.
-        ProjectLocked: Another process kept writing; the message names it.
-        OperationFailed: Disk full or failing; none of these is kept.
-    """
+    """Make several records durable with one sync, in order; see `append_turn`."""
     require_persist(workspace)
     return journal(workspace).append(completed(records))
 
 
 @contextmanager
 def importing(workspace: Workspace) -> Iterator[None]:
-    """Keep two imports from adding the same turn twice: what is there is asked for within it.
-
-    Raises:
-        ProjectLocked: Another import is under way.
-    """
+    """Keep two imports from adding the same turn twice: what is there is asked for within it."""
     folder = workspace.layout.history / "importing"
     with FolderLock(folder, "an import of conversations").held(wait_s=IMPORT_WAIT_S):
         yield
 
 
 def completed(records: Sequence[Written]) -> list[Written]:
-    """Return records with their ids and times, checked; nothing is written.
-
-    Raises:
-        UsageError: A field that is not valid.
-    """
+    """Return records with their ids and times, checked; nothing is written."""
     now = dt.datetime.now().astimezone()
     return [_completed(record, now) for record in records]
 
@@ -166,22 +135,7 @@ def completed(records: Sequence[Written]) -> list[Written]:
 def tag(
     workspace: Workspace, which: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
 ) -> tuple[Entry, tuple[str, ...]]:
-    """Add and remove tags of a turn by a new record; the turn itself stays as it is.
-
-    Args:
-        workspace: The data root.
-        which: Id of the turn, or its number; or id of a summary of several.
-        add: Tags to add.
-        remove: Tags to remove.
-
-    Returns:
-        The new record's entry, and the turn's tags from now on.
-
-    Raises:
-        UsageError: No such turn, or no valid tag.
-        Refused: `history.persist` is off: nothing is written.
-        OperationFailed: Disk full or failing; nothing changed.
-    """
+    """Add and remove tags of a turn by a new record; the turn itself stays as it is."""
     edit = TagEdit("", "", "", _tags(add), _tags(remove))
     if not edit.add and not edit.remove:
         raise UsageError(
@@ -207,20 +161,12 @@ def show(
 
 
 def sessions(workspace: Workspace) -> list[SessionRow]:
-    """Return the conversations, the newest last, by their own clocks.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-    """
+    """Return the conversations, the newest last, by their own clocks."""
     return sessions_of(show(workspace))
 
 
 def require_persist(workspace: Workspace) -> None:
-    """Refuse to write where the user switched history off.
-
-    Raises:
-        Refused: `history.persist` is off.
-    """
+    """Refuse to write where the user switched history off."""
     if not workspace.config.settings.history.persist:
         raise Refused(
             "history.persist is off: nothing was written",
@@ -229,11 +175,7 @@ def require_persist(workspace: Workspace) -> None:
 
 
 def require_uncleared(workspace: Workspace, inputs: PromptInputs) -> None:
-    """Refuse to keep what may show turns that were cleared after the prompt was pinned.
-
-    Raises:
-        InputUnavailable: Some of the turns that the prompt could read were cleared.
-    """
+    """Refuse to keep what may show turns that were cleared after the prompt was pinned."""
     if not inputs.history.seq:
         return
     if cleared_since(journal(workspace), inputs.history.seq):
@@ -244,11 +186,7 @@ def require_uncleared(workspace: Workspace, inputs: PromptInputs) -> None:
 
 
 def _completed(record: Written, now: dt.datetime) -> Written:
-    """Return a record with its id and time, checked.
-
-    Raises:
-        UsageError: A field that is not valid.
-    """
+    """Return a record with its id and time, checked."""
     _require_types(record)
     filled = replace(
         record,
@@ -265,11 +203,7 @@ def _completed(record: Written, now: dt.datetime) -> Written:
 
 
 def _time(timestamp: str) -> str:
-    """Return a time as it was written, or in the usual form: its first letters are the month.
-
-    Raises:
-        UsageError: It is no ISO 8601 time with a zone.
-    """
+    """Return a time as it was written, or in the usual form: its first letters are the month."""
     try:
         when = dt.datetime.fromisoformat(timestamp)
     except ValueError:
@@ -286,11 +220,7 @@ def _types_of(kind: Any) -> Mapping[str, TypeAdapter[Any]]:
 
 
 def _require_types(record: Written) -> None:
-    """Refuse values of another type than the record's, which would break every later reader.
-
-    Raises:
-        UsageError: There is one, or a text that is not valid Unicode.
-    """
+    """Refuse values of another type than the record's, which would break every later reader."""
     types = _types_of(type(record))  # type: ignore[arg-type]  # mypy takes no class for hashable
     for name, adapter in types.items():
         value = getattr(record, name)
@@ -338,11 +268,7 @@ def _checked(turn: Turn) -> Turn:
 
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return tags without doubles; those with a meaning in capitals.
-
-    Raises:
-        UsageError: A tag is empty, longer than 64 characters, or holds a comma or a control.
-    """
+    """Return tags without doubles; those with a meaning in capitals."""
     for label in tags:
         if (
             not label.strip()

@@ -25,16 +25,7 @@ DROP_WAIT_S = 60.0
 
 @contextlib.contextmanager
 def writing(workspace: Workspace, *, wait_s: float = WAIT_S) -> Iterator[Path]:
-    """Make the folder and keep other writers out of it.
-
-    Args:
-        workspace: The data root.
-        wait_s: How long to wait for another writer, ≥ 0.
-
-    Raises:
-        ProjectLocked: Another one keeps writing.
-        OSError: The folder or the lock cannot be made.
-    """
+    """Make the folder and keep other writers out of it."""
     folder = workspace.layout.memory
     lock = FolderLock(folder, "the memory")
     with contextlib.closing(lock), lock.held(wait_s=wait_s):
@@ -42,16 +33,7 @@ def writing(workspace: Workspace, *, wait_s: float = WAIT_S) -> Iterator[Path]:
 
 
 def newer_than(log: Journal, seq: int, chain: str) -> list[Entry] | None:
-    """Return the records behind one, ascending; None where the journal has another one there.
-
-    Args:
-        log: The journal, read from its end.
-        seq: Number of the record; 0: before the first.
-        chain: Hash of that record's line when it was read.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote the journal.
-    """
+    """Return the records behind one, ascending; None where the journal has another one there."""
     newer: list[Entry] = []
     for entry in log.backwards() if log.folder.is_dir() else ():
         if entry.seq <= seq:
@@ -61,15 +43,7 @@ def newer_than(log: Journal, seq: int, chain: str) -> list[Entry] | None:
 
 
 def drop(workspace: Workspace) -> list[str]:
-    """Remove the memory's files; they are made again after the next turn.
-
-    Returns:
-        Names below the data root of what went.
-
-    Raises:
-        ProjectLocked: Another process keeps writing them.
-        OSError: A file cannot be removed.
-    """
+    """Remove the memory's files; they are made again after the next turn."""
     folder = workspace.layout.memory
     if not folder.is_dir():
         return []

@@ -37,12 +37,7 @@ def overlap(new: Collection[str], old: Collection[str]) -> float:
 
 
 def most_alike(text: str, others: Iterable[str]) -> tuple[float, str]:
-    """Return the largest overlap of a text with one of some others, and that other one.
-
-    Args:
-        text: A new fact.
-        others: What is remembered, and what was proposed before.
-    """
+    """Return the largest overlap of a text with one of some others, and that other one."""
     mine = keywords(text)
     scored = ((overlap(mine, keywords(other)), other) for other in others)
     return max(scored, key=lambda found: found[0], default=(0.0, ""))
@@ -183,14 +178,7 @@ class Limits:
 def objection(
     candidate: Candidate, said: TurnText, limits: Limits, is_secret: Callable[[str], bool]
 ) -> str:
-    """Return why a candidate is not to be remembered, whatever was remembered before; empty: it is.
-
-    Args:
-        candidate: Of either form.
-        said: The turn.
-        limits: The least confidence.
-        is_secret: Says whether a text seems to contain a secret.
-    """
+    """Return why a candidate is not to be remembered, whatever was before; empty: it is."""
     sentence, text = _around(candidate.quote, said.user_text), candidate.text
     if candidate.confidence < limits.min_confidence:
         return f"not sure enough: {candidate.confidence:.2f} of {limits.min_confidence:.2f}"
@@ -217,13 +205,7 @@ def objection(
 
 
 def repetition(text: str, others: Iterable[str], limits: Limits) -> tuple[float, str]:
-    """Return the overlap with the most alike of other facts, and why that is too much or nothing.
-
-    Args:
-        text: A fact.
-        others: What the target's file holds, and what was proposed for it before.
-        limits: The largest overlap.
-    """
+    """Return the overlap with the most alike of other facts, and why that is too much, if so."""
     share, other = most_alike(text, others)
     return share, f"nearly the same as: {other}" if share >= limits.max_overlap else ""
 

@@ -167,11 +167,7 @@ def masked(user_text: str) -> list[tuple[int, int]]:
 
 
 def doubt(sentence: str) -> str:
-    """Return why a statement is none, or not the user's, or not for good; empty: it is one.
-
-    Args:
-        sentence: From the sentence's beginning to the statement's end.
-    """
+    """Return why a statement is none, or not the user's, or not for good; empty: it is one."""
     other = spoken(sentence)
     if sentence.rstrip().endswith("?") or (not other and _ASKING.match(sentence)):
         return "a question"

@@ -47,11 +47,7 @@ class MemoryDecision(BaseModel):
 
 
 def decisions(text: str) -> list[MemoryDecision] | None:
-    """Return the decisions in an answer, at most `MOST`; None if it holds no JSON at all.
-
-    Args:
-        text: What a model said; fences, talk and broken objects around them are passed over.
-    """
+    """Return the decisions in an answer, at most `MOST`; None if it holds no JSON at all."""
     found: list[MemoryDecision] = []
     any_json = False
     for value in _values(text):

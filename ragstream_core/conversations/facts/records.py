@@ -29,13 +29,7 @@ def bullets(text: str) -> list[str]:
 
 
 def with_lines(text: str, *, add: Iterable[str] = (), drop: Iterable[str] = ()) -> str:
-    """Return a file with facts added at its end, if they are not there, and others dropped.
-
-    Args:
-        text: The file.
-        add: Facts, one line each.
-        drop: Facts whose bullets go; nothing else changes.
-    """
+    """Return a file with facts added at its end, if they are not there, and others dropped."""
     gone = set(drop)
     kept = [
         line
@@ -97,11 +91,7 @@ class FactState:
 
 
 def fact_entries(log: Journal) -> list[Entry]:
-    """Return the records of facts and the notices of clearing, ascending; other lines stay unread.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote a line.
-    """
+    """Return the records of facts and the notices of clearing, ascending; the rest stays unread."""
     if not log.folder.is_dir():
         return []
     found = log.backwards(wanted=lambda raw: any(kind in raw for kind in _KINDS))
@@ -109,12 +99,7 @@ def fact_entries(log: Journal) -> list[Entry]:
 
 
 def fold_facts(entries: Iterable[Entry], *, upto: int | None = None) -> dict[str, FactState]:
-    """Return the facts that were not cleared, in the order in which they were proposed.
-
-    Args:
-        entries: Of `fact_entries`.
-        upto: Last number that counts, notices of clearing included; default: all.
-    """
+    """Return the facts that were not cleared, in the order in which they were proposed."""
     known = [entry for entry in entries if upto is None or entry.seq <= upto]
     hidden = apply_edits(known)
     past: dict[str, list[FactState]] = {}
@@ -130,11 +115,7 @@ def fold_facts(entries: Iterable[Entry], *, upto: int | None = None) -> dict[str
 
 
 def find_fact(facts: Iterable[FactState], which: str) -> FactState:
-    """Return the one fact with this id, or whose id ends so.
-
-    Raises:
-        UsageError: There is none, or there are several.
-    """
+    """Return the one fact with this id, or whose id ends so."""
     found = [f for f in facts if which == f.id or (len(which) >= _LEAST and f.id.endswith(which))]
     if len(found) != 1:
         what = "no fact" if not found else f"{counted(len(found), 'fact')} end with"

@@ -47,12 +47,7 @@ def format_of(row: object) -> str:
 
 
 def conversation(lines: Iterable[str | TooMuch], *, name: str) -> Conversation | None:
-    """Return the conversation of a log; None if no line is of a known agent.
-
-    Args:
-        lines: Of the file, with their ends; in place of one that is too large, what it is.
-        name: Of the file, without its extension: its id if the log tells none.
-    """
+    """Return the conversation of a log; None if no line is of a known agent."""
     problems: list[str] = []
     rows = _rows(lines, problems)
     log: _ClaudeCode | _Codex | None = None

@@ -77,11 +77,7 @@ def _values(data: bytes) -> int:
 
 
 def members(stream: Stream) -> Iterator[Member]:
-    """Yield the members of a list, or the one object that a file is, in their order.
-
-    Args:
-        stream: UTF-8 without a mark of its encoding.
-    """
+    """Yield the members of a list, or the one object that a file is, in their order."""
     return _Cutter().members(stream)
 
 

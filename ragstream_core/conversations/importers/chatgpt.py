@@ -25,11 +25,7 @@ def is_conversation(row: object) -> bool:
 
 
 def conversation(row: Mapping[str, Any]) -> Conversation:
-    """Return a conversation with all its branches.
-
-    Args:
-        row: A member of ``conversations.json``.
-    """
+    """Return a conversation with all its branches."""
     messages, problems = [], []
     for id_, node in row["mapping"].items():
         if not isinstance(node, dict):

@@ -25,11 +25,7 @@ def is_conversation(row: object) -> bool:
 
 
 def conversation(row: Mapping[str, Any]) -> Conversation:
-    """Return a conversation.
-
-    Args:
-        row: A member of ``conversations.json``.
-    """
+    """Return a conversation."""
     messages: list[Message] = []
     problems = []
     id_, before = str(row.get("uuid") or row.get("id") or ""), ""
@@ -56,11 +52,7 @@ def conversation(row: Mapping[str, Any]) -> Conversation:
 
 
 def beside_conversations(rows: Iterable[object]) -> str:
-    """Return what ``projects.json`` or ``memories.json`` holds; "" if they are not Claude.ai's.
-
-    Args:
-        rows: The members of the file.
-    """
+    """Return what ``projects.json`` or ``memories.json`` holds; "" if they are not Claude.ai's."""
     projects = documents = instructions = memories = 0
     for row in rows:
         if not isinstance(row, dict):

@@ -140,13 +140,6 @@ def exchanges(conversation: Conversation) -> Iterator[Exchange]:
 
     An edited question or an answer that was asked for again makes a branch of its own; what
     stands before the branching is yielded once.
-
-    Args:
-        conversation: Parents may be missing or go round in a circle: such a message is a first
-            one, and none is yielded twice.
-
-    Raises:
-        TooManyBranches: What it would yield is longer than `MOST_OF_ALL_WAYS`.
     """
     budget = [MOST_OF_ALL_WAYS]
     by_id: dict[str, Message] = {}
@@ -241,11 +234,7 @@ def _branch(leaf: str, parents: dict[str, str]) -> set[str]:
 def _ways(
     first: Message, children: dict[str, list[Message]], budget: list[int]
 ) -> Iterator[tuple[Message, ...]]:
-    """Yield each way from a message down to where the next question, or nothing, follows.
-
-    Raises:
-        TooManyBranches: The ways share so much of their beginning that they outgrow `budget`.
-    """
+    """Yield each way from a message down to where the next question, or nothing, follows."""
     way: list[Message] = []
     waiting = [(0, first)]
     while waiting:
@@ -263,13 +252,7 @@ def _ways(
 
 
 def turn_of(conversation: Conversation, exchange: Exchange, *, now: dt.datetime) -> Turn:
-    """Return the journal's record of an exchange; the same export makes the same record.
-
-    Args:
-        conversation: Where it stands.
-        exchange: One of `exchanges`.
-        now: Time of an exchange without one, with a zone.
-    """
+    """Return the journal's record of an exchange; the same export makes the same record."""
     parts = exchange.answer
     when = exchange.timestamp
     model = next((part.model for part in parts if part.model), "")
@@ -296,12 +279,7 @@ def turn_of(conversation: Conversation, exchange: Exchange, *, now: dt.datetime)
 
 
 def turn_ids(conversation: Conversation, exchange: Exchange) -> list[str]:
-    """Return the ids of an exchange as it grew, message by message; the last one is that of all.
-
-    Args:
-        conversation: Where it stands.
-        exchange: One of `exchanges`, or what is left of one.
-    """
+    """Return the ids of an exchange as it grew, message by message; the last one is that of all."""
     grown = hashlib.sha256(_utf8(conversation.format))
     alone = hashlib.sha256(_utf8(conversation.id))
     found: list[str] = []
@@ -322,15 +300,8 @@ def not_kept(
     """Return what is to be kept of an exchange of which a beginning may have been kept before.
 
     An answer that was taken unfinished and then went on adds what it went on with, without the
-    question: what is kept never changes, and nothing comes twice.
-
-    Args:
-        conversation: Where it stands.
-        exchange: One of `exchanges`.
-        is_kept: Whether there is a turn of that id.
-
-    Returns:
-        The exchange if no beginning of it is kept; its last part if all of it is.
+    question: what is kept never changes, and nothing comes twice. Where no beginning is kept it is
+    the exchange itself, where all is its last part.
     """
     while not is_kept((ids := turn_ids(conversation, exchange))[-1]):
         kept = next((at for at in reversed(range(len(ids))) if is_kept(ids[at])), None)
@@ -346,10 +317,6 @@ def kept_before(conversation: Conversation, is_kept: Callable[[str], bool]) -> f
 
     Earlier versions left out some messages and the texts that belong to others, so that their
     turns have other ids.
-
-    Args:
-        conversation: As it is read now.
-        is_kept: Whether there is a turn of that id.
     """
     messages = conversation.messages
     before = [replace(m, role=m.role_before or m.role, given=()) for m in messages]
@@ -373,13 +340,7 @@ def kept_before(conversation: Conversation, is_kept: Callable[[str], bool]) -> f
 
 
 def beyond(exchange: Exchange, covered: frozenset[str], *, texts: bool) -> Exchange:
-    """Return what an exchange holds beyond messages that are kept already.
-
-    Args:
-        exchange: One of `exchanges`.
-        covered: Ids of the kept messages.
-        texts: Whether the texts that belong to these are to be had, too.
-    """
+    """Return what an exchange holds beyond messages that are kept already."""
 
     def rest(message: Message) -> Message | None:
         if message.id not in covered:
@@ -392,11 +353,7 @@ def beyond(exchange: Exchange, covered: frozenset[str], *, texts: bool) -> Excha
 
 
 def iso_time(value: object) -> str:
-    """Return a time of an export as ISO 8601 with a zone; "" for what is no time.
-
-    Args:
-        value: Seconds since the epoch, or ISO 8601; one without a zone is taken as UTC.
-    """
+    """Return a time of an export as ISO 8601 with a zone; "" for what is no time."""
     try:
         if isinstance(value, bool):
             return ""

@@ -57,11 +57,7 @@ class FollowedLogs:
         return cls(written.seq, written.ids, written.files)
 
     def save(self, path: Path) -> None:
-        """Remember it durably; a log that is gone is forgotten, its turns are not.
-
-        Raises:
-            OSError: Disk full, permission denied; the old file is untouched.
-        """
+        """Remember it durably; a log that is gone is forgotten, its turns are not."""
         ids, files = sorted(self.ids), dict(self.files)
         replace_text(path, json.dumps({"v": VERSION, "seq": self.seq, "ids": ids, "files": files}))
 
@@ -76,12 +72,7 @@ def id_digest(id_: str) -> str:
 
 
 def log_states(folders: Iterable[Path], now: dt.datetime) -> dict[str, LogState]:
-    """Return the state of each log below folders: a change of any part is a reason to read it.
-
-    Args:
-        folders: One that is not there has none; links are not followed.
-        now: The present moment, with a zone.
-    """
+    """Return the state of each log below folders: a change of any part is a reason to read it."""
     found: dict[str, LogState] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.jsonl")) if folder.is_dir() else ():

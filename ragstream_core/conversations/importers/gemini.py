@@ -40,11 +40,7 @@ def problem_of(row: Mapping[str, Any]) -> str:
 
 
 def conversations(rows: Iterable[Mapping[str, Any]]) -> Iterator[Conversation]:
-    """Yield the conversation of each day, oldest first.
-
-    Args:
-        rows: Entries without a problem, in any order.
-    """
+    """Yield the conversation of each day, oldest first."""
     days: dict[str, list[tuple[str, Message, Message]]] = {}
     for row in rows:
         answer, when = _answer(row), iso_time(row["time"])

@@ -37,12 +37,7 @@ class _Part:
 
 
 def conversation(lines: Iterable[str], *, name: str) -> Conversation | None:
-    """Return the conversation of a file; None unless both sides speak in it.
-
-    Args:
-        lines: Of the file, with their ends.
-        name: Of the file, without its extension; with the first words, the conversation's id.
-    """
+    """Return the conversation of a file; None unless both sides speak in it."""
     rows = [line.rstrip("\r\n") for line in lines]
     told, body = _front_matter(rows)
     title = told.get("title", "")

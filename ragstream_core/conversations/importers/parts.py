@@ -56,12 +56,7 @@ def parsed(given: object) -> object:
 
 
 def written(name: str, given: object) -> list[str]:
-    """Return what a call wrote for the person to read; empty if it only looked something up.
-
-    Args:
-        name: Of the tool.
-        given: What it was called with: JSON, its text, or plain text such as a program.
-    """
+    """Return what a call wrote for the person to read; empty if it only looked something up."""
     if _LOOKS_UP.search(name):
         return []
     what = parsed(given)
@@ -102,12 +97,7 @@ def _blocks(what: Mapping[str, Any], title: str) -> list[str]:
 
 
 def result(name: str, text: str) -> tuple[list[str], list[str]]:
-    """Return what a tool answered as it is kept, and the kind of what is not kept of it.
-
-    Args:
-        name: Of the tool.
-        text: Its answer.
-    """
+    """Return what a tool answered as it is kept, and the kind of what is not kept of it."""
     if not text.strip() or _SAYS_DONE.search(name):
         return [], []
     if _LOOKS_UP.search(name):

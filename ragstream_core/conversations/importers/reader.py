@@ -108,17 +108,7 @@ def expanded(name: str) -> Path:
 
 
 def export_files(path: Source, form: str = "") -> list[ExportFile]:
-    """Return the files of an export that may hold conversations, by name.
-
-    Args:
-        path: A file, a folder (with its subfolders; links are not followed), a ZIP, or the bytes of
-            a file or ZIP.
-        form: One of `FORMATS`; Markdown is looked for only by its name, since most is no
-            conversation.
-
-    Raises:
-        UsageError: It is not there, cannot be read, or holds no such file.
-    """
+    """Return the files of an export that may hold conversations, by name."""
     try:
         if isinstance(path, Upload):
             found = _uploaded(path, form)
@@ -146,13 +136,7 @@ def export_files(path: Source, form: str = "") -> list[ExportFile]:
 def conversations(
     file: ExportFile, form: str = "", on_read: Callable[[int], object] = lambda size: None
 ) -> Iterator[Conversation | Problem]:
-    """Yield what a file holds, one conversation at a time.
-
-    Args:
-        file: One of `export_files`.
-        form: One of `FORMATS`; "": as its content tells.
-        on_read: Called with the number of bytes after each read.
-    """
+    """Yield what a file holds, one conversation at a time."""
     if file.name.lower().endswith((".html", ".htm")):
         yield Problem(file.name, AS_JSON)
         return
@@ -264,11 +248,7 @@ def _archive(source: Source) -> zipfile.ZipFile:
 
 
 def _members(path: Source, form: str) -> list[ExportFile]:
-    """Return the members of a ZIP that may hold conversations.
-
-    Raises:
-        UsageError: One of them unpacks to more than is plausible, or is encrypted.
-    """
+    """Return the members of a ZIP that may hold conversations."""
     archive = _archive(path)  # stays open as long as one of its members may be read
     infos = [i for i in archive.infolist() if _may_hold(PurePosixPath(i.filename).name, form)]
     if len(infos) > MOST_MEMBERS:

@@ -41,11 +41,6 @@ _HINT = (FreeSpace(), " and ", TryAgain(), "; what was acknowledged is kept")
 class Journal:
     """The append-only journal below one folder, which is made by the first append.
 
-    Args:
-        folder: ``<data>/history/logs``, or what `paths.logs` names.
-        segment_bytes: Size at which the current segment is closed.
-        wait_s: How long an append waits for another writer.
-
     Attributes:
         warnings: What the last append found and repaired, for people.
     """
@@ -66,12 +61,6 @@ class Journal:
 
         A kill before that may leave a first part of several records; one record is whole or not
         there. The first append of a process verifies the current segment.
-
-        Raises:
-            UsageError: A record is no valid Unicode or JSON, or larger than 8 MiB.
-            ProjectLocked: Another process kept writing for `wait_s`; the message names it.
-            IntegrityError: A newer version of the program wrote the segment.
-            OperationFailed: Disk full or failing; nothing of these records is kept.
         """
         texts = [_encoded(record) for record in records]
         if not texts:
@@ -80,29 +69,14 @@ class Journal:
             return self._append(records, texts)
 
     def append_made(self, make: Callable[[], Sequence[Record]]) -> list[Entry]:
-        """As `append`, of records that depend on what the journal holds: no writer comes between.
-
-        Args:
-            make: Reads the journal and returns the records; called once, the writers kept out.
-
-        Raises:
-            UsageError: As `append`.
-            ProjectLocked: As `append`.
-            IntegrityError: As `append`.
-            OperationFailed: As `append`.
-        """
+        """As `append`, of records that depend on what the journal holds: no writer gets between."""
         with self.locked():
             records = make()
             return self._append(records, [_encoded(record) for record in records])
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep all other writers out.
-
-        Raises:
-            ProjectLocked: Another process kept writing for `wait_s`; the message names it.
-            OperationFailed: The lock file cannot be made: disk full, permission denied.
-        """
+        """Keep all other writers out."""
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(self._lock.held(wait_s=self._wait_s))
@@ -111,21 +85,12 @@ class Journal:
             yield
 
     def purge(self, ranges: Sequence[tuple[int, int]]) -> list[str]:
-        """Rewrite the segments that hold any of these numbers without them; the one rewrite.
+        """Rewrite the segments that hold any of these numbers without them; return their names.
 
-        For what a durable `Cleared` record names already. Each segment is the old file or the new
+        The one rewrite, of what a durable `Cleared` record names already. Each segment is the old
+        file or the new
         one, so a kill is harmless: purge again. Bytes that do not verify and may belong to these
         numbers go too; the other lines keep their bytes, numbers and hashes.
-
-        Args:
-            ranges: (first, last) numbers, both included.
-
-        Returns:
-            Names of the segments that were rewritten or removed.
-
-        Raises:
-            ProjectLocked: Another process kept writing for `wait_s`; the message names it.
-            OperationFailed: Disk full or failing; what was not rewritten is as it was.
         """
         with self.locked():
             self._known = None
@@ -145,26 +110,16 @@ class Journal:
     def entries(
         self, start: int = 1, end: int | None = None, *, hint: Position | None = None
     ) -> Iterator[Entry]:
-        """Return the verified records in order; damaged ones are skipped.
+        """Return the verified records from one number to before another; damaged ones are skipped.
 
-        Args:
-            start: First number.
-            end: Number to stop before; default: none.
-            hint: A position before ``start`` from which to read on, if it is still true.
-
-        Raises:
-            IntegrityError: A newer version of the program wrote a line.
+        ``hint`` is a position before the first from which to read on, if it is still true.
         """
         return map(operator.itemgetter(0), self.lines(start, end, hint=hint))
 
     def lines(
         self, start: int = 1, end: int | None = None, *, hint: Position | None = None
     ) -> Iterator[tuple[Entry, bytes]]:
-        """Yield (record, raw line) as `entries` does.
-
-        Raises:
-            IntegrityError: A newer version of the program wrote a line.
-        """
+        """Yield (record, raw line) as `entries` does."""
         last = start - 1
         near = hint if hint is not None and hint.seq < start else None
         for fd, name, limit in forwards(self.folder, start):
@@ -184,13 +139,8 @@ class Journal:
     ) -> Iterator[Entry]:
         """Yield verified records, newest first, reading blocks from the end.
 
-        Args:
-            wanted: Asked with raw bytes, of many lines or of one; what it does not want is passed
-                over unverified, which is what makes looking for rare records cheap.
-            max_bytes: How much of the journal to read at most; default: all of it.
-
-        Raises:
-            IntegrityError: A newer version of the program wrote a line.
+        What ``wanted`` passes over, asked with raw bytes of many lines or of one, is not verified:
+        that is what makes looking for rare records cheap.
         """
         for name, piece in backwards(self.folder, wanted=wanted, max_bytes=max_bytes):
             entry = entry_of(piece, piece.parsed, name) if piece.parsed is not None else None
@@ -198,11 +148,7 @@ class Journal:
                 yield entry
 
     def check(self) -> JournalReport:
-        """Verify every line of every segment, the chain, and that no number is missing.
-
-        Raises:
-            IntegrityError: A newer version of the program wrote a line.
-        """
+        """Verify every line of every segment, the chain, and that no number is missing."""
         return check_journal(self.folder)
 
     def _append(self, records: Sequence[Record], texts: Sequence[bytes]) -> list[Entry]:

@@ -22,14 +22,7 @@ _END = 1 << 62
 
 
 def purge_segments(folder: Path, ranges: Sequence[tuple[int, int]]) -> list[str]:
-    """Rewrite the segments that hold any of these numbers; see `Journal.purge`.
-
-    Returns:
-        Names of the segments that were rewritten or removed.
-
-    Raises:
-        OSError: Disk full, I/O error; a segment is the old file or the new one.
-    """
+    """Rewrite the segments that hold any of these numbers; see `Journal.purge`."""
     ranges, changed = merged(ranges), []
     for path, bounds in _walk(folder, ranges):
         kept = [piece.raw for piece, low, high in bounds if not _hit(low, high, ranges)]
@@ -45,11 +38,7 @@ def purge_segments(folder: Path, ranges: Sequence[tuple[int, int]]) -> list[str]
 
 
 def damage(folder: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield what does not verify: the number it must have, 0 if that is unknown, and the bytes.
-
-    Raises:
-        OSError: A segment cannot be read.
-    """
+    """Yield what does not verify: the number it must have, 0 if that is unknown, and the bytes."""
     for _, bounds in _walk(folder, ((0, _END),)):
         for piece, low, high in bounds:
             if piece.parsed is None:

@@ -18,15 +18,7 @@ from ragstream_core.errors import IntegrityError, UsageError
 
 
 def uuid7(ms: int, chance: bytes) -> str:
-    """Return a UUIDv7 (RFC 9562): 48 bits of time, then chance.
-
-    Args:
-        ms: Milliseconds since the epoch; only the lowest 48 bits count.
-        chance: 10 bytes.
-
-    Raises:
-        ValueError: Not 10 bytes.
-    """
+    """Return a UUIDv7 (RFC 9562): 48 bits of time, then chance."""
     if len(chance) != 10:
         raise ValueError(f"10 random bytes are needed, not {len(chance)}")
     value = (ms & (1 << 48) - 1) << 80 | int.from_bytes(chance, "big")
@@ -61,11 +53,7 @@ _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def checked_session(name: str) -> str:
-    """Return a session's name if it is one: 1–64 of ``A-Za-z0-9._-``, the first no punctuation.
-
-    Raises:
-        UsageError: It is not, holds ``..``, or is ``current``, which filters take for another.
-    """
+    """Return a session's name if it is one: 1–64 of ``A-Za-z0-9._-``, the first no punctuation."""
     if not _SESSION.fullmatch(name) or ".." in name or name == "current":
         raise UsageError(
             f"not a session name: {name!r}",
@@ -78,9 +66,6 @@ def moment_ns(text: str) -> int:
     """Return an ISO date or time in ns since the epoch; no zone is UTC.
 
     Times before 1678 and after 2262 are the earliest and the latest that 64 bits hold.
-
-    Raises:
-        ValueError: It is no such date or time.
     """
     when = dt.datetime.fromisoformat(text)
     when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
@@ -292,11 +277,7 @@ def record_json(record: Record) -> dict[str, Any]:
 
 
 def record_from(row: Mapping[str, object]) -> Record:
-    """Rebuild a record from its JSON form.
-
-    Raises:
-        IntegrityError: An unknown kind, or a field that is missing, unknown or of another type.
-    """
+    """Rebuild a record from its JSON form."""
     data = dict(row)
     cls = KINDS.get(str(data.pop("kind", "")))
     if cls is None:

@@ -73,27 +73,14 @@ class Piece(NamedTuple):
 
 
 def frame_line(seq: int, prev: str, rec_bytes: bytes) -> bytes:
-    """Return the line that keeps a record.
-
-    Args:
-        seq: Its number, ≥ 1.
-        prev: Chain hash of the line before, 32 hex digits.
-        rec_bytes: The record as JSON without a newline.
-    """
+    """Return the line that keeps a record."""
     head = b'{"v":%d,"seq":%d,"len":%d,"crc":"' % (VERSION, seq, len(rec_bytes))
     tail = b'","prev":"%s","rec":%s}\n' % (prev.encode("ascii"), rec_bytes)
     return head + hashlib.sha256(head + tail).hexdigest()[:16].encode("ascii") + tail
 
 
 def parse_line(line: bytes) -> Parsed | None:
-    """Return a line if it is exactly what was written, else None.
-
-    Args:
-        line: Raw bytes, newline included.
-
-    Raises:
-        IntegrityError: It verifies and a newer version wrote it: never repair that.
-    """
+    """Return a line if it is exactly what was written, else None."""
     head = _HEAD.match(line)
     if head is None or len(line) != head.end() + int(head[3]) + 2 or not line.endswith(b"}\n"):
         return None
@@ -135,13 +122,7 @@ def pieces(raw: bytes, offset: int) -> list[Piece]:
 
 
 def split_lines(data: bytes, offset: int, wanted: LineFilter | None = None) -> Iterator[Piece]:
-    """Yield the pieces of whole lines, last first; a last one may lack its newline.
-
-    Args:
-        data: Bytes that begin with a line.
-        offset: Where they lie in the file.
-        wanted: Asked with every raw line; the others are passed over unverified.
-    """
+    """Yield the pieces of whole lines, last first; a last one may lack its newline."""
     end = len(data)
     while end:
         begin = data.rfind(b"\n", 0, end - 1) + 1
@@ -220,14 +201,7 @@ def read_forward(fd: int, offset: int = 0) -> Iterator[Piece]:
 def read_backward(
     fd: int, end: int | None = None, *, begin: int = 0, wanted: LineFilter | None = None
 ) -> Iterator[Piece]:
-    """Yield the pieces of an open segment, last first, reading blocks from its end.
-
-    Args:
-        fd: Open for reading.
-        end: Byte to begin before; default: the end of the file.
-        begin: Byte to stop at; a line that begins before it is not read.
-        wanted: Asked with raw bytes, of many lines or of one: may there be anything in them?
-    """
+    """Yield the pieces of an open segment, last first, reading blocks from its end."""
     at = os.fstat(fd).st_size if end is None else end
     rest, block = b"", _BLOCK
     while at > begin:

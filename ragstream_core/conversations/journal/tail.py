@@ -45,27 +45,13 @@ class Tail:
 
 
 def file_state(path: Path) -> tuple[int, int, int]:
-    """Return inode, size and time of change (ns) of a file.
-
-    Raises:
-        OSError: It is missing.
-    """
+    """Return inode, size and time of change (ns) of a file."""
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def sound_tail(folder: Path, known: Tail | None, warnings: list[str]) -> Tail:
-    """Return the tail after repairing what is wrong with it; the lock is held.
-
-    Args:
-        folder: The journal's.
-        known: What this process left there; None: the current segment is verified wholly.
-        warnings: Told what was found and done.
-
-    Raises:
-        IntegrityError: A newer version wrote the segment.
-        OSError: Disk full, permission denied; nothing was cut.
-    """
+    """Return the tail after repairing what is wrong with it; the lock is held."""
     path = folder / CURRENT
     try:
         found = path.stat()

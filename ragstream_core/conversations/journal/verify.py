@@ -45,11 +45,7 @@ class JournalReport:
 
 
 def check_journal(folder: Path) -> JournalReport:
-    """Read every segment; see `Journal.check`.
-
-    Raises:
-        IntegrityError: A newer version of the program wrote a line.
-    """
+    """Read every segment; see `Journal.check`."""
     paths = [segment.path for segment in closed_segments(folder)]
     paths += [folder / CURRENT] if (folder / CURRENT).exists() else []
     report = JournalReport(segments=len(paths))
