@@ -88,9 +88,8 @@ class Journal:
         """Rewrite the segments that hold any of these numbers without them; return their names.
 
         The one rewrite, of what a durable `Cleared` record names already. Each segment is the old
-        file or the new
-        one, so a kill is harmless: purge again. Bytes that do not verify and may belong to these
-        numbers go too; the other lines keep their bytes, numbers and hashes.
+        file or the new one, so a kill is harmless: purge again. Bytes that do not verify and may
+        belong to these numbers go too; the other lines keep their bytes, numbers and hashes.
         """
         with self.locked():
             self._known = None
