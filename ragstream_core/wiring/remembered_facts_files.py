@@ -108,8 +108,10 @@ def sync(workspace: Workspace) -> list[str]:
     if not workspace.config.settings.history.persist or not _is_due(workspace):
         return []
     with _writing(workspace):
-        entries = fact_entries(journal(workspace))
-        before = fold_facts(entries, upto=_mark(workspace) or 0)
+        log, mark = journal(workspace), _mark(workspace) or 0
+        entries = fact_entries(log)
+        reached = mark if mark <= log.newest().seq else 0  # else another journal took its place
+        before = fold_facts(entries, upto=reached)
         then, now = lines_of(before.values()), lines_of(fold_facts(entries).values())
         changed = []
         for target in NAMES:
@@ -117,8 +119,8 @@ def sync(workspace: Workspace) -> list[str]:
             new = [text for text in now[target] if lost or text not in then[target]]
             gone = [text for text in then[target] if text not in now[target]]
             changed += _rewrite(workspace, target, add=new, drop=gone)
-        mark = json.dumps(asdict(_Mark(_newest_step(entries))))
-        replace_text(workspace.layout.facts / MARK_NAME, mark)
+        text = json.dumps(asdict(_Mark(_newest_step(entries))))
+        replace_text(workspace.layout.facts / MARK_NAME, text)
     return changed
 
 

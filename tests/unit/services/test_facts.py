@@ -171,18 +171,24 @@ def test_a_line_that_a_person_deleted_stays_deleted_and_a_lost_file_comes_back(s
     assert len(memory.remembered()) == 3
 
 
-def test_the_mark_follows_a_long_talk_without_facts(space, monkeypatch):
-    monkeypatch.setattr(remembered_facts_files, "_FAR", 3)
+@pytest.mark.parametrize(
+    "mark",
+    ['{"seq": 2, "chain": "", "segment": "", "offset": 9, "lines": {"user": 1, "company": 0}}',
+     '{"seq": 99}', '{"seq": "2"}', ""],
+)  # fmt: skip
+def test_a_mark_of_an_earlier_version_of_another_journal_or_a_damaged_one_costs_no_fact(
+    space, mark
+):
     memory = FactMemory(space)
     memory.add("The user works in Lisbon.", "user")
-    path = space.layout.facts / remembered_facts_files.MARK_NAME
-    before = json.loads(path.read_text())["seq"]
-    for n in range(5):
-        say(space, f"What of page {n}?")
-    memory.remembered()
-    assert json.loads(path.read_text())["seq"] == before + 5
+    (space.layout.facts / remembered_facts_files.MARK_NAME).write_text(mark)
+    say(space, "What of this page?")
     memory.add("The user plays the viola.", "user")
-    assert len(memory.remembered()) == 2
+    wanted = ["The user works in Lisbon.", "The user plays the viola."]
+    assert [row.text for row in memory.remembered()] == wanted
+    memory.remove("The user works in Lisbon.")
+    assert [row.text for row in memory.remembered()] == wanted[1:]
+    assert remembered_facts_files.sync(space) == []
 
 
 @pytest.mark.parametrize(
