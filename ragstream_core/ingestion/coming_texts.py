@@ -22,15 +22,7 @@ GiveTexts = Callable[[dict[str, str]], None]
 
 
 class ComingTexts(Stager):
-    """A stager that hands the texts without a vector over instead of embedding them.
-
-    Args:
-        store: The catalog; it is only read.
-        embedder: Says under which fingerprint a text has a vector.
-        give: Called with hash → text, each text once.
-        progress: As of a stager.
-        batch_texts: How many at a time.
-    """
+    """A stager that hands the texts without a vector over instead of embedding them."""
 
     def __init__(
         self,
@@ -61,12 +53,7 @@ class ComingTexts(Stager):
 
 @contextlib.contextmanager
 def nothing_erased(index_dir: Path) -> Iterator[None]:
-    """Hold the writer lock of a project that has an index: what is handed over is not forgotten.
-
-    Raises:
-        ProjectLocked: Another process holds it; the message says which one since when.
-        OperationFailed: The lock file cannot be made: disk full, permission denied.
-    """
+    """Hold the writer lock of a project that has an index: what is handed over is not forgotten."""
     if not (index_dir / CATALOG_NAME).exists():  # there is nothing to forget
         yield
         return
@@ -78,16 +65,7 @@ def nothing_erased(index_dir: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def read_store(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]:
-    """Yield a project's catalog for reading; an empty one if there is none yet.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        rebuild: Yield an empty one instead of one that is damaged: a rebuild puts that aside.
-
-    Raises:
-        IntegrityError: The catalog is damaged or of another format.
-        OperationFailed: It cannot be read.
-    """
+    """Yield a project's catalog for reading; an empty one if there is none yet."""
     if not _is_readable(index_dir, rebuild=rebuild):
         with tempfile.TemporaryDirectory() as folder, open_catalog(Path(folder)) as empty:
             yield empty

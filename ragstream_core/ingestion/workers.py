@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ragstream_core.errors import IntegrityError, ModelMismatch, OperationFailed, StoreFailed
 from ragstream_core.models.embedders.shared_vectors import VectorTable
 from ragstream_core.platform import extras
-from ragstream_core.platform.postgres import Tables
+from ragstream_core.platform.postgres import Tables, has_table
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
@@ -81,22 +81,22 @@ class Batch(NamedTuple):
 
 
 class TextBatches:
-    """The batches in a database."""
+    """The batches in a database; whoever asks turns what psycopg raises into our errors."""
 
     def __init__(self, db: Connection, database: Database) -> None:
-        self._db, self._database = db, database
+        self.db, self._shown = db, database.shown
         tables().ensure(db, database)
 
     def forget(self, owner: str) -> None:
         """Remove an owner's batches, those that nobody came back for, and their jobs."""
-        with self._database.errors(), self._db.transaction():
-            self._db.execute(
+        with self.db.transaction():
+            self.db.execute(
                 "DELETE FROM ragstream_batches"
                 " WHERE owner = %s OR made < now() - make_interval(days => %s)",
                 (owner, KEPT_DAYS),
             )
             # a job that a worker is at ends by itself: it finds no batch
-            self._db.execute(
+            self.db.execute(
                 "DELETE FROM procrastinate_jobs j WHERE task_name = %s"
                 " AND (status <> 'doing' OR worker_id IS NULL) AND NOT EXISTS"
                 " (SELECT FROM ragstream_batches b WHERE b.run = j.args->>'run')",
@@ -109,23 +109,21 @@ class TextBatches:
         """Write one batch of an ingest."""
         hashes = [bytes.fromhex(h) for h in texts]
         data = [text.encode("utf-8", "surrogatepass") for text in texts.values()]
-        with self._database.errors():
-            self._db.execute(
-                "INSERT INTO ragstream_batches"
-                " (run, batch, owner, embed_fp, format, package, hashes, texts)"
-                " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-                (run, batch, owner, embed_fp, FORMAT, package(), hashes, data),
-            )
+        self.db.execute(
+            "INSERT INTO ragstream_batches"
+            " (run, batch, owner, embed_fp, format, package, hashes, texts)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+            (run, batch, owner, embed_fp, FORMAT, package(), hashes, data),
+        )
 
     def read(self, run: str, batch: int) -> Batch | None:
         """Return a batch; None if it is done, or nobody waits for it any more."""
-        with self._database.errors():
-            row = self._db.execute(
-                "SELECT embed_fp, format, package, hashes, texts FROM ragstream_batches"
-                " WHERE run = %s AND batch = %s",
-                (run, batch),
-                binary=True,
-            ).fetchone()
+        row = self.db.execute(
+            "SELECT embed_fp, format, package, hashes, texts FROM ragstream_batches"
+            " WHERE run = %s AND batch = %s",
+            (run, batch),
+            binary=True,
+        ).fetchone()
         if row is None:
             return None
         embed_fp, written, wanted, hashes, texts = row
@@ -141,7 +139,7 @@ class TextBatches:
         }
         if any(sha256_hex(text) != h for h, text in by_hash.items()):
             raise IntegrityError(
-                f"{self._database.shown}: texts of batch {batch} are damaged",
+                f"{self._shown}: texts of batch {batch} are damaged",
                 hint="run the ingest again: it plans them anew",
             )
         return Batch(by_hash, str(embed_fp))
@@ -154,26 +152,30 @@ class TextBatches:
         refused here or removed there.
         """
         which = "ragstream_batches WHERE run = %s AND batch = %s"
-        with self._database.errors(), self._db.transaction():
-            row = self._db.execute(f"SELECT FROM {which} FOR UPDATE".encode(), (run, batch))
+        with self.db.transaction():
+            row = self.db.execute(f"SELECT FROM {which} FOR UPDATE".encode(), (run, batch))
             yield row.fetchone() is not None
-            self._db.execute(f"DELETE FROM {which}".encode(), (run, batch))
+            self.db.execute(f"DELETE FROM {which}".encode(), (run, batch))
 
     def note(self, run: str, batch: int, problem: str) -> None:
         """Keep why a worker could not embed a batch, for the ingest that waits."""
-        with self._database.errors():
-            self._db.execute(
-                "UPDATE ragstream_batches SET problem = %s WHERE run = %s AND batch = %s",
-                (problem, run, batch),
-            )
+        self.db.execute(
+            "UPDATE ragstream_batches SET problem = %s WHERE run = %s AND batch = %s",
+            (problem, run, batch),
+        )
 
     def left(self, run: str) -> dict[int, str]:
         """Return the batches that are not done → what was wrong with them last."""
-        with self._database.errors():
-            rows = self._db.execute(
-                "SELECT batch, problem FROM ragstream_batches WHERE run = %s", (run,)
-            ).fetchall()
+        query = "SELECT batch, problem FROM ragstream_batches WHERE run = %s"
+        rows = self.db.execute(query, (run,)).fetchall()
         return {int(str(batch)): str(problem) for batch, problem in rows}
+
+
+@contextlib.contextmanager
+def batches_in(database: Database) -> Iterator[TextBatches]:
+    """Yield the batches of a database over a connection of their own."""
+    with contextlib.closing(database.connect()) as db, database.errors():
+        yield TextBatches(db, database)
 
 
 class Workers(NamedTuple):
@@ -190,8 +192,7 @@ def queue_name(queue: str, embed_fp: str) -> str:
 
 def workers_there(db: Connection, queue: str) -> Workers | None:
     """Return who takes batches from a queue; None if no worker was ever started there."""
-    known = db.execute("SELECT to_regclass('ragstream_workers') IS NOT NULL").fetchone()
-    if not known or not known[0]:
+    if not has_table(db, "ragstream_workers"):
         return None
     rows = db.execute(
         "SELECT name, queue FROM ragstream_workers"
@@ -221,6 +222,7 @@ class Queue:
 
     def tend(self, run: str) -> list[int]:
         """Offer again what a worker has left; return the batches that no worker gets done."""
+        from procrastinate.exceptions import ConnectorException
 
         async def tended(app: procrastinate.App) -> list[int]:
             manager = app.job_manager
@@ -230,17 +232,18 @@ class Queue:
             stalled = [job for job in silent if job.task_kwargs["run"] == run]
             for job in stalled:
                 if job.attempts < HAND_OUTS - 1:
-                    with contextlib.suppress(_errors_of_queue()):  # it ended at this moment
+                    with contextlib.suppress(ConnectorException):  # it ended at this moment
                         await manager.retry_job(job)
             failed = await manager.list_jobs_async(queue=self._name, task=TASK, status="failed")
-            given_up = [job for job in stalled if job.attempts >= HAND_OUTS - 1]
-            given_up += [job for job in failed if job.task_kwargs["run"] == run]
-            return sorted(int(str(job.task_kwargs["batch"])) for job in given_up)
+            lost = [job for job in stalled if job.attempts >= HAND_OUTS - 1]
+            lost += [job for job in failed if job.task_kwargs["run"] == run]
+            return sorted(int(str(job.task_kwargs["batch"])) for job in lost)
 
         return self._done(tended)
 
     def _done(self, work: Callable[[procrastinate.App], Coroutine[Any, Any, T]]) -> T:
         """Run something in a thread of its own: in a notebook this one has a loop already."""
+        from procrastinate.exceptions import ConnectorException
 
         async def opened() -> T:
             app = app_at(self._database)
@@ -250,7 +253,7 @@ class Queue:
         with ThreadPoolExecutor(1) as thread:
             try:
                 return thread.submit(lambda: asyncio.run(opened())).result()
-            except (_errors_of_queue(), TimeoutError) as error:
+            except (ConnectorException, TimeoutError) as error:
                 raise StoreFailed(
                     f"{self._database.shown} ({self._database.setting}): the queue of workers "
                     f"cannot be used: {error.__cause__ or error or 'nobody answers there'}"
@@ -267,12 +270,6 @@ def app_at(database: Database) -> procrastinate.App:
     return procrastinate.App(connector=connector)
 
 
-def _errors_of_queue() -> type[Exception]:
-    from procrastinate.exceptions import ConnectorException
-
-    return ConnectorException
-
-
 class Embedded(NamedTuple):
     """How many texts a batch has, 0 if it is gone, and how many of them were embedded now."""
 
@@ -282,7 +279,7 @@ class Embedded(NamedTuple):
 
 def embed_batch(database: Database, embedder: Embedder, run: str, batch: int) -> Embedded:
     """Embed the texts of a batch that have no sound vector yet, and add the vectors."""
-    with contextlib.closing(VectorTable(database, embedder)) as vectors:
+    with contextlib.closing(VectorTable(database, embedder)) as vectors, database.errors():
         batches = TextBatches(vectors.db, database)
         found = batches.read(run, batch)
         if found is None:
@@ -320,8 +317,8 @@ class Worker:
         try:
             asyncio.run(self._until_stopped())
         finally:
-            with contextlib.suppress(OperationFailed), self._connected() as db:
-                db.execute("DELETE FROM ragstream_workers WHERE name = %s", (self.name,))
+            with contextlib.suppress(OperationFailed), batches_in(self.database) as batches:
+                batches.db.execute("DELETE FROM ragstream_workers WHERE name = %s", (self.name,))
 
     async def _until_stopped(self) -> None:
         stop = asyncio.Event()
@@ -366,8 +363,8 @@ class Worker:
         except Exception as error:
             problem = str(error).partition("\n")[0] or type(error).__name__
             self.say(f"batch {batch}: {problem}")
-            with contextlib.suppress(OperationFailed), self._connected() as db:
-                TextBatches(db, self.database).note(run, batch, problem)
+            with contextlib.suppress(OperationFailed), batches_in(self.database) as batches:
+                batches.note(run, batch, problem)
             raise
         took = time.perf_counter() - began
         self.say(f"batch {batch}: {done.embedded} of {done.texts} texts embedded in {took:.1f} s")
@@ -380,19 +377,13 @@ class Worker:
 
     def _sign(self) -> None:
         """Say in the database that this worker is there."""
-        with self._connected() as db:
+        with batches_in(self.database) as batches:
             for queue in self.queues:
-                db.execute(
+                batches.db.execute(
                     "INSERT INTO ragstream_workers VALUES (%s, %s, now())"
                     " ON CONFLICT (name, queue) DO UPDATE SET seen = now()",
                     (self.name, queue),
                 )
-
-    @contextlib.contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        with contextlib.closing(self.database.connect()) as db, self.database.errors():
-            tables().ensure(db, self.database)
-            yield db
 
 
 async def _leave_if_away(

@@ -224,6 +224,12 @@ def _sessions(database: Database, pid: int) -> Sessions:
     return Sessions(database)
 
 
+def has_table(db: Connection, name: str) -> bool:
+    """Return whether a table is there."""
+    found = db.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
+    return bool(found and found[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """Some tables of ours in a database, made together and of one version."""
@@ -251,8 +257,7 @@ class Tables:
             )
 
     def _version(self, db: Connection) -> int | None:
-        there = db.execute("SELECT to_regclass('ragstream_schema') IS NOT NULL").fetchone()
-        if not there or not there[0]:
+        if not has_table(db, "ragstream_schema"):
             return None
         row = db.execute(
             "SELECT version FROM ragstream_schema WHERE part = %s", (self.part,)

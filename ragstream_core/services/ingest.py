@@ -68,14 +68,7 @@ def ingest_project(
         accept_missing=accept_missing,
         provenance=provenance or {},
     )
-    not_fanned = ahead(
-        workspace,
-        project,
-        rebuild=rebuild,
-        accept_missing=accept_missing,
-        wanted=fan_out,
-        progress=progress,
-    )
+    not_fanned = ahead(workspace, project, config, wanted=fan_out, progress=progress)
     stats = _run(workspace, project, config, progress)
     ended = time.perf_counter()
     stores = [store for store in kept.STORES if collection or store is not COLLECTION]

@@ -14,13 +14,15 @@ from ragstream_core.errors import (
     OperationFailed,
     Refused,
     RunCommand,
-    UnknownSetting,
     UsageError,
     quoted,
 )
-from ragstream_core.ingestion.workers import Workers, queue_name, workers_there
-from ragstream_core.wiring.fan_out import require_workers
-from ragstream_core.wiring.shared_vectors import SETTING, shared_database
+from ragstream_core.ingestion.workers import Worker, Workers, workers_there
+from ragstream_core.models.embedders.shared_vectors import TABLES
+from ragstream_core.platform.postgres import has_table
+from ragstream_core.wiring import models
+from ragstream_core.wiring.fan_out import queue_of, require_workers
+from ragstream_core.wiring.shared_vectors import require_shared
 
 if TYPE_CHECKING:
     from ragstream_core.platform.postgres import Connection, Database
@@ -64,7 +66,7 @@ class SharedTable:
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
-        return {**asdict(self), "models": [asdict(model) for model in self.models]}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,7 @@ def shared_table(workspace: Workspace) -> SharedTable:
         StoreFailed: The database is away or lets nobody in.
         Refused: The table has another version.
     """
-    from ragstream_core.wiring.models import fingerprint
-
-    database = _database(workspace)
-    queue = _queue(workspace, workspace.config.settings.embeddings.queue)
+    database, queue = require_shared(workspace.config), queue_of(workspace)
     with _connected(database) as db, database.errors():
         rows = db.execute(
             "SELECT model, embed_fp, dimension, count(v.*), coalesce(sum("
@@ -99,16 +98,21 @@ def shared_table(workspace: Workspace) -> SharedTable:
             " GROUP BY e.id ORDER BY e.id"
         ).fetchall()
         size = db.execute("SELECT pg_total_relation_size('ragstream_vectors')").fetchone()
-        waiting, found = _waiting(db), workers_there(db, queue)
-    models = tuple(
+        found, waiting = workers_there(db, queue), None
+        if has_table(db, "ragstream_batches"):
+            waiting = db.execute(
+                "SELECT coalesce(sum(cardinality(hashes)), 0) FROM ragstream_batches"
+            ).fetchone()
+    embedders = tuple(
         SharedModel(str(name), str(fp), int(str(dim)), int(str(count)), int(str(size_of)),
                     made.isoformat(timespec="seconds") if isinstance(made, dt.datetime) else "")
         for name, fp, dim, count, size_of, made in rows
     )  # fmt: skip
-    total = int(str(size[0])) if size else 0
-    there, others = found if found else (None, ())
-    mine = fingerprint(workspace.config)
-    return SharedTable(database.shown, models, total, mine, waiting, there, others)
+    there, others = found or (None, ())
+    return SharedTable(
+        database.shown, embedders, _number(size), models.fingerprint(workspace.config),
+        _number(waiting), there, others,
+    )  # fmt: skip
 
 
 def workers_database(workspace: Workspace) -> Database:
@@ -139,9 +143,6 @@ def run_worker(
         StoreFailed: The database is away or lets nobody in.
         WeightsMissing: The model is not on this machine.
     """
-    from ragstream_core.ingestion.workers import Worker
-    from ragstream_core.wiring import models
-
     database, chosen = require_workers(workspace), _chosen_queues(workspace, queues)
     _connected(database).close()
     embedder = models.embedder(workspace.config)  # the first batch does not wait for the model
@@ -150,7 +151,7 @@ def run_worker(
     Worker(
         database,
         embedder,
-        [_queue(workspace, each) for each in chosen],
+        [queue_of(workspace, each) for each in chosen],
         at_once,
         name,
         say,
@@ -170,7 +171,7 @@ def require_worker(workspace: Workspace, *, queues: Sequence[str] = (), name: st
     name = worker_name(name)
     with contextlib.closing(database.connect()) as db, database.errors():
         for queue in chosen:
-            found = workers_there(db, _queue(workspace, queue)) or Workers([], [])
+            found = workers_there(db, queue_of(workspace, queue)) or Workers([], [])
             if name not in found.there:
                 others = f"; of another model: {', '.join(found.others)}" if found.others else ""
                 raise OperationFailed(
@@ -189,12 +190,6 @@ def worker_name(name: str) -> str:
 
 def _chosen_queues(workspace: Workspace, queues: Sequence[str]) -> Sequence[str]:
     return queues or [workspace.config.settings.embeddings.queue]
-
-
-def _queue(workspace: Workspace, queue: str) -> str:
-    from ragstream_core.wiring.models import fingerprint
-
-    return queue_name(queue, fingerprint(workspace.config))
 
 
 def clear_shared(
@@ -224,15 +219,14 @@ def clear_shared(
         StoreFailed: The database is away or lets nobody in; nothing was removed.
         Refused: The table has another version.
     """
-    database = _database(workspace)
+    database = require_shared(workspace.config)
     with _connected(database) as db, database.errors():
         chosen = _chosen(db, database, model, several=several or dry_run)
         which = "embedder = ANY(%s) AND made <= now() - make_interval(days => %s)"
         given = (chosen, older_than_days)
         if dry_run:
             counted = db.execute(f"SELECT count(*) FROM ragstream_vectors WHERE {which}", given)
-            found = counted.fetchone()
-            return ClearedVectors(int(str(found[0])) if found else 0, dry_run=True)
+            return ClearedVectors(_number(counted.fetchone()), dry_run=True)
         with db.transaction():
             removed = db.execute(f"DELETE FROM ragstream_vectors WHERE {which}", given).rowcount
             db.execute(
@@ -240,18 +234,16 @@ def clear_shared(
                 " (SELECT FROM ragstream_vectors v WHERE v.embedder = e.id)",
                 (chosen,),
             )
-            if not model:
-                _clear_batches(db, older_than_days)
+            if not model and has_table(db, "ragstream_batches"):
+                db.execute(
+                    "DELETE FROM ragstream_batches WHERE made <= now() - make_interval(days => %s)",
+                    (older_than_days,),
+                )
     return ClearedVectors(removed, dry_run=False)
 
 
 def _chosen(db: Connection, database: Database, model: str, *, several: bool) -> list[int]:
-    """Return the embedders that a person named; all of them if nothing was named.
-
-    Raises:
-        UsageError: There is none, or the beginning of a fingerprint is too short.
-        Refused: There are several.
-    """
+    """Return the embedders that a person named; all of them if nothing was named."""
     rows = db.execute("SELECT id, model, embed_fp FROM ragstream_embedders ORDER BY id").fetchall()
     there = [(int(str(n)), str(name), str(fp)) for n, name, fp in rows]
     found = [row for row in there if model in ("", row[1]) or row[2].startswith(model)]
@@ -275,32 +267,11 @@ def _chosen(db: Connection, database: Database, model: str, *, several: bool) ->
     return [row[0] for row in fits]
 
 
-def _has_batches(db: Connection) -> bool:
-    found = db.execute("SELECT to_regclass('ragstream_batches') IS NOT NULL").fetchone()
-    return bool(found and found[0])
-
-
-def _waiting(db: Connection) -> int:
-    """Return how many texts wait for workers."""
-    if not _has_batches(db):
-        return 0
-    query = "SELECT coalesce(sum(cardinality(hashes)), 0) FROM ragstream_batches"
-    found = db.execute(query).fetchone()
-    return int(str(found[0])) if found else 0
-
-
-def _clear_batches(db: Connection, older_than_days: int) -> None:
-    """Remove texts that still wait for workers, of runs that nobody settled."""
-    if _has_batches(db):
-        db.execute(
-            "DELETE FROM ragstream_batches WHERE made <= now() - make_interval(days => %s)",
-            (older_than_days,),
-        )
+def _number(row: tuple[object, ...] | None) -> int:
+    return int(str(row[0])) if row else 0
 
 
 def _connected(database: Database) -> Connection:
-    from ragstream_core.models.embedders.shared_vectors import TABLES
-
     db = replace(database, statement_s=0).connect()  # millions of rows are counted
     try:
         TABLES.ensure(db, database)
@@ -308,13 +279,3 @@ def _connected(database: Database) -> Connection:
         db.close()
         raise
     return db
-
-
-def _database(workspace: Workspace) -> Database:
-    found = shared_database(workspace.config)
-    if found is None:
-        raise UnknownSetting(
-            f"no vectors are shared: {SETTING} is not set",
-            hint=f"set {SETTING} to postgresql://USER@HOST:5432/NAME",
-        )
-    return found

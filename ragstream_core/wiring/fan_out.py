@@ -23,18 +23,18 @@ from ragstream_core.errors import (
     Stopped,
     StoreFailed,
     TryAgain,
-    UnknownSetting,
     quoted,
 )
 from ragstream_core.platform import extras
-from ragstream_core.platform.disk import disk_failure
-from ragstream_core.platform.locks import LOCK_NAME, FolderLock, holder_name
+from ragstream_core.platform.disk import on_disk
+from ragstream_core.platform.locks import FolderLock, holder_name
 from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring import ingestion, models
-from ragstream_core.wiring.shared_vectors import SETTING, shared_database
+from ragstream_core.wiring.shared_vectors import require_shared
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.workers import Queue, TextBatches
+    from ragstream_core.ingestion.ingestion_config import IngestionConfig
+    from ragstream_core.ingestion.workers import Queue
     from ragstream_core.platform.postgres import Database
     from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
@@ -45,29 +45,29 @@ TEND_S = 5.0
 """Seconds between two looks at the queue; each one is a connection."""
 LOCKS = "fan_outs"
 """Folder in the data root: one folder a project, for the lock of its fan-out."""
+HERE = "the texts were embedded here: "
 
 
 def require_workers(workspace: Workspace) -> Database:
     """Return the database of the workers; refuse where none is set or a package is missing."""
-    database = shared_database(workspace.config)
-    if database is None:
-        raise UnknownSetting(
-            f"workers need a database of shared vectors, and {SETTING} is not set",
-            hint=(
-                f"set {SETTING} to postgresql://USER@HOST:5432/NAME, and on the other machines ",
-                RunCommand("worker"),
-            ),
-        )
+    database = require_shared(workspace.config)
     extras.require("a queue for workers", "workers", "procrastinate", "psycopg_pool")
     return database
+
+
+def queue_of(workspace: Workspace, queue: str = "") -> str:
+    """Return the name in the database of a queue for the model of the settings."""
+    from ragstream_core.ingestion.workers import queue_name
+
+    chosen = queue or workspace.config.settings.embeddings.queue
+    return queue_name(chosen, models.fingerprint(workspace.config))
 
 
 def ahead(
     workspace: Workspace,
     project: str,
+    config: IngestionConfig,
     *,
-    rebuild: bool = False,
-    accept_missing: bool = False,
     wanted: bool = False,
     progress: PhaseProgress | None = None,
 ) -> str:
@@ -81,17 +81,17 @@ def ahead(
         return ""
     try:
         nobody = _nobody(workspace, wanted=wanted)
-        if nobody is None or not (wanted or is_due(workspace, project, rebuild=rebuild)):
+        if nobody is None or not (wanted or is_due(workspace, project, rebuild=config.rebuild)):
             return ""
         if nobody:
-            return f"the texts were embedded here: {nobody}"
+            return HERE + nobody
         workspace.require_project(project)
         with _alone(workspace, project):
-            problem = _embedded(workspace, project, rebuild, accept_missing, progress)
+            problem = _embedded(workspace, project, config, progress)
     except (ExtraMissing, ProjectLocked) as error:
         if wanted:
             raise
-        return f"the texts were embedded here: {error.message}"
+        return HERE + error.message
     except Stopped:
         raise
     except (OperationFailed, Refused) as error:  # of the database or a disk
@@ -114,26 +114,24 @@ def is_due(workspace: Workspace, project: str, *, rebuild: bool = False) -> bool
 
 def _nobody(workspace: Workspace, *, wanted: bool) -> str | None:
     """Return why nobody can be asked, "" if somebody can; None where no worker ever was."""
-    from ragstream_core.ingestion.workers import queue_name, workers_there
+    from ragstream_core.ingestion.workers import Workers, workers_there
 
-    settings = workspace.config.settings.embeddings
-    database = require_workers(workspace) if wanted else shared_database(workspace.config)
-    assert database is not None
-    queue = queue_name(settings.queue, models.fingerprint(workspace.config))
+    queue = workspace.config.settings.embeddings.queue
+    database = require_workers(workspace) if wanted else require_shared(workspace.config)
     try:
         with contextlib.closing(database.connect()) as db, database.errors():
-            found = workers_there(db, queue)
+            found = workers_there(db, queue_of(workspace))
     except OperationFailed:
         if wanted:
             raise
         return None  # who takes the vectors from there says that it is away
     if found is None and not wanted:
         return None
-    if found is not None and found.there:
+    there, others = found or Workers([], [])
+    if there:
         return ""
-    start = RunCommand("worker", "" if settings.queue == "cpu" else f"--queue {settings.queue}")
-    message = f"no worker takes batches from queue {settings.queue} of {database.shown}"
-    others = found.others if found else []
+    start = RunCommand("worker", "" if queue == "cpu" else f"--queue {queue}")
+    message = f"no worker takes batches from queue {queue} of {database.shown}"
     if others:
         message += f" for {models.named(workspace.config)}; for another model: {', '.join(others)}"
     same = "give one the model and the embedding settings of this machine, then "
@@ -148,47 +146,33 @@ def _alone(workspace: Workspace, project: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.callback(lock.close)
         try:
-            stack.enter_context(lock.held())
+            with on_disk(folder):
+                stack.enter_context(lock.held())
         except ProjectLocked:
             raise ProjectLocked(
                 f"workers embed the texts of project {project} already, for {holder_name(folder)}",
                 hint=("wait for it to finish, then ", TryAgain()),
             ) from None
-        except OSError as error:
-            raise disk_failure(folder / LOCK_NAME, error) from error
         yield
 
 
 def _embedded(
-    workspace: Workspace,
-    project: str,
-    rebuild: bool,
-    accept_missing: bool,
-    progress: PhaseProgress | None,
+    workspace: Workspace, project: str, config: IngestionConfig, progress: PhaseProgress | None
 ) -> str:
     """Plan batches, offer and await them; return what is wrong, empty if all are done."""
-    from ragstream_core.ingestion.workers import Queue, queue_name
+    from ragstream_core.ingestion.workers import Queue, batches_in
 
-    run = str(uuid.uuid4())
-    settings, database = workspace.config.settings.embeddings, require_workers(workspace)
-    queue = Queue(database, queue_name(settings.queue, models.fingerprint(workspace.config)))
+    run, database = str(uuid.uuid4()), require_workers(workspace)
+    queue = Queue(database, queue_of(workspace))
     try:
-        sizes = plan_batches(
-            workspace,
-            project,
-            run,
-            rebuild=rebuild,
-            accept_missing=accept_missing,
-            progress=progress,
-        )
+        sizes = plan_batches(workspace, project, run, config, progress=progress)
         if not sizes:
             return ""
         queue.offer(run, len(sizes))
-        return _awaited(
-            database, queue, run, len(sizes), patience_s=settings.batch_timeout_s, progress=progress
-        )
+        patience_s = workspace.config.settings.embeddings.batch_timeout_s
+        return _awaited(database, queue, run, len(sizes), patience_s, progress)
     finally:  # plain texts do not wait for the next fan-out; unless the database is away
-        with contextlib.suppress(OperationFailed), _tables(workspace) as batches:
+        with contextlib.suppress(OperationFailed), batches_in(database) as batches:
             batches.forget(_owner(workspace, project))
 
 
@@ -197,12 +181,11 @@ def _awaited(
     queue: Queue,
     run: str,
     batches: int,
-    *,
     patience_s: float,
     progress: PhaseProgress | None,
 ) -> str:
     """Wait until workers are through with the batches of a run; return why not, if they are not."""
-    from ragstream_core.ingestion.workers import HAND_OUTS, TextBatches
+    from ragstream_core.ingestion.workers import HAND_OUTS, batches_in
 
     left, heard, tended = dict.fromkeys(range(batches), ""), time.monotonic(), time.monotonic()
     away = ""
@@ -211,11 +194,11 @@ def _awaited(
             progress(PHASE, batches - len(left), batches)
         time.sleep(LOOK_S)
         try:
-            with contextlib.closing(database.connect()) as db:
-                there, away = TextBatches(db, database).left(run), ""
-            if len(there) < len(left):
+            with batches_in(database) as there:
+                now, away = there.left(run), ""
+            if len(now) < len(left):
                 heard = time.monotonic()
-            left = there
+            left = now
             if time.monotonic() - tended > TEND_S:
                 tended = time.monotonic()
                 for batch in set(queue.tend(run)) & set(left):
@@ -234,9 +217,8 @@ def plan_batches(
     workspace: Workspace,
     project: str,
     run: str,
+    config: IngestionConfig,
     *,
-    rebuild: bool = False,
-    accept_missing: bool = False,
     progress: PhaseProgress | None = None,
 ) -> list[int]:
     """Write the texts that an ingest would embed into the database; return the size of each batch.
@@ -248,19 +230,14 @@ def plan_batches(
     from ragstream_core.ingestion.workers import TextBatches
     from ragstream_core.models.embedders.shared_vectors import VectorTable
 
-    workspace.require_project(project)
-    embedder = models.embedder(workspace.config)
-    config = replace(
-        ingestion.ingestion_config(workspace, project),
-        rebuild=rebuild,
-        accept_missing=accept_missing,
-    )
-    owner, database = _owner(workspace, project), require_workers(workspace)
-    size = workspace.config.settings.embeddings.batch_texts
+    embedder, owner = models.embedder(workspace.config), _owner(workspace, project)
+    size, database = workspace.config.settings.embeddings.batch_texts, require_workers(workspace)
     sizes: list[int] = []
     waiting: dict[str, str] = {}
-    held = nothing_erased(workspace.index_dir(project))
-    with held, contextlib.closing(VectorTable(database, embedder)) as vectors:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(nothing_erased(workspace.index_dir(project)))
+        vectors = stack.enter_context(contextlib.closing(VectorTable(database, embedder)))
+        stack.enter_context(database.errors())
         batches = TextBatches(vectors.db, database)
         batches.forget(owner)
 
@@ -275,7 +252,8 @@ def plan_batches(
             write(size)
 
         manager = ingestion.manager_of(workspace, project, embedder, progress)
-        manager.coming_texts(project, config, give, batch_texts=size)
+        survey = replace(config, verify=False)  # only what is new is handed over
+        manager.coming_texts(project, survey, give, batch_texts=size)
         write(1)
     return sizes
 
@@ -283,12 +261,3 @@ def plan_batches(
 def _owner(workspace: Workspace, project: str) -> str:
     """Return whose batches a plan writes: one project of one data root of one machine."""
     return digest_of([platform.node(), str(workspace.data_dir), project])
-
-
-@contextlib.contextmanager
-def _tables(workspace: Workspace) -> Iterator[TextBatches]:
-    from ragstream_core.ingestion.workers import TextBatches
-
-    database = require_workers(workspace)
-    with contextlib.closing(database.connect()) as db:
-        yield TextBatches(db, database)

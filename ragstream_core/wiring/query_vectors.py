@@ -31,11 +31,6 @@ class KeptQueries:
 
     Attributes:
         noted: sha256 of each text embedded so far → sha256 of its vector's float32 bytes.
-
-    Args:
-        embedder: Does everything else.
-        store: Where vectors are kept.
-        recorded: What a record names; None: ask the embedder and keep the answer.
     """
 
     def __init__(
@@ -51,20 +46,7 @@ class KeptQueries:
         return getattr(self._embedder, name)
 
     def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries and keep the vectors; in a replay nobody is asked.
-
-        Args:
-            texts: The query pieces.
-
-        Returns:
-            Shape (len(texts), dimension), float32 unit rows.
-
-        Raises:
-            InputUnavailable: The record names no vector of a text, or it is not kept.
-            IntegrityError: It is kept and is not what it was.
-            EmbeddingFailed: The embedder cannot answer.
-            OSError: The vectors cannot be kept.
-        """
+        """Embed queries and keep the vectors; in a replay nobody is asked."""
         import numpy as np
 
         digests = [sha256_hex(text) for text in texts]
@@ -105,11 +87,7 @@ class NotingStage:
 
 
 class RememberedQueries:
-    """An embedder that embeds each question once.
-
-    Args:
-        embedder: Does everything else.
-    """
+    """An embedder that embeds each question once."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -120,17 +98,7 @@ class RememberedQueries:
         return getattr(self._embedder, name)
 
     def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries, each text once.
-
-        Args:
-            texts: The query pieces.
-
-        Returns:
-            Shape (len(texts), dimension), float32 unit rows.
-
-        Raises:
-            RagstreamError: The embedder cannot answer.
-        """
+        """Embed queries, each text once."""
         import numpy as np
 
         fresh = [text for text in dict.fromkeys(texts) if text not in self._rows]
@@ -145,9 +113,6 @@ def recorded_queries(workspace: Workspace, inputs: PromptInputs) -> Embedder:
     """Return the embedder of a finished prompt: what an endpoint said then is not asked again.
 
     Only where nothing of the prompt may be kept there is nothing to read, and it is asked.
-
-    Raises:
-        RagstreamError: The embedder's weights are missing or wrong.
     """
     models.require_replayable(workspace.config)
     embedder = models.embedder(workspace.config)

@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import OperationFailed, StoreFailed
+from ragstream_core.errors import OperationFailed, StoreFailed, UnknownSetting
+from ragstream_core.platform.postgres import database_at, has_table
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
@@ -28,47 +29,39 @@ _BY_HASH = (
 
 
 def shared_database(config: AppConfig) -> Database | None:
-    """Return the database of shared vectors, None if none is set; nobody is contacted.
-
-    Raises:
-        UnknownSetting: The setting is no address of a database.
-    """
+    """Return the database of shared vectors, None if none is set; nobody is contacted."""
     url = config.settings.embeddings.shared.get_secret_value()
-    if not url:
-        return None
-    from ragstream_core.platform.postgres import database_at
+    return database_at(url, setting=SETTING) if url else None
 
-    return database_at(url, setting=SETTING)
+
+def require_shared(config: AppConfig) -> Database:
+    """Return the database of shared vectors; refuse where none is set."""
+    database = shared_database(config)
+    if database is None:
+        raise UnknownSetting(
+            f"there is no database of shared vectors, which workers need too: {SETTING} is not set",
+            hint=f"set {SETTING} to postgresql://USER@HOST:5432/NAME, here and for each worker",
+        )
+    return database
 
 
 @contextlib.contextmanager
 def sharing(config: AppConfig, embedder: Embedder) -> Iterator[SharedEmbedder | None]:
-    """Yield the embedder behind the shared table while an ingest runs; None if there is no table.
-
-    Raises:
-        UnknownSetting: The setting is no address of a database.
-    """
+    """Yield the embedder behind the shared table while an ingest runs; None without a table."""
     database = shared_database(config)
     if database is None:
         yield None
         return
     from ragstream_core.models.embedders.shared_vectors import SharedEmbedder
 
-    shared = SharedEmbedder(embedder, database)
-    try:
+    with contextlib.closing(SharedEmbedder(embedder, database)) as shared:
         yield shared
-    finally:
-        shared.close()
 
 
 def forget_shared(config: AppConfig, texts: Iterable[str]) -> None:
     """Remove the vectors of erased texts from the shared table, and batches that hold such a text.
 
     Another machine that has one of the texts too makes its vector again.
-
-    Raises:
-        StoreFailed: The database cannot be asked: they are still there.
-        UnknownSetting: The setting is no address of a database.
     """
     database = shared_database(config)
     hashes = [bytes.fromhex(sha256_hex(text)) for text in texts]
@@ -77,8 +70,7 @@ def forget_shared(config: AppConfig, texts: Iterable[str]) -> None:
     try:
         with database.connect() as db, database.errors(), db.transaction():
             for table, wanted in _BY_HASH:
-                found = db.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
-                if found and found[0]:
+                if has_table(db, table):
                     db.execute(f"DELETE FROM {table} WHERE {wanted}".encode(), (hashes,))
     except OperationFailed as error:
         raise StoreFailed(

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -20,7 +21,7 @@ from ragstream_core.ingestion.workers import embed_batch
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.projects import AddRequest, add
-from ragstream_core.wiring import fan_out
+from ragstream_core.wiring import fan_out, ingestion
 from ragstream_core.wiring.workspace import open_workspace
 from tests.assets.executing import execute, values_of
 from tests.processes import until
@@ -45,23 +46,28 @@ def shared(root, database, monkeypatch):
     return open_workspace(root)
 
 
+def planned(space, run, *, rebuild=False):
+    config = replace(ingestion.ingestion_config(space, "demo"), rebuild=rebuild)
+    return fan_out.plan_batches(space, "demo", run, config)
+
+
 def embedded(space, run, batch):
     return embed_batch(fan_out.require_workers(space), HashedEmbedder(), run, batch)
 
 
 def test_each_step_may_be_done_again(shared, database):
-    assert fan_out.plan_batches(shared, "demo", "run") == [2, 2]
+    assert planned(shared, "run") == [2, 2]
     assert embedded(shared, "run", 0) == (2, 2)
     assert rows(database, "ragstream_batches") == 1, "a batch goes with its vectors"
     assert embedded(shared, "run", 0) == (0, 0)
-    assert fan_out.plan_batches(shared, "demo", "later") == [2], "only what is missing"
+    assert planned(shared, "later") == [2], "only what is missing"
     assert embedded(shared, "run", 1) == (0, 0), "the earlier plan is void"
     assert embedded(shared, "later", 0) == (2, 2)
     assert (rows(database), rows(database, "ragstream_batches")) == (TEXTS, 0)
 
 
 def test_the_index_is_the_one_that_an_ingest_alone_would_have_made(shared, tmp_path):
-    for batch in range(len(fan_out.plan_batches(shared, "demo", "run"))):
+    for batch in range(len(planned(shared, "run"))):
         embedded(shared, "run", batch)
     stats = ingest_project(shared, "demo")
     assert stats.chunks == {"embedded": 0, "shared": TEXTS, "reused": 0, "live": TEXTS}
@@ -71,7 +77,7 @@ def test_the_index_is_the_one_that_an_ingest_alone_would_have_made(shared, tmp_p
 
 
 def test_a_damaged_vector_is_made_again_by_a_batch(shared, database):
-    fan_out.plan_batches(shared, "demo", "run")
+    planned(shared, "run")
     ingest_project(shared, "demo")
     with psycopg.connect(database) as db:
         db.execute("UPDATE ragstream_vectors SET crc = crc # 1")
@@ -79,7 +85,7 @@ def test_a_damaged_vector_is_made_again_by_a_batch(shared, database):
 
 
 def test_a_worker_with_another_model_or_package_says_what_to_install(shared, database):
-    fan_out.plan_batches(shared, "demo", "run")
+    planned(shared, "run")
     with pytest.raises(ModelMismatch, match="the batch is for") as error:
         embed_batch(fan_out.require_workers(shared), Other(), "run", 0)
     assert "start it again" in error.value.hint
@@ -91,7 +97,7 @@ def test_a_worker_with_another_model_or_package_says_what_to_install(shared, dat
 
 
 def test_a_text_that_was_damaged_is_not_embedded(shared, database):
-    fan_out.plan_batches(shared, "demo", "run")
+    planned(shared, "run")
     with psycopg.connect(database) as db:
         db.execute("UPDATE ragstream_batches SET texts[1] = 'other words'")
     with pytest.raises(RagstreamError, match="texts of batch 0 are damaged"):
@@ -105,7 +111,7 @@ def test_batches_of_the_version_with_a_broker_make_room(shared, database):
         db.execute("INSERT INTO ragstream_schema VALUES ('text_batches', 1)")
         db.execute("CREATE TABLE ragstream_batches (run text, texts bytea[])")
         db.execute("INSERT INTO ragstream_batches VALUES ('left by a killed ingest', NULL)")
-    assert fan_out.plan_batches(shared, "demo", "run") == [2, 2]
+    assert planned(shared, "run") == [2, 2]
     with psycopg.connect(database) as db:
         parts = db.execute("SELECT part FROM ragstream_schema ORDER BY part").fetchall()
     assert parts == [("shared_vectors",), ("workers",)]
@@ -170,7 +176,7 @@ def test_who_only_shares_vectors_hears_nothing_of_workers(shared, database, root
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__FAN_OUT_AT", "2")
     space = open_workspace(root)
     assert ingest_project(space, "demo").warnings == ()
-    fan_out.plan_batches(space, "demo", "run")  # from now on there are tables of workers
+    planned(space, "run")  # from now on there are tables of workers
     (warning,) = ingest_project(space, "demo", rebuild=True).warnings
     assert "no worker takes batches from queue cpu" in warning
 
@@ -178,7 +184,7 @@ def test_who_only_shares_vectors_hears_nothing_of_workers(shared, database, root
 @pytest.fixture
 def there(shared, database):
     """The same, with a worker that has signed in and takes nothing."""
-    fan_out.plan_batches(shared, "demo", "nobody's")
+    planned(shared, "nobody's")
     queue = workers.queue_name("cpu", HashedEmbedder().fingerprint)
     with psycopg.connect(database) as db:
         db.execute("INSERT INTO ragstream_workers VALUES ('one@here', %s, now())", (queue,))

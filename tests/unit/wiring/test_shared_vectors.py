@@ -1,6 +1,7 @@
 """What is forgotten does not come back into the shared table, whoever is at work meanwhile."""
 
 import threading
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -12,7 +13,7 @@ from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.embedders.shared_vectors import VectorTable
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.wiring import fan_out
+from ragstream_core.wiring import fan_out, ingestion
 from ragstream_core.wiring.workspace import open_workspace
 from tests.processes import until
 from tests.workspaces import docs_of, hashed_workspace, write_docs
@@ -53,12 +54,17 @@ def left(database):
     return count
 
 
+def planned(space, run, *, rebuild=False):
+    config = replace(ingestion.ingestion_config(space, "demo"), rebuild=rebuild)
+    return fan_out.plan_batches(space, "demo", run, config)
+
+
 def embedded(space, run):
     return embed_batch(fan_out.require_workers(space), HashedEmbedder(), run, 0)
 
 
 def test_a_text_that_is_forgotten_while_a_worker_embeds_it_is_not_added(space, left, monkeypatch):
-    assert len(fan_out.plan_batches(space, "demo", "run", rebuild=True)) == 1
+    assert len(planned(space, "run", rebuild=True)) == 1
     real = HashedEmbedder.embed_documents
 
     def embed(model, texts, **more):
@@ -70,7 +76,7 @@ def test_a_text_that_is_forgotten_while_a_worker_embeds_it_is_not_added(space, l
     assert embedded(space, "run") == (0, 0)
     assert left() == (0, 0)
     monkeypatch.undo()
-    (texts,) = fan_out.plan_batches(space, "demo", "again", rebuild=True)
+    (texts,) = planned(space, "again", rebuild=True)
     assert embedded(space, "again") == (texts, texts)
     assert left() == (0, texts), "what stays is embedded by the next run"
 
@@ -78,7 +84,7 @@ def test_a_text_that_is_forgotten_while_a_worker_embeds_it_is_not_added(space, l
 def test_a_text_that_is_forgotten_while_a_worker_adds_its_vector_is_removed(
     space, left, database, monkeypatch
 ):
-    fan_out.plan_batches(space, "demo", "run", rebuild=True)
+    planned(space, "run", rebuild=True)
     real, told = VectorTable.add, []
     forgetting = threading.Thread(
         target=lambda: told.append(forget(space, "demo", "secret.md", delete=True))
@@ -115,18 +121,18 @@ def test_nothing_is_forgotten_while_texts_are_handed_to_workers(space, left, mon
         real(table, *given, **more)
 
     monkeypatch.setattr(TextBatches, "write", write)
-    fan_out.plan_batches(space, "demo", "run", rebuild=True)
+    planned(space, "run", rebuild=True)
     assert "project demo is being written by process" in refused[0].message
     forget(space, "demo", "secret.md", delete=True)
     assert left() == (0, 0)
     with schema.project_lock(space.index_dir("demo")), pytest.raises(ProjectLocked):
-        fan_out.plan_batches(space, "demo", "run", rebuild=True)
+        planned(space, "run", rebuild=True)
     assert left() == (0, 0)
 
 
 def test_a_project_without_an_index_is_planned_and_gets_no_folder(tmp_path, database, left):
     write_docs(tmp_path)
     space = hashed_workspace(tmp_path, {"embeddings.shared": database})
-    assert fan_out.plan_batches(space, "demo", "run")
+    assert planned(space, "run")
     assert not space.index_dir("demo").exists()
     assert left()[0] == 1
