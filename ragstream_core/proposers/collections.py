@@ -28,6 +28,7 @@ from ragstream_core.proposers.derived_store import (
     failed_attempt,
     index_dir_of,
 )
+from ragstream_core.wiring.models import model_name
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -83,7 +84,7 @@ class ChromaCollections:
         from ragstream_core.proposers.chroma.collection import chromadb_version
 
         version = chromadb_version() if extras.is_here("chroma") else ""
-        return [model_name(workspace), version, GRAPHS]
+        return [model_name(workspace.config), version, GRAPHS]
 
     def is_current(self, workspace: Workspace, project: str, newest: Generation) -> bool:
         """Return whether the receipt is of a generation."""
@@ -193,15 +194,8 @@ def collection_of(workspace: Workspace, project: str) -> Collection:
     from ragstream_core.proposers.chroma.collection import Collection
 
     index_dir = index_dir_of(workspace, project)
-    return Collection(
-        COLLECTION.folder(workspace, project), index_dir, project, model_name(workspace)
-    )
-
-
-def model_name(workspace: Workspace) -> str:
-    """Return the name of the embedding model, for people."""
-    chosen = workspace.config.settings.embeddings
-    return f"{chosen.backend}/{chosen.model}"
+    model = model_name(workspace.config)
+    return Collection(COLLECTION.folder(workspace, project), index_dir, project, model)
 
 
 def _details(report: CollectionReport) -> dict[str, Json]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ragstream_core.errors import ChatFailed
+from ragstream_core.models.chat.endpoint_chat import chosen_model
+from ragstream_core.wiring import models
+
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
 
@@ -17,7 +21,7 @@ Pick = Callable[[Sequence[str], str], str]
 
 
 def ensure_model(config: AppConfig, pick: Pick | None = None) -> str:
-    """Return the model to ask (R-201).
+    """Return the model to ask (R-201); the settings' own, perhaps "", where nobody answers.
 
     One that somebody configured is taken as it is. Else the endpoint is asked for its list: the
     default model where it is there, what a person picks, or what `chosen_model` always takes.
@@ -25,12 +29,7 @@ def ensure_model(config: AppConfig, pick: Pick | None = None) -> str:
     Args:
         config: The settings.
         pick: Asks a person; None where there is none to ask.
-
-    Returns:
-        Its name; that of the settings, perhaps "", where nobody answers at the endpoint.
     """
-    from ragstream_core.models.chat.endpoint_chat import chosen_model
-
     wanted = config.settings.provider.model
     if wanted and config.origin[SETTING] != "default":
         return wanted
@@ -43,16 +42,7 @@ def ensure_model(config: AppConfig, pick: Pick | None = None) -> str:
 
 
 def listed(config: AppConfig) -> list[str]:
-    """Return the models of the endpoint, sorted; none where it cannot be asked.
-
-    Args:
-        config: The settings.
-
-    Raises:
-        RagstreamError: The provider's settings are wrong.
-    """
-    from ragstream_core.errors import ChatFailed
-
+    """Return the models of the endpoint, sorted; none where it cannot be asked."""
     try:
         return asked_for_models(config)
     except ChatFailed:
@@ -62,15 +52,10 @@ def listed(config: AppConfig) -> list[str]:
 def asked_for_models(config: AppConfig) -> list[str]:
     """Return the models of the endpoint, sorted.
 
-    Args:
-        config: The settings.
-
     Raises:
         ChatFailed: It does not answer.
         RagstreamError: The provider's settings are wrong.
     """
-    from ragstream_core.wiring.models import chat_model
-
     limits = {"provider.timeout_s": LISTING_S, "provider.budget_s": LISTING_S}
-    names = chat_model(config.with_task("", explicit=limits)).list_models()
+    names = models.chat_model(config.with_task("", explicit=limits)).list_models()
     return sorted(name for name in names if name.isprintable())

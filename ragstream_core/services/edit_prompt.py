@@ -15,7 +15,7 @@ from ragstream_core.prompts.edited_prompt import broken_lines, is_edited
 from ragstream_core.prompts.edits import apply_edits, by_reader, edited, edits_from
 from ragstream_core.prompts.inputs import inputs_of, settings_at
 from ragstream_core.wiring.saved_prompts import save_prompt
-from ragstream_core.wiring.token_budget import counter_of_prompt
+from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
@@ -48,7 +48,7 @@ def edit(
         OSError: Disk full, permission denied.
     """
     when = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-    made = edited(prompt, values, when=when, counter=counter_of_prompt(workspace, prompt))
+    made = edited(prompt, values, when=when, counter=counter_of(workspace, prompt.extras.inputs))
     persist = workspace.config.settings.history.persist
     if made is prompt or not made.extras.super_prompt or not persist:
         return made, ""
@@ -92,7 +92,7 @@ def with_edits(workspace: Workspace, prompt: SuperPrompt, reference: str) -> Sup
     except UnknownPrompt:
         raise InputUnavailable(f"the edits {reference[:19]} are not kept") from None
     return apply_edits(
-        prompt, edits_from(json.loads(data)), counter=counter_of_prompt(workspace, prompt)
+        prompt, edits_from(json.loads(data)), counter=counter_of(workspace, prompt.extras.inputs)
     )
 
 

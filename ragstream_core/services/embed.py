@@ -60,7 +60,7 @@ def embed(
     if stored and stored != mine:
         raise ModelMismatch(
             f"project {project!r} was embedded by model {stored[:12]}, the settings name "
-            f"{mine[:12]} ({models.named(config)})",
+            f"{mine[:12]} ({models.model_name(config)})",
             hint="set embeddings.* to what it is made with, elsewhere"
             if is_pulled(workspace.index_dir(project))
             else RunCommand("ingest", f"{project} --rebuild"),

@@ -209,8 +209,8 @@ def _judge_of(workspace: Workspace, name: str) -> Chosen:
     if name not in JUDGES:
         raise UsageError(f"no judge {name!r}", hint=f"one of {', '.join(JUDGES)}")
     config, found = workspace.config, workspace.config.chain().gate.model
-    if name == "nli" or (name == "auto" and models.nli_is_here(config, found)):
-        model = models.nli(found, config.layout.models)
+    if name == "nli" or (name == "auto" and models.is_usable(config, found)):
+        model = models.nli(config, found)
         judge = NliJudge(model.entailment, name=f"nli:{found}")
         return Chosen(judge, models.reranker_weights(config, found))
     quote = QuoteJudge(models.embedder(config).embed_documents)

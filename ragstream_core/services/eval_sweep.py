@@ -84,8 +84,8 @@ def measure_gate(
         RagstreamError: Nothing is ingested, or another model is not available.
         OSError: The measurement cannot be written.
     """
-    gate, folder = workspace.config.chain().gate, workspace.layout.models
-    models.nli(gate.model, folder)  # refuses before anything is asked
+    gate = workspace.config.chain().gate
+    models.nli(workspace.config, gate.model)  # refuses before anything is asked
     weights = models.reranker_weights(workspace.config, gate.model)
     questions = gold_questions(workspace, project)
     told = iter(range(1, 3 * len(questions) + 1))
@@ -103,7 +103,7 @@ def measure_gate(
         figures(point_of(rows, gate.theta, gate.relative, counter)) for rows in asked.values()
     )
     found = GateMeasurement(gate.model, weights, gate.nli_theta, project, nli, similarity)
-    write_measurement(folder, found)
+    write_measurement(workspace.layout.models, found)
     return found
 
 

@@ -133,7 +133,9 @@ def _nobody(workspace: Workspace, *, wanted: bool) -> str | None:
     start = RunCommand("worker", "" if queue == "cpu" else f"--queue {queue}")
     message = f"no worker takes batches from queue {queue} of {database.shown}"
     if others:
-        message += f" for {models.named(workspace.config)}; for another model: {', '.join(others)}"
+        message += (
+            f" for {models.model_name(workspace.config)}; for another model: {', '.join(others)}"
+        )
     same = "give one the model and the embedding settings of this machine, then "
     return str(OperationFailed(message, hint=(same, start) if others else start))
 

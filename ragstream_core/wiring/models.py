@@ -7,14 +7,34 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting, quoted
+from ragstream_core.errors import (
+    InputUnavailable,
+    ModelMismatch,
+    RunCommand,
+    SetSetting,
+    UnknownSetting,
+    WeightsMissing,
+    quoted,
+)
+from ragstream_core.evaluation.gate_measurement import read_measurement
+from ragstream_core.models.chat.endpoint_chat import ChatOptions
+from ragstream_core.models.chat.prices import Prices
+from ragstream_core.models.chat.providers import PROVIDERS
+from ragstream_core.models.embedders import registry
+from ragstream_core.models.embedders.fingerprints import known_dimension
+from ragstream_core.models.rerankers.cross_encoder import (
+    CrossEncoderReranker,
+    NliModel,
+    find_cross_encoder,
+    weights_digest,
+)
+from ragstream_core.models.rerankers.flashrank import PREFIX, FlashRankReranker, find_flashrank
 from ragstream_core.platform import extras
+from ragstream_core.platform.endpoint_address import CHAT_SETTING, endpoint_at, provider_key
 from ragstream_core.prompts.chain import OPS
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
-    from ragstream_core.models.chat.endpoint_chat import ChatOptions
-    from ragstream_core.models.rerankers.cross_encoder import NliModel
     from ragstream_core.platform.endpoint_address import Endpoint
     from ragstream_core.ports import ChatModel, Embedder, Reranker
     from ragstream_core.records.prompt_inputs import PromptInputs
@@ -28,62 +48,40 @@ PLACES = (
     "provider.script",
 )
 """Settings that say where texts and keys go."""
-
-
 MODEL_FREE = ("none", "maxsim", "reembed", "similarity")
 """Rerankers, and the gate, that need no weights of their own."""
 
 
 def embedder(config: AppConfig) -> Embedder:
-    """Return the process's embedder for these settings, loading it at the first call.
-
-    Raises:
-        WeightsMissing: No weights on this machine; the hint names the extra.
-        WeightsMismatch: A file is not what it must be.
-        UsageError: Unknown backend.
-    """
-    from ragstream_core.models.embedders.registry import same_embeddings
-
+    """Return the process's embedder for these settings, loading it at the first call."""
     chosen = config.settings.embeddings
-    return same_embeddings(
+    return registry.same_embeddings(
         chosen.backend, model=chosen.model, models_dir=config.layout.models, device=chosen.device,
         workers=chosen.workers, endpoint=endpoint(config), precision=chosen.precision,
     )  # fmt: skip
 
 
 def fingerprint(config: AppConfig) -> str:
-    """Return ``embed_fp`` of the configured model, without loading it where that is possible.
-
-    Raises:
-        RagstreamError: The embedding settings name a model or backend that is not here.
-    """
-    from ragstream_core.models.embedders.registry import embed_fingerprint
-
+    """Return ``embed_fp`` of the configured model, without loading it where that is possible."""
     chosen = config.settings.embeddings
-    return embed_fingerprint(
+    return registry.embed_fingerprint(
         chosen.backend, chosen.model, models_dir=config.layout.models, endpoint=endpoint(config),
         precision=chosen.precision,
     )  # fmt: skip
 
 
-def named(config: AppConfig) -> str:
-    """Return which model the settings name, for messages beside a fingerprint."""
+def model_name(config: AppConfig) -> str:
+    """Return which embedding model the settings name, for people."""
     chosen = config.settings.embeddings
-    words = [chosen.backend, chosen.model]
-    return ", ".join(words if chosen.precision == "float32" else [*words, chosen.precision])
+    rounded = "" if chosen.precision == "float32" else f" ({chosen.precision})"
+    return f"{chosen.backend}/{chosen.model}{rounded}"
 
 
 def endpoint(config: AppConfig) -> Endpoint | None:
-    """Return where the embedding endpoint is, None for the backends that need none.
-
-    Raises:
-        UnknownSetting: Its address is refused.
-    """
+    """Return where the embedding endpoint is, None for the backends that need none."""
     chosen, provider = config.settings.embeddings, config.settings.provider
     if chosen.backend != "openai" and not chosen.base_url:
         return None
-    from ragstream_core.platform.endpoint_address import CHAT_SETTING, endpoint_at
-
     return endpoint_at(
         chosen.base_url or provider.base_url,
         setting="embeddings.base_url" if chosen.base_url else CHAT_SETTING,
@@ -99,18 +97,13 @@ def chat_model(config: AppConfig) -> ChatModel:
 
     Where it is and whose code it runs comes from ragstream.yaml and the environment: what a run
     config or a task profile says about that is refused.
-
-    Raises:
-        UnknownSetting: No such provider, a refused address, or such a setting from elsewhere.
-        UsageError: The key cannot be read.
-        Refused: The file with the key is open to others.
     """
-    from ragstream_core.models.chat.endpoint_chat import ChatOptions
-    from ragstream_core.models.chat.prices import Prices
-    from ragstream_core.models.chat.providers import PROVIDERS
-    from ragstream_core.platform.endpoint_address import endpoint_at
-
-    _require_settled(config)
+    for name in PLACES:
+        if config.origin[name] == "explicit" or config.origin[name].startswith("task "):
+            raise UnknownSetting(
+                f"{name} is not taken from a run or a task profile",
+                hint="set it in ragstream.yaml or in the environment",
+            )
     chosen = config.settings.provider
     where = endpoint_at(
         chosen.base_url,
@@ -127,33 +120,18 @@ def chat_model(config: AppConfig) -> ChatModel:
         max_output_tokens=chosen.max_output_tokens,
         script=chosen.script,
     )
-    return (
-        _endpoint_chat(options)
-        if chosen.backend == "openai"
-        else PROVIDERS.create(chosen.backend, options)
-    )
+    if chosen.backend == "openai":
+        return _endpoint_chat(options)
+    return PROVIDERS.create(chosen.backend, options)
 
 
 @functools.lru_cache(maxsize=4)
 def _endpoint_chat(options: ChatOptions) -> ChatModel:
     """Keep one a process: it remembers an endpoint that is down."""
-    from ragstream_core.models.chat.endpoint_chat import EndpointChat
-
-    return EndpointChat(options)
-
-
-def _require_settled(config: AppConfig) -> None:
-    for name in PLACES:
-        if config.origin[name] == "explicit" or config.origin[name].startswith("task "):
-            raise UnknownSetting(
-                f"{name} is not taken from a run or a task profile",
-                hint="set it in ragstream.yaml or in the environment",
-            )
+    return PROVIDERS.create("openai", options)
 
 
 def _key(config: AppConfig) -> str:
-    from ragstream_core.platform.endpoint_address import provider_key
-
     provider = config.settings.provider
     return provider_key(provider.api_key, provider.api_key_file).get_secret_value()
 
@@ -166,14 +144,7 @@ def _home_of_key(config: AppConfig) -> str:
 
 
 def require_replayable(config: AppConfig) -> None:
-    """Refuse to run a prompt again where even opening the embedder would contact an endpoint.
-
-    Raises:
-        InputUnavailable: What the endpoint once answered about its model is not kept.
-    """
-    from ragstream_core.errors import InputUnavailable
-    from ragstream_core.models.embedders.fingerprints import known_dimension
-
+    """Refuse to run a prompt again where even opening the embedder would contact an endpoint."""
     chosen, remote = config.settings.embeddings, endpoint(config)
     if chosen.backend != "openai" or remote is None:
         return
@@ -189,66 +160,29 @@ def reranker_name(config: AppConfig, settings: RerankConfig) -> str:
     if settings.backend in MODEL_FREE:
         return settings.backend
     if settings.backend == "flashrank":
-        return f"flashrank:{settings.flashrank_model}"
-    from ragstream_core.models.rerankers.cross_encoder import find_cross_encoder
-
-    if settings.backend == "cross_encoder":
+        return f"{PREFIX}{settings.flashrank_model}"
+    if settings.backend == "cross_encoder" or is_usable(config, settings.model):
         return settings.model
-    usable = find_cross_encoder(settings.model, config.layout.models) and extras.is_here("torch")
-    return settings.model if usable else "maxsim"
+    return "maxsim"
 
 
 def reranker_weights(config: AppConfig, name: str) -> str:
-    """Return the digest of a reranking model's files, empty where the name is none that is here.
-
-    Args:
-        config: Says where models lie.
-        name: From `reranker_name` or `gate_name`.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
-    if name in MODEL_FREE:
-        return ""
-    from ragstream_core.models.rerankers.cross_encoder import weights_digest
-
+    """Return the digest of a reranking model's files, empty where the name is none that is here."""
     folder = weights_folder(config, name)
     return weights_digest(folder) if folder is not None else ""
 
 
 def weights_folder(config: AppConfig, name: str) -> Path | None:
-    """Return the folder of a reranking or NLI model; None where it needs none or is not here.
-
-    Args:
-        config: Says where models lie.
-        name: From `reranker_name` or `gate_name`.
-    """
-    return None if name in MODEL_FREE else _reranker_folder(name, config.layout.models)
+    """Return the folder of a model by its name of `reranker_name` or `gate_name`, if it has one."""
+    if name in MODEL_FREE:
+        return None
+    find = find_flashrank if name.startswith(PREFIX) else find_cross_encoder
+    return find(name.removeprefix(PREFIX), config.layout.models)
 
 
-def _reranker_folder(name: str, directory: Path) -> Path | None:
-    from ragstream_core.models.rerankers.cross_encoder import find_cross_encoder
-    from ragstream_core.models.rerankers.flashrank import PREFIX, find_flashrank
-
-    if name.startswith(PREFIX):
-        return find_flashrank(name.removeprefix(PREFIX), directory)
-    return find_cross_encoder(name, directory)
-
-
-def cross_encoder(model: str, directory: Path, *, weights: str = "") -> Reranker:
-    """Return the process's cross-encoder.
-
-    Args:
-        model: Its name; ``flashrank:NAME`` for one of FlashRank's.
-        directory: Where models lie.
-        weights: Digest that its files must have; empty: any.
-
-    Raises:
-        WeightsMissing: Its weights are not on this machine.
-        ModelMismatch: They are others than they must be.
-    """
-    path, found = _present(model, directory, weights, SetSetting("rerank.backend", "maxsim"))
-    return _cross_encoder(path, model, found)
+def is_usable(config: AppConfig, model: str) -> bool:
+    """Say whether the weights of a reranking or NLI model are here, and what runs it."""
+    return weights_folder(config, model) is not None and extras.is_here("torch")
 
 
 def gate_name(config: AppConfig, settings: GateConfig) -> str:
@@ -264,54 +198,35 @@ def gate_name(config: AppConfig, settings: GateConfig) -> str:
 
 def unmeasured_gate(config: AppConfig, settings: GateConfig) -> str:
     """Return the NLI model that is here and not taken, since no measurement is behind it."""
-    waits = settings.backend == "auto" and nli_is_here(config, settings.model)
+    waits = settings.backend == "auto" and is_usable(config, settings.model)
     return settings.model if waits and not _is_better(config, settings) else ""
 
 
-def nli_is_here(config: AppConfig, model: str) -> bool:
-    """Say whether an NLI model's weights are on this machine, and what runs it."""
-    return _reranker_folder(model, config.layout.models) is not None and extras.is_here("torch")
-
-
 def _is_better(config: AppConfig, settings: GateConfig) -> bool:
-    from ragstream_core.evaluation.gate_measurement import read_measurement
-
-    if not nli_is_here(config, settings.model):
+    if not is_usable(config, settings.model):
         return False
     weights = reranker_weights(config, settings.model)
     found = read_measurement(config.layout.models, weights)
     return found is not None and found.is_better and found.nli_theta == settings.nli_theta
 
 
-def nli(model: str, directory: Path, *, weights: str = "") -> NliModel:
-    """Return the process's NLI model.
-
-    Args:
-        model: Its name.
-        directory: Where models lie.
-        weights: Digest that its files must have; empty: any.
-
-    Raises:
-        WeightsMissing: Its weights are not on this machine.
-        ModelMismatch: They are others than they must be.
-    """
-    path, found = _present(model, directory, weights, SetSetting("gate.backend", "similarity"))
-    return _nli(path, model, found)
+def cross_encoder(config: AppConfig, model: str, *, weights: str = "") -> Reranker:
+    """Return the process's cross-encoder; `weights`: the digest that its files must have."""
+    return _cross_encoder(*_present(config, model, weights, SetSetting("rerank.backend", "maxsim")))
 
 
-def _present(model: str, directory: Path, weights: str, instead: SetSetting) -> tuple[Path, str]:
-    """Return a model's folder and the digest of its files.
+def nli(config: AppConfig, model: str, *, weights: str = "") -> NliModel:
+    """Return the process's NLI model; `weights`: the digest that its files must have."""
+    return _nli(*_present(config, model, weights, SetSetting("gate.backend", "similarity")))
 
-    Raises:
-        WeightsMissing: It is not on this machine.
-        ModelMismatch: Its files are others than they must be.
-    """
-    from ragstream_core.errors import ModelMismatch, WeightsMissing
-    from ragstream_core.models.rerankers.cross_encoder import weights_digest
 
-    path = _reranker_folder(model, directory)
+def _present(
+    config: AppConfig, model: str, weights: str, instead: SetSetting
+) -> tuple[Path, str, str]:
+    """Return a model's folder, its name and the digest of its files."""
+    path = weights_folder(config, model)
     if path is None:
-        place = directory / model.replace(":", "/")
+        place = config.layout.models / model.replace(":", "/")
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
             hint=(
@@ -326,14 +241,11 @@ def _present(model: str, directory: Path, weights: str, instead: SetSetting) -> 
             f"the weights of {model} have changed: {weights[:12]} then, {found[:12]} now",
             hint=f"put the original ones into {path}, or make the prompt again",
         )
-    return path, found
+    return path, model, found
 
 
 @functools.lru_cache(maxsize=2)
 def _cross_encoder(path: Path, model: str, weights: str) -> Reranker:
-    from ragstream_core.models.rerankers.cross_encoder import CrossEncoderReranker
-    from ragstream_core.models.rerankers.flashrank import PREFIX, FlashRankReranker
-
     if model.startswith(PREFIX):
         return FlashRankReranker(path, model=model.removeprefix(PREFIX))
     return CrossEncoderReranker(path, model=model)
@@ -341,22 +253,13 @@ def _cross_encoder(path: Path, model: str, weights: str) -> Reranker:
 
 @functools.lru_cache(maxsize=2)
 def _nli(path: Path, model: str, weights: str) -> NliModel:
-    from ragstream_core.models.rerankers.cross_encoder import NliModel
-
     return NliModel(path, model=model)
 
 
 def model_to_load(op: str, config: AppConfig) -> str:
-    """Return the model that a stage loads before it can begin; empty if it needs none any more.
-
-    Args:
-        op: The stage.
-        config: Its settings.
-    """
-    from ragstream_core.models.embedders.registry import same_embeddings
-
+    """Return the model that a stage loads before it can begin; empty if it needs none any more."""
     chain, name = config.chain(), ""
-    if op == OPS[0] and not same_embeddings.cache_info().currsize:
+    if op == OPS[0] and not registry.same_embeddings.cache_info().currsize:
         name = config.settings.embeddings.model
     elif op == "reranker" and not _cross_encoder.cache_info().currsize:
         name = reranker_name(config, chain.rerank)
@@ -366,16 +269,11 @@ def model_to_load(op: str, config: AppConfig) -> str:
 
 
 def ranking_device(op: str, inputs: PromptInputs) -> str:
-    """Return where the reranker of a prompt computed in this process; empty where none did.
-
-    Args:
-        op: The stage.
-        inputs: Of the prompt.
-    """
+    """Return where the reranker of a prompt computed in this process; empty where none did."""
     name = inputs.models.get("reranker", "none")
     if op != "reranker" or name in ("none", "reembed"):
         return ""
-    if name == "maxsim" or name.startswith("flashrank:"):
+    if name == "maxsim" or name.startswith(PREFIX):
         return "cpu"
     if "torch" not in sys.modules:
         return ""  # the prompt was answered from its record: no model ran

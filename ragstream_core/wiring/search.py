@@ -214,7 +214,7 @@ def reranker_stage(
             top_k=chosen.top_k,
         )
     if name != "maxsim":
-        model = models.cross_encoder(name, workspace.layout.models, weights=weights)
+        model = models.cross_encoder(workspace.config, name, weights=weights)
         return stage(
             lambda prompt_md, pieces, passages: model.score(prompt_md, passages),
             "flashrank" if name.startswith("flashrank:") else "cross_encoder",

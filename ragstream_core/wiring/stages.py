@@ -268,7 +268,7 @@ class _StageMaker:
             waiting = resolved.get("gate_unmeasured", "") if pinned and stage.enabled else ""
             return replace(stage, unmeasured=waiting)
         weights = resolved.get("gate_weights", "") if pinned else ""
-        model = models.nli(name, self.workspace.layout.models, weights=weights)
+        model = models.nli(self.workspace.config, name, weights=weights)
         return replace(stage, entailment=model.entailment, name=name)
 
     def a4_condenser(self) -> Stage:

@@ -13,27 +13,23 @@ from ragstream_core.models.chat.prices import context_window, table_price
 from ragstream_core.models.token_counters import counter_for, counter_named
 from ragstream_core.prompts.inputs import pinned_settings
 from ragstream_core.settings import ChainSettings
-from ragstream_core.wiring.models import chat_model
+from ragstream_core.wiring import models
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.ports import TokenCounter
-    from ragstream_core.records import SuperPrompt
     from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 
-LEAST_TOKENS = 200
+LEAST_TOKENS = 200  # less holds no passage beside the frame of a prompt
 
 
 def within_window(settings: ChainSettings) -> ChainSettings:
     """Return settings whose budget leaves a quarter of the model's context window free.
 
     The quarter is for the answer, and for a tokenizer that counts otherwise than our estimate.
-
-    Args:
-        settings: Of the prompt. Where they name no model, or one whose window neither they nor the
-            price table know, they stay as they are.
+    Without a model, or with one whose window nobody knows, they stay as they are.
     """
     prompt = settings.prompt
     window = prompt.model_window or (prompt.model_target and context_window(prompt.model_target))
@@ -50,19 +46,7 @@ _CHOOSE = ("token_counter", "chars_per_token", "model_target")
 def counter_of(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings | None = None
 ) -> TokenCounter:
-    """Return the counter that a prompt is pinned to.
-
-    Args:
-        workspace: The data root.
-        inputs: Of the prompt.
-        settings: Those of the stage that counts; where they choose another counter than the
-            prompt's, it is that one.
-
-    Raises:
-        InputUnavailable: What it counts with is not on this machine any more.
-        WeightsMissing: The settings of the stage name an encoding whose file is not here.
-        WeightsMismatch: It is damaged.
-    """
+    """Return the counter that a prompt is pinned to, or the other one of a stage's settings."""
     pinned = pinned_settings(inputs).prompt
     if settings is not None:
         chosen = settings.prompt
@@ -71,23 +55,8 @@ def counter_of(
     return counter_named(inputs.models["counter"], workspace.layout.models)
 
 
-def counter_of_prompt(workspace: Workspace, prompt: SuperPrompt) -> TokenCounter:
-    """Return the counter of a prompt at any stage.
-
-    Raises:
-        InputUnavailable: What it counts with is not on this machine any more.
-    """
-    name = prompt.extras.inputs.models["counter"]
-    return counter_named(name, workspace.layout.models)
-
-
 def counter_of_settings(workspace: Workspace, settings: ChainSettings) -> TokenCounter:
-    """Return the counter that settings mean now, for what belongs to no prompt yet.
-
-    Raises:
-        WeightsMissing: They name an encoding whose file is not here.
-        WeightsMismatch: It is damaged.
-    """
+    """Return the counter that settings mean now, for what belongs to no prompt yet."""
     return counter_for(settings.prompt, workspace.layout.models)
 
 
@@ -119,17 +88,7 @@ class Estimate:
 
 
 def estimate(config: AppConfig) -> Estimate:
-    """Estimate a prompt of these settings.
-
-    A model that is not the provider's own is one that the prompt is pasted to: its price is that of
-    the installed price table, wherever it is asked.
-
-    Args:
-        config: With everything that was asked for.
-
-    Raises:
-        RagstreamError: The provider's settings are wrong.
-    """
+    """Estimate a prompt of these settings."""
     prompt = within_window(config.chain()).prompt
     own = config.settings.provider.model
     model = prompt.model_target or own
@@ -145,5 +104,5 @@ def price_of(config: AppConfig, model: str) -> Callable[[int, int], float | None
     One that is not the provider's own is pasted to: its price is that of the installed table.
     """
     if model and model == config.settings.provider.model:
-        return chat_model(config).price
+        return models.chat_model(config).price
     return lambda sent, answered: table_price(model, sent, answered) if model else None

@@ -56,9 +56,9 @@ def show() -> None:
 
 def decision_table(prompt: SuperPrompt) -> None:
     """Show the last decision on every candidate: kept or dropped, by which rule, and why."""
-    from ragstream_core.wiring.token_budget import counter_of_prompt
+    from ragstream_core.wiring.token_budget import counter_of
 
-    everything = last_decisions(prompt, counter_of_prompt(workspace(), prompt).count)
+    everything = last_decisions(prompt, counter_of(workspace(), prompt.extras.inputs).count)
     if not everything:
         st.text(f"No candidates yet: {label_of('Retrieval')} finds them.")
         return

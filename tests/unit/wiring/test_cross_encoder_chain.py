@@ -111,7 +111,7 @@ def test_the_cross_encoder_reads_prompt_md_and_never_the_pieces(space, monkeypat
             asked.append((query, len(passages)))
             return [0.0] * len(passages)
 
-    monkeypatch.setattr(models, "cross_encoder", lambda name, folder, weights: Spy())
+    monkeypatch.setattr(models, "cross_encoder", lambda config, name, weights: Spy())
     request = PromptRequest(
         "# Task\nWho may write?\n# Format\nA table.", ("demo",),
         settings={"rerank.backend": "cross_encoder"},
