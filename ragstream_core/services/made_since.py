@@ -19,6 +19,7 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import Json
+from ragstream_core.services import sync_project
 from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
@@ -154,12 +155,10 @@ def mirror_of(workspace: Workspace, project: str) -> Made:
 
 def _states(workspace: Workspace, project: str) -> list[tuple[Path, str]]:
     """Return the file of each mirror of a project that is there, and its address."""
-    # Imported here: who has no remote documents loads nothing of them.
-    from ragstream_core.remote.state import STATE
-    from ragstream_core.wiring import mirrors
+    from ragstream_core.remote.state import STATE  # not where folders are all there is
 
     try:
-        roots = mirrors.roots(workspace, project)
+        roots = sync_project.roots(workspace, project)
     except RagstreamError:  # its ingest says what is wrong with it
         return []
     files = [(root.home / STATE, root.address.url) for root in roots]

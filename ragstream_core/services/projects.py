@@ -1,6 +1,7 @@
-"""Projects whose documents are read in place or fetched: `ragstream project add` and `list`.
+"""Projects whose documents are read in place or fetched: `ragstream project add`, `list`, `init`.
 
-Of folders nothing is copied, and nothing is written into them; an address is only noted.
+Of folders nothing is copied, and nothing is written into them but a data root that a person asks
+for; an address is only noted.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,18 +18,21 @@ from pydantic import ValidationError
 from ragstream_core.errors import (
     AddOption,
     RagstreamError,
+    Refused,
     RunCommand,
     RunProgram,
     UsageError,
+    quoted,
 )
 from ragstream_core.index.look import kept_generations
 from ragstream_core.index.schema import CATALOG_NAME, is_pulled, read_mark
 from ragstream_core.ingestion.document_tree import EMPTY, MISSING, NOT_FETCHED, DocumentTree
 from ragstream_core.ingestion.forecast import UNREADABLE, without_reader
-from ragstream_core.platform.data_root import checked
-from ragstream_core.platform.files import make_private_dir
+from ragstream_core.ingestion.junk import KINDS
+from ragstream_core.platform import data_root
+from ragstream_core.platform.data_root import Layout, checked
+from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.platform.locks import serialized
-from ragstream_core.records.identity import Json
 from ragstream_core.remote.address import Address, is_remote, parse
 from ragstream_core.wiring import ingestion, project_files, projects
 from ragstream_core.wiring.project_files import ProjectFile, RootEntry
@@ -39,79 +43,44 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 State = Literal["ok", "missing", "unreadable"]
+_IGNORE = "# Made by RAGstream: prompts, conversations and indexes are nobody else's.\n*\n"
 
 
 @dataclass(frozen=True, slots=True)
 class RootState:
-    """One folder of a project.
+    """One folder of a project."""
 
-    Attributes:
-        label: Stands before the paths of its documents if there are several folders.
-        path: Where it lies, or the address.
-        documents: How many were found in it now.
-        state: ``missing`` also if it is empty and was not: its documents stay in the index.
-        reason: Why it is not ``ok``; else empty.
-    """
-
-    label: str
-    path: str
-    documents: int
-    state: State = "ok"
-    reason: str = ""
+    label: str  # stands before the paths of its documents if there are several folders
+    path: str  # where it lies, or the address
+    documents: int  # as many as were found in it now
+    state: State = "ok"  # missing also if it is empty and was not: its documents stay indexed
+    reason: str = ""  # why it is not ok
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectState:
-    """A project: where its documents lie, and how much of it is indexed.
-
-    Attributes:
-        name: Of the project.
-        in_place: Whether its folders are the user's own, outside the data root.
-        roots: Its folders.
-        include: Its own globs of documents to take.
-        exclude: Its own globs of what is left out.
-        indexed: Documents in the newest generation.
-        generation: Its number; 0: never ingested.
-        problem: Why nothing can be said of it; else empty.
-        pulled_from: Where its index is published, if it is made elsewhere; else empty.
-    """
+    """A project: where its documents lie, and how much of it is indexed."""
 
     name: str
-    in_place: bool
+    in_place: bool  # whether its folders are the user's own, outside the data root
     roots: tuple[RootState, ...] = ()
-    include: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()  # its own globs of documents to take
     exclude: tuple[str, ...] = ()
-    indexed: int = 0
-    generation: int = 0
-    problem: str = ""
-    pulled_from: str = ""
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream project list --json` prints of it."""
-        return asdict(self)
+    indexed: int = 0  # documents in the newest generation
+    generation: int = 0  # 0: never ingested
+    problem: str = ""  # why nothing can be said of it
+    pulled_from: str = ""  # where its index is published, if it is made elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What `add` wrote, or would write.
+    """What `add` wrote, or would write."""
 
-    Attributes:
-        project: As it is now.
-        file: The ``project.yaml``.
-        left_out: How many files and folders are no documents or are left out.
-        notes: What a person should know: another file system, names that change.
-        written: False after a dry run.
-    """
-
-    project: ProjectState
-    file: str
-    left_out: int
-    notes: tuple[str, ...]
-    written: bool
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream project add --json` prints."""
-        return asdict(self)
+    project: ProjectState  # as it is now
+    file: str  # the project.yaml
+    left_out: int  # files and folders that are no documents or are left out
+    notes: tuple[str, ...]  # what a person should know: another file system, names that change
+    written: bool  # False after a dry run
 
 
 def list_projects(workspace: Workspace) -> tuple[ProjectState, ...]:
@@ -172,23 +141,14 @@ def _roots(documents: DocumentTree, found: Scan, said: ProjectFile | None) -> tu
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """What is to be added.
+    """What is to be added."""
 
-    Attributes:
-        paths: Folders and addresses, in the order of the labels.
-        labels: One a folder; none: the folders' own names.
-        include: Git-style globs of documents to take; none: all.
-        exclude: Git-style globs of what is left out.
-        replace: Forget what the project read in place before.
-        overlap: Also folders that another project reads, in whole or in part.
-    """
-
-    paths: Sequence[str | Path]
-    labels: Sequence[str] = ()
-    include: Sequence[str] = ()
+    paths: Sequence[str | Path]  # folders and addresses, in the order of the labels
+    labels: Sequence[str] = ()  # one a folder; none: the folders' own names
+    include: Sequence[str] = ()  # git-style globs of documents to take; none: all
     exclude: Sequence[str] = ()
-    replace: bool = False
-    overlap: bool = False
+    replace: bool = False  # forget what the project read in place before
+    overlap: bool = False  # also folders that another project reads, in whole or in part
 
 
 def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool = False) -> Added:
@@ -235,36 +195,32 @@ def add(workspace: Workspace, name: str, request: AddRequest, *, dry_run: bool =
 
 
 def _require_name(workspace: Workspace, name: str) -> None:
-    checked(name)
-    if projects.is_in_place(workspace.layout, name):
+    if projects.is_in_place(workspace.layout, checked(name)):
         return
-    known = {project.lower(): project for project in workspace.projects()}
-    there = known.get(name.lower(), "")
-    if there == name and is_pulled(workspace.index_dir(name)):
-        raise UsageError(
-            f"{name} is pulled; its documents lie where its index is made",
-            hint=("choose another name, or ", RunCommand("project remove", name), " first"),
-        )
-    if there == name:
+    if name in workspace.projects():
+        if is_pulled(workspace.index_dir(name)):
+            raise UsageError(
+                f"{name} is pulled; its documents lie where its index is made",
+                hint=("choose another name, or ", RunCommand("project remove", name), " first"),
+            )
         raise UsageError(
             f"the documents of {name} lie in {workspace.layout.doc_raw}; a project has "
             "either those or folders in place",
             hint="choose another name",
         )
-    if there:
-        raise UsageError(f"there is a project {there!r} already", hint="choose another name")
+    workspace.require_unused(name)
 
 
-def _folder(workspace: Workspace, given: str | Path) -> Path:
-    """Return a folder to be added, links in its path resolved."""
+def existing_folder(given: str | Path) -> Path:
+    """Return a folder that can be read, links in its path resolved.
+
+    Raises:
+        UsageError: There is no such folder, it cannot be listed, or it is the whole machine.
+    """
     if not str(given).strip():
         raise UsageError("a path is empty", hint="name the folder; `.` is the one you are in")
     try:
-        home = Path(given).expanduser()
-    except RuntimeError:
-        raise UsageError(f"{given}: there is no such user", hint="check the path") from None
-    try:
-        path = home.resolve(strict=True)
+        path = Path(given).expanduser().resolve(strict=True)
         with os.scandir(path) as entries:
             next(entries, None)
     except FileNotFoundError:
@@ -275,18 +231,19 @@ def _folder(workspace: Workspace, given: str | Path) -> Path:
         ) from None
     except PermissionError:
         raise UsageError(
-            f"{given} cannot be listed: permission denied", hint=RunProgram(f"chmod u+rx {given}")
+            f"{given} cannot be listed: permission denied",
+            hint=RunProgram(quoted("chmod", "u+rx", given)),
         ) from None
-    except RuntimeError:
-        raise UsageError(
-            f"{given} leads through a loop of links", hint="name the folder itself"
-        ) from None
-    except (OSError, ValueError) as error:  # a name with NUL
+    except (OSError, ValueError, RuntimeError) as error:  # NUL, an unknown user, a loop of links
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{given} cannot be read: {why}", hint="check the path") from None
     if path == Path(path.anchor):
         raise UsageError(f"{path} is the whole machine", hint="name the folders that you mean")
-    root = Path(os.path.realpath(workspace.data_dir))
+    return path
+
+
+def _folder(workspace: Workspace, given: str | Path) -> Path:
+    path, root = existing_folder(given), Path(os.path.realpath(workspace.data_dir))
     if path.is_relative_to(root):
         raise UsageError(
             f"{path} lies within the data root {root}",
@@ -296,11 +253,7 @@ def _folder(workspace: Workspace, given: str | Path) -> Path:
 
 
 def _place(workspace: Workspace, given: str | Path) -> Path | Address:
-    """Return a folder or an address to be added.
-
-    Raises:
-        UsageError: Neither of both.
-    """
+    """Return a folder or an address to be added."""
     if isinstance(given, str) and is_remote(given):
         return parse(given)
     return _folder(workspace, given)
@@ -309,11 +262,7 @@ def _place(workspace: Workspace, given: str | Path) -> Path | Address:
 def _content(
     before: ProjectFile | None, places: Sequence[Path | Address], request: AddRequest
 ) -> ProjectFile:
-    """Return what the file is to say.
-
-    Raises:
-        UsageError: A label or a glob is not valid, or a label comes twice.
-    """
+    """Return what the file is to say."""
     if request.labels and len(request.labels) != len(places):
         raise UsageError(
             f"{len(places)} folders and {len(request.labels)} labels",
@@ -335,10 +284,10 @@ def _content(
             exclude=tuple(dict.fromkeys([*(old.exclude if old else ()), *request.exclude])),
         )
     except ValidationError as error:
-        said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        twice = "comes twice" in said
+        _, fault = project_files.first_fault(error)
+        twice = "comes twice" in fault
         raise UsageError(
-            said, hint=("give each folder a name with ", AddOption("--label")) if twice else ()
+            fault, hint=("give each folder a name with ", AddOption("--label")) if twice else ()
         ) from None
 
 
@@ -389,3 +338,49 @@ def _notes(
             f"there is an index of {name} from before: what it holds and these folders do not "
             f"goes with the next ingest, or with `ragstream ingest {name} --yes`"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class NewRoot:
+    """A data root that was made."""
+
+    folder: str  # what it reads
+    data_dir: str
+    project: str  # the name of the folder's project
+    exclude: tuple[str, ...]  # kinds of files that are left out besides what .gitignore names
+    above: str  # another data root that commands found here before
+
+
+def init_folder(folder: Path, name: str = "") -> NewRoot:
+    """Make ``FOLDER/.ragstream`` with one project: the folder itself, read in place.
+
+    The project is written last; after a kill the command can be run again.
+
+    Args:
+        folder: Of the project.
+        name: Of the project; empty: the folder's own name.
+
+    Raises:
+        UsageError: There is no such folder.
+        InvalidName: Not a project name.
+        Refused: It has a data root already, or something else has that name.
+        OSError: Disk full, permission denied.
+    """
+    path = existing_folder(folder)
+    project = checked(name or label_of(path))
+    layout = Layout.of(path / data_root.FOLDER)
+    if projects.names(layout):
+        raise Refused(
+            f"{path} has a data root already: {layout.root}",
+            hint=(RunCommand("project list"), " shows what it reads"),
+        )
+    if os.path.lexists(layout.root) and not layout.root.is_dir():
+        raise Refused(
+            f"{layout.root} is there and is no folder", hint="move it away, then run again"
+        )
+    above = data_root.find(path)
+    make_private_dir(layout.root)
+    replace_text(layout.root / ".gitignore", _IGNORE)
+    content = ProjectFile(roots=(RootEntry(label=project, path=".."),))
+    project_files.write(layout, project, content)
+    return NewRoot(str(path), str(layout.root), project, KINDS, str(above or ""))

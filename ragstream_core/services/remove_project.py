@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from ragstream_core.platform.files import (
 from ragstream_core.platform.locks import serialized
 from ragstream_core.prompts.store import pinned
 from ragstream_core.proposers import kept
-from ragstream_core.records.identity import Json
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
@@ -39,10 +38,6 @@ class Removed:
     # its own globs of what is left out; they go, and new ones read those documents
     exclude: tuple[str, ...]
     removed: bool
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream project remove --json` prints."""
-        return asdict(self)
 
 
 def remove(

@@ -24,7 +24,7 @@ from ragstream_core.ingestion.file_types import (
 )
 from ragstream_core.ingestion.junk import PREFIX as JUNK
 from ragstream_core.ingestion.scan import refusal_of
-from ragstream_core.platform.data_root import checked, is_project_name
+from ragstream_core.platform.data_root import is_project_name
 from ragstream_core.platform.files import (
     create_bytes,
     make_durable_dir,
@@ -68,12 +68,7 @@ def create_project(workspace: Workspace, name: str) -> str:
         UsageError: There is one of that name, whatever its capitals.
         OSError: Disk full, permission denied.
     """
-    checked(name)
-    known = {project.lower(): project for project in workspace.projects()}
-    if name.lower() in known:
-        raise UsageError(
-            f"there is a project {known[name.lower()]!r} already", hint="choose another name"
-        )
+    workspace.require_unused(name)
     make_durable_dir(workspace.layout.doc_raw / name)
     return name
 

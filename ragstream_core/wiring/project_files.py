@@ -206,11 +206,16 @@ def parsed(data: bytes, path: Path) -> ProjectFile:
     try:
         return ProjectFile.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = str(first["msg"]).removeprefix("Value error, ")
-        line = _line(yaml.compose(data, Loader=yaml.SafeLoader), first["loc"])
-        raise _unusable(path, line, f"{where}: {said}" if where else said) from None
+        place, fault = first_fault(error)
+        where = ".".join(map(str, place))
+        line = _line(yaml.compose(data, Loader=yaml.SafeLoader), place)
+        raise _unusable(path, line, f"{where}: {fault}" if where else fault) from None
+
+
+def first_fault(error: ValidationError) -> tuple[tuple[str | int, ...], str]:
+    """Return the place of the first fault of a file, and what it is."""
+    first = error.errors()[0]
+    return first["loc"], str(first["msg"]).removeprefix("Value error, ")
 
 
 def _line(node: yaml.Node | None, place: Sequence[str | int]) -> int:
@@ -283,9 +288,8 @@ def exclude(layout: Layout, project: str, path: str) -> None:
                 roots=before.roots, include=before.include, exclude=(*before.exclude, glob)
             )
         except ValidationError as error:
-            said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
             raise UsageError(
-                f"{path!r} cannot be named in {PROJECT_FILE}: {said}",
+                f"{path!r} cannot be named in {PROJECT_FILE}: {first_fault(error)[1]}",
                 hint="move the document away",
             ) from None
         write(layout, project, content)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.config import AppConfig
-from ragstream_core.errors import Advice, RunCommand
+from ragstream_core.errors import Advice, RunCommand, UsageError
 from ragstream_core.index.schema import is_pulled
-from ragstream_core.platform.data_root import Layout
+from ragstream_core.platform.data_root import Layout, checked
 from ragstream_core.wiring import projects as wiring_projects
 
 if TYPE_CHECKING:
@@ -112,6 +112,17 @@ class Workspace:
             UnknownProject: There is no such project; the nearest name is named.
         """
         wiring_projects.require(self.layout, project)
+
+    def require_unused(self, name: str) -> None:
+        """Refuse a name that a project has, whatever its capitals.
+
+        Raises:
+            InvalidName: Not a project name.
+            UsageError: There is such a project.
+        """
+        known = {project.lower(): project for project in self.projects()}
+        if taken := known.get(checked(name).lower()):
+            raise UsageError(f"there is a project {taken!r} already", hint="choose another name")
 
     def documents(self, project: str) -> DocumentTree:
         """Return where a project's documents lie; a tree without folders if it is pulled.

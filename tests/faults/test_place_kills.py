@@ -5,8 +5,7 @@ import pytest
 from ragstream_core.errors import RagstreamError
 from ragstream_core.platform.data_root import Layout
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.init_folder import init_folder
-from ragstream_core.services.projects import AddRequest, add
+from ragstream_core.services.projects import AddRequest, add, init_folder
 from ragstream_core.services.remove_project import remove
 from ragstream_core.wiring import project_files
 from tests.faults.harness import DONE, Child, Killer

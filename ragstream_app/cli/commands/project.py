@@ -107,7 +107,7 @@ def add(
     )
     done = projects.add(session_of(ctx).workspace(), name, request, dry_run=dry_run)
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     _print([done.project])
     if done.left_out:
@@ -144,13 +144,13 @@ def init(
         Refused: It has a data root already.
     """
     from ragstream_app.output.words import printable
-    from ragstream_core.services.init_folder import init_folder
+    from ragstream_core.services.projects import init_folder
 
     if session_of(ctx).data is not None:
         raise UsageError("init takes no --data", hint="name the folder instead")
     made = init_folder(folder, name)
     if as_json:
-        emit_json(made.to_json())
+        emit_json(made)
         return
     typer.echo(
         printable(f"project {made.project} reads {made.folder}; all else is in {made.data_dir}")
@@ -167,7 +167,7 @@ def list_(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     found = projects.list_projects(session_of(ctx).workspace())
     if as_json:
-        emit_json([project.to_json() for project in found])
+        emit_json(found)
         return
     _print(found)
     if not found:
@@ -298,7 +298,7 @@ def remove(
         confirm(f"project {name} {going}would be removed")
     done = forget(workspace, name, keep_index=keep_index, dry_run=dry_run)
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     for line in done.stays:
         typer.echo(printable(f"stays: {line}"))

@@ -41,7 +41,7 @@ def syncs() -> SyncJobs:
 def addresses(project: str) -> tuple[str, ...]:
     """Return where a project is fetched from; none if that is nowhere, or cannot be read."""
     try:
-        return sync_project.addresses(workspace(), project)
+        return tuple(root.address.url for root in sync_project.roots(workspace(), project))
     except RagstreamError:  # said by `state_of`
         return ()
 

@@ -20,8 +20,8 @@ from ragstream_core.ingestion.junk import (
 )
 from ragstream_core.ingestion.loader import DocumentLoader
 from ragstream_core.ingestion.scan import ScanRules, scan
+from ragstream_core.services.sync_project import _left_out
 from ragstream_core.text.headings import HeadingIndex
-from ragstream_core.wiring.mirrors import _left_out
 
 JUNK = [
     "yarn.lock", "package-lock.json", "sub/Cargo.lock", "go.sum", "app.js.map", "app.min.js",

@@ -12,7 +12,7 @@ from ragstream_core.errors import InvalidName, Refused, UsageError
 from ragstream_core.index.look import manifest_of
 from ragstream_core.platform import data_root
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.init_folder import init_folder
+from ragstream_core.services.projects import init_folder
 from ragstream_core.wiring.workspace import open_workspace
 from tests.workspaces import confirm
 

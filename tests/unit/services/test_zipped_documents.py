@@ -11,10 +11,10 @@ from ragstream_core.index.look import manifest_of
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.sync_project import _unfit
 from ragstream_core.services.uploads import save_upload
 from ragstream_core.wiring.file_sources import read_file
 from ragstream_core.wiring.file_states import CURRENT, DELETED, indexed_text, state_now
-from ragstream_core.wiring.mirrors import _unfit
 from tests.workspaces import ask, ask_and_keep, docs_of, hashed_workspace
 
 PATH = "uploads/export.zip/notes/valve.md"

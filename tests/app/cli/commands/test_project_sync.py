@@ -73,17 +73,17 @@ def test_what_could_not_be_had_is_named_and_the_code_says_so(run, web):
 
 @pytest.mark.parametrize("words", [("project", "sync", "one"), ("ingest", "one", "two", "--sync")])
 def test_ctrl_c_contacts_no_further_address(run, web, monkeypatch, words):
-    from ragstream_core.wiring import mirrors
+    from ragstream_core.services import sync_project
 
     run("project", "add", "one", web.address, f"{web.url}/late/notes.md")
     run("project", "add", "two", web.address)
     asked = []
 
-    def interrupted(workspace, project, root, **more):
+    def interrupted(workspace, project, root, *more):
         asked.append((project, root.label))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mirrors, "sync_root", interrupted)
+    monkeypatch.setattr(sync_project, "_sync_root", interrupted)
     code, _, err = run(*words)
     assert code == 130 and "interrupted" in err and asked == [("one", "docs")]
 
