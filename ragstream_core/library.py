@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from ragstream_core.errors import UsageError, worded
 from ragstream_core.prompts.chain import OPS, last_op
@@ -213,17 +213,11 @@ class RAGstream:
             ModelMismatch: The index was built by another model.
             RagstreamError: The index is damaged, or the model cannot be used.
         """
-        from ragstream_core.services.ingest import ingest_project
-        from ragstream_core.wiring import ingestion
+        from ragstream_core.services.ingest import ingest
 
         if verify and rebuild:
             raise UsageError("verify and rebuild exclude each other", hint="give one of them")
-        unchanged = None if verify or rebuild else ingestion.unchanged(self._workspace, project)
-        if unchanged is not None:
-            return unchanged
-        return ingest_project(
-            self._workspace, project, verify=verify, rebuild=rebuild, progress=progress
-        )
+        return ingest(self._workspace, project, verify=verify, rebuild=rebuild, progress=progress)
 
     def search(self, text: str, projects: str | Sequence[str], *, k: int = 10) -> SearchResult:
         """Rank the chunks of projects for a text, without a prompt around it.
@@ -299,12 +293,13 @@ class RAGstream:
             ChatFailed: There is no answer; the question is kept.
             RagstreamError: As `prompt`.
         """
+        from ragstream_core.services.choose_model import with_model_to_ask
         from ragstream_core.wiring import answering
 
         given = {"prompt.model_target": model} if model else {}
         request = _request(text, projects, options)
         request = replace(request, settings={**given, **request.settings})
-        workspace = self._asking(model)
+        workspace = with_model_to_ask(self._workspace, model)
         made = _made(workspace, request, progress, fresh=fresh)
         prepared = answering.prepare(
             workspace,
@@ -350,14 +345,6 @@ class RAGstream:
         """Return the data root."""
         return f"RAGstream(data_dir={str(self.data_dir)!r})"
 
-    def _asking(self, model: str) -> Workspace:
-        """Return the workspace with the language model that is asked."""
-        from ragstream_core.services.choose_model import SETTING, ensure_model
-
-        # a model that is named alone is looked up under the other settings, as a configured one is
-        named = self._workspace.with_settings({SETTING: model} if model else {})
-        return named.with_settings({SETTING: ensure_model(named.config)})
-
 
 def _made(
     workspace: Workspace,
@@ -389,18 +376,11 @@ def _request(text: str, projects: str | Sequence[str], options: PromptOptions) -
             f"no such option: {', '.join(unknown)}",
             hint=f"one of: {', '.join(PromptOptions.__annotations__)}",
         )
-    return PromptRequest(
-        text=text,
-        projects=_names(projects),
-        files=_names(options.get("files", ())),
-        diffs=_names(options.get("diffs", ())),
-        off=_names(options.get("off", ())),
-        lock=options.get("lock", False),
-        settings=dict(options.get("settings", {})),
-        task=options.get("task", ""),
-        as_of=options.get("as_of", 0),
-        session=options.get("session", ""),
-    )
+    given: dict[str, Any] = {
+        name: _names(cast("Sequence[str]", value)) if name in ("files", "diffs", "off") else value
+        for name, value in options.items()
+    }
+    return PromptRequest(text=text, projects=_names(projects), **given)
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

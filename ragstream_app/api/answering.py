@@ -93,9 +93,10 @@ class Answering:
             Stopped: The client left.
             RagstreamError: A wrong request, or a stage refused or failed.
         """
+        from ragstream_core.services.choose_model import with_model_to_ask
         from ragstream_core.wiring.make_prompt import make_prompt
 
-        self._workspace = self._with_model()
+        self._workspace = with_model_to_ask(self._workspace)
         self._made = make_prompt(
             self._workspace, self._request(), on_step=lambda *_: self._require()
         )
@@ -150,12 +151,6 @@ class Answering:
     @property
     def _session(self) -> str:
         return (self.form.metadata or {}).get(SESSION, "")
-
-    def _with_model(self) -> Workspace:
-        """Return the data root with the model that `ask` would take."""
-        from ragstream_core.services.choose_model import SETTING, ensure_model
-
-        return self._workspace.with_settings({SETTING: ensure_model(self._workspace.config)})
 
     def _answers_in(self) -> Workspace:
         """Return the data root as the answer sees it: what the client sets, and what it keeps."""

@@ -68,7 +68,7 @@ class Ingest(ToolCall):
 
     def run(self, desk: Desk, call: Call) -> IngestResult:
         """Ingest it as `ragstream ingest` does."""
-        from ragstream_app.ingesting import ingest
+        from ragstream_core.services.ingest import ingest
 
         project = desk.project(self.project)
         call.progress("looking at the files", 0, 0)

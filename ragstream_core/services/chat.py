@@ -35,24 +35,16 @@ _TIMED = ("cache", "prompt", "model", "persist")
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """One question with its answer.
-
-    Attributes:
-        answer: What is shown and kept.
-        trace: Steps of `STEPS` in the order in which they were taken.
-        timings_ms: Milliseconds of ``cache``, ``prompt`` (memory and documents), ``model`` (its
-            stream, to the end), ``persist`` (before and behind it) and ``total``.
-        prompt: The prompt; None where none was made, since the answer was there already.
-        run_id: The prompt's Dagster run; empty for none.
-        warnings: Of the prompt, for people; those of the answer stand in it.
-    """
+    """One question with its answer."""
 
     answer: Answer
-    trace: tuple[str, ...]
+    trace: tuple[str, ...]  # of `STEPS`, in the order in which they were taken
+    # Of "cache", "prompt" (memory and documents), "model" (its stream, to the end), "persist"
+    # (before and behind it) and "total".
     timings_ms: Mapping[str, float]
-    prompt: SuperPrompt | None = None
-    run_id: str = ""
-    warnings: tuple[str, ...] = ()
+    prompt: SuperPrompt | None = None  # None where the answer was there already
+    run_id: str = ""  # the prompt's Dagster run; empty for none
+    warnings: tuple[str, ...] = ()  # of the prompt; those of the answer stand in it
 
     @property
     def origin(self) -> Origin:

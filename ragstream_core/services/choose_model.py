@@ -11,8 +11,9 @@ from ragstream_core.wiring import models
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
+    from ragstream_core.wiring.workspace import Workspace
 
-SETTING = "provider.model"
+MODEL_SETTING = "provider.model"
 LISTING_S = 10.0
 """Seconds that a list of models may take."""
 
@@ -31,7 +32,7 @@ def ensure_model(config: AppConfig, pick: Pick | None = None) -> str:
         pick: Asks a person; None where there is none to ask.
     """
     wanted = config.settings.provider.model
-    if wanted and config.origin[SETTING] != "default":
+    if wanted and config.origin[MODEL_SETTING] != "default":
         return wanted
     names = listed(config)
     if not names:
@@ -39,6 +40,21 @@ def ensure_model(config: AppConfig, pick: Pick | None = None) -> str:
     choice = chosen_model(wanted, names)
     is_wanted = bool(wanted) and choice.partition(":")[0] == wanted.partition(":")[0]
     return choice if pick is None or is_wanted or len(names) == 1 else pick(names, choice)
+
+
+def with_model_to_ask(workspace: Workspace, model: str = "") -> Workspace:
+    """Return the data root with the language model that is asked.
+
+    Args:
+        workspace: The data root.
+        model: A model that was named; empty: the one of the settings.
+
+    Raises:
+        RagstreamError: The provider's settings are wrong.
+    """
+    # One that is named is looked up under the other settings, as a configured one is.
+    named = workspace.with_settings({MODEL_SETTING: model} if model else {})
+    return named.with_settings({MODEL_SETTING: ensure_model(named.config)})
 
 
 def listed(config: AppConfig) -> list[str]:

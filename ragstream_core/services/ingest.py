@@ -83,6 +83,35 @@ def ingest_project(
     )
 
 
+def ingest(
+    workspace: Workspace,
+    project: str,
+    *,
+    verify: bool = False,
+    rebuild: bool = False,
+    accept_missing: bool = False,
+    fan_out: bool = False,
+    progress: PhaseProgress | None = None,
+) -> IngestionStats:
+    """Bring a project's index up to date as every face does: nothing to do is seen at once.
+
+    The arguments, and what is raised, are those of `ingest_project`.
+    """
+    if not (verify or rebuild or accept_missing):
+        unchanged = ingestion.unchanged(workspace, project)
+        if unchanged is not None:
+            return unchanged
+    return ingest_project(
+        workspace,
+        project,
+        verify=verify,
+        rebuild=rebuild,
+        accept_missing=accept_missing,
+        fan_out=fan_out,
+        progress=progress,
+    )
+
+
 def _run(
     workspace: Workspace, project: str, config: IngestionConfig, progress: PhaseProgress | None
 ) -> IngestionStats:

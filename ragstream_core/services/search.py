@@ -48,57 +48,33 @@ _DOCUMENTS_ONLY = {
     "agents.a2": False,
 }
 _ROW = ("chunk_id", "source", "score", "dense", "lexical", "snippet")
+_WHERE_THERE_IS_ONE = ("lines", "page", "context", "also", "location")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One chunk that was found.
-
-    Attributes:
-        chunk_id: Its id.
-        source: Path of its file in the project.
-        score: The fused score, higher is better.
-        dense: The cosine.
-        lexical: The BM25 score.
-        snippet: Its text.
-        project: The project that it was found in.
-        heading: The heading above it, empty for none.
-        span: Start and end character offsets in the decoded file.
-        location: Where the file lies on this machine if it is read in place; else None.
-        lines: First and last line of the file, from 1; None for files without lines of their own,
-            and where the file is not what was indexed.
-        page: Page of the file, from 1; 0 for files without pages.
-        also: Project and path of the other files in which the same passage stands.
-        context: What it stands in, such as the head of its table, on one line; may be empty.
-    """
+    """One chunk that was found."""
 
     chunk_id: str
-    source: str
-    score: float
-    dense: float
-    lexical: float
+    source: str  # path of its file in the project
+    score: float  # fused, higher is better
+    dense: float  # the cosine
+    lexical: float  # of BM25
     snippet: str
     project: str = ""
     heading: str = ""
-    span: tuple[int, int] = (0, 0)
-    location: str | None = None
-    lines: tuple[int, int] | None = None
-    page: int = 0
-    also: tuple[str, ...] = ()
-    context: str = ""
+    span: tuple[int, int] = (0, 0)  # character offsets in the decoded file
+    location: str | None = None  # where the file lies on this machine if it is read in place
+    lines: tuple[int, int] | None = None  # from 1; None: it has none, or is not what was indexed
+    page: int = 0  # from 1; 0 for files without pages
+    also: tuple[str, ...] = ()  # project and path of other files with the same passage
+    context: str = ""  # what it stands in, such as the head of its table, on one line
 
     def to_json(self) -> dict[str, Json]:
         """Return one row of `ragstream search --json`."""
-        row: dict[str, Json] = {name: getattr(self, name) for name in _ROW}
-        held: dict[str, Json] = {
-            "lines": list(self.lines or ()),
-            "page": self.page,
-            "context": self.context,
-            "also": list(self.also),
-            "location": self.location,
-        }
-        told = {name: value for name, value in held.items() if value}
-        return {**row, "span": list(self.span), **told}
+        row = {name: getattr(self, name) for name in _ROW} | {"span": list(self.span)}
+        more = {name: getattr(self, name) for name in _WHERE_THERE_IS_ONE}
+        return row | {k: list(v) if isinstance(v, tuple) else v for k, v in more.items() if v}
 
     def __str__(self) -> str:
         """Return score, source and text."""
@@ -107,16 +83,11 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SearchResult(Sequence[SearchHit]):
-    """The chunks that were found, the best first.
-
-    Attributes:
-        text: What was looked for.
-        hits: The chunks, each passage once.
-        copies: The same passages in other files, as far as there are fewer hits than asked for.
-    """
+    """The chunks that were found, the best first, each passage once."""
 
     text: str
     hits: tuple[SearchHit, ...]
+    # The same passages in other files, as far as there are fewer hits than asked for.
     copies: tuple[SearchHit, ...] = ()
 
     def __len__(self) -> int:
@@ -148,16 +119,10 @@ class SearchResult(Sequence[SearchHit]):
         return f"SearchResult({self.text!r}, {[hit.source for hit in self.hits]})"
 
     def _repr_html_(self) -> str:
+        scores = [(f"{hit.score:.3f}", f"{hit.dense:.3f}", f"{hit.lexical:.2f}") for hit in self]
         rows = [
-            (
-                n,
-                f"{hit.score:.3f}",
-                f"{hit.dense:.3f}",
-                f"{hit.lexical:.2f}",
-                hit.source,
-                hit.snippet,
-            )
-            for n, hit in enumerate(self.hits, start=1)
+            (n, *of_hit, hit.source, hit.snippet)
+            for n, (of_hit, hit) in enumerate(zip(scores, self, strict=True), start=1)
         ]
         columns = ("", "score", "cosine", "BM25", "source", "text")
         return f"<div><b>{visible(self.text)}</b>{table_html(columns, rows)}</div>"
@@ -332,21 +297,13 @@ def require_projects(projects: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Passages as one text.
-
-    Attributes:
-        text: The text; empty where nothing was found or fits.
-        passages: Those in it, the best first.
-        cut: Whether the last one is not whole.
-        left: How many did not fit.
-        below: How many candidates were dropped by `retrieval.min_score`.
-    """
+    """Passages as one text; empty where nothing was found or fits."""
 
     text: str
-    passages: tuple[Passage, ...]
-    cut: bool
-    left: int
-    below: int
+    passages: tuple[Passage, ...]  # those in it, the best first
+    cut: bool  # whether the last one is not whole
+    left: int  # how many did not fit
+    below: int  # how many candidates were dropped by `retrieval.min_score`
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from ragstream_core.wiring.file_states import (
     homes_of,
     state_now,
 )
-from ragstream_core.wiring.history_pin import require_history
 from ragstream_core.wiring.kept_prompt import DIFF, InjectedFile, KeptPrompt
+from ragstream_core.wiring.prompt_inputs import require_history
 
 if TYPE_CHECKING:
     from ragstream_core.records.prompt_inputs import Pin

@@ -1,6 +1,6 @@
 """The conversation as one prompt sees it: Layer G from the journal, Layer E from the snapshot.
 
-It reads what `history_pin` pinned, so the same inputs give the same turns; it never waits for a
+It reads what `prompt_inputs` pinned, so the same inputs give the same turns; it never waits for a
 lock or for the embedding worker.
 """
 
@@ -34,7 +34,6 @@ from ragstream_core.prompts.stage_versions import Clock
 from ragstream_core.records import Hit
 from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
 from ragstream_core.text.plurals import counted
-from ragstream_core.wiring.history_pin import BACKFILL
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.token_budget import counter_of
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from ragstream_core.settings.prompts import HistoryConfig
     from ragstream_core.wiring.workspace import Workspace
 
+BACKFILL = "ragstream history backfill"
 G_OP = "a0_preprocessing"
 OLDER = 3
 """So many older turns are an anchor of A2."""

@@ -8,7 +8,8 @@ that seems to hold one is not sent, and the stage goes on without an answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ragstream_core.agents.a2_audit import Audit
@@ -36,8 +37,8 @@ from ragstream_core.wiring.file_sources import RecordedFiles
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ragstream_core.agents.llm_call import Ask, Schema
-    from ragstream_core.ports import ChatModel, FileSource
+    from ragstream_core.agents.llm_call import Schema
+    from ragstream_core.ports import FileSource
     from ragstream_core.prompts.chain import Stage
     from ragstream_core.records.chat import ChatMessage, ChatReply
     from ragstream_core.settings.prompts import AgentsConfig
@@ -52,25 +53,6 @@ FORMS = {
 }
 """Op → its setting in ``agents``, and the name of its deterministic form."""
 AsksModel = PromptShaper | NliGate | Condenser | Audit
-
-
-def asking(
-    op: str,
-    stage: Stage,
-    prompt: SuperPrompt,
-    workspace: Workspace,
-    agents: AgentsConfig,
-    files: FileSource,
-) -> Stage:
-    """Return the stage of an op as its settings say: asking a language model, or not."""
-    if op not in FORMS:
-        return stage
-    form, fallback = FORMS[op]
-    is_asked = getattr(agents, form) == "llm"
-    if not is_asked and _slot(op, prompt) not in prompt.extras.exchanges:
-        return stage
-    asks = cast("AsksModel", stage)
-    return AskingStage(op, asks, workspace, files, fallback if is_asked else None)
 
 
 class Guarded(WrappedChat):
@@ -89,69 +71,56 @@ class Guarded(WrappedChat):
         return super().complete(messages, schema=schema)
 
 
-@dataclass(frozen=True, slots=True)
-class AskingStage:
-    """A stage whose exchange with a language model is kept; a repetition replaces it.
+def asking(
+    op: str,
+    stage: Stage,
+    prompt: SuperPrompt,
+    workspace: Workspace,
+    agents: AgentsConfig,
+    files: FileSource,
+) -> Stage:
+    """Return the stage of an op as its settings say: asking a language model, or not.
 
-    Attributes:
-        op: Name of its op.
-        stage: The stage; it has a field ``ask``.
-        workspace: Whose model is asked, and where exchanges are kept.
-        files: Where the prompt's files come from: those of a record bring its exchanges along.
-        fallback: Name of the deterministic form; None: that form is chosen, nobody is asked.
+    What is asked is kept, and a repetition replaces it; ``files`` of a record bring its exchanges.
     """
-
-    op: str
-    stage: AsksModel
-    workspace: Workspace
-    files: FileSource
-    fallback: str | None = None
-
-    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
-        """Run the stage."""
-        slot = _slot(self.op, prompt)
-        if self.fallback is None:
-            return _noted(self.stage(prompt), slot)
-        exchanges = self._exchanges()
-        result = replace(self.stage, ask=_asking(exchanges, slot, self.fallback))(prompt)
-        made = exchanges.keep(self._put(prompt))
-        if isinstance(self.files, RecordedFiles):
-            self.files.answers.differences.extend(exchanges.differences)
-        digest, asked = next(iter(made), ""), next(iter(exchanges.made), None)
-        return _noted(result, slot, digest, call_of(asked) if asked else None)
-
-    def _put(self, prompt: SuperPrompt) -> Callable[[bytes], str]:
-        """Return what keeps bytes; a replay, and a prompt that leaves nothing behind, only name."""
-        inputs = prompt.extras.inputs
-        live = not isinstance(self.files, RecordedFiles) and persists(inputs)
-        return self.workspace.store.put_blob if live else sha256_hex
-
-    def _exchanges(self) -> Exchanges:
-        if not isinstance(self.files, RecordedFiles):
-            return Exchanges(_model(self.workspace))
-        recorded = self.files.answers
-        kept = [_kept(self.workspace, digest) for digest in recorded.digests]
-        return Exchanges(_model(self.workspace) if recorded.live else None, kept)
+    if op not in FORMS:
+        return stage
+    form, fallback = FORMS[op]
+    slot = op if pass_number(prompt) == 1 else f"{op}#{pass_number(prompt)}"
+    if getattr(agents, form) == "llm":
+        asks = cast("AsksModel", stage)
+        return partial(_asking_stage, asks, slot, fallback, workspace, files)
+    return (lambda given: _noted(stage(given), slot)) if slot in prompt.extras.exchanges else stage
 
 
-def _slot(op: str, prompt: SuperPrompt) -> str:
-    """Return the name of an op's exchange: the op, and the pass where it is not the first."""
-    again = pass_number(prompt)
-    return op if again == 1 else f"{op}#{again}"
+def _asking_stage(
+    stage: AsksModel,
+    slot: str,
+    fallback: str,
+    workspace: Workspace,
+    files: FileSource,
+    prompt: SuperPrompt,
+) -> SuperPrompt:
+    recorded = files.answers if isinstance(files, RecordedFiles) else None
+    kept = [_kept(workspace, digest) for digest in recorded.digests] if recorded else []
+    is_live = recorded is None or recorded.live
+    model = Guarded(models.chat_model(workspace.config)) if is_live else None
+    exchanges = Exchanges(model, kept)
 
-
-def _model(workspace: Workspace) -> ChatModel:
-    return Guarded(models.chat_model(workspace.config))
-
-
-def _asking(exchanges: Exchanges, slot: str, fallback: str) -> Ask:
     def ask(
         messages: Sequence[ChatMessage], schema: type[Schema], check: Callable[[Schema], str]
     ) -> tuple[Schema | None, str]:
         said = exchanges.ask(slot, messages, schema, fallback=fallback, check=check)
         return said.value, said.reason
 
-    return ask
+    result = replace(stage, ask=ask)(prompt)
+    # A replay, and a prompt that leaves nothing behind, only name what was asked.
+    writes = recorded is None and persists(prompt.extras.inputs)
+    digests = exchanges.keep(workspace.store.put_blob if writes else sha256_hex)
+    if recorded is not None:
+        recorded.differences.extend(exchanges.differences)
+    asked = next(iter(exchanges.made), None)
+    return _noted(result, slot, next(iter(digests), ""), call_of(asked) if asked else None)
 
 
 def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> AgentsUsage:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ragstream_core.agents.a1_file_injector import candidates
 from ragstream_core.agents.headers import default_alias_text
 from ragstream_core.config import AppConfig, overlay
+from ragstream_core.conversations.follow_ups import TURNS, follow_up, may_lean
 from ragstream_core.conversations.given import pinned_text
+from ragstream_core.conversations.journal.records import INACTIVE, Turn
+from ragstream_core.conversations.lexicon import read_lexicon_text
+from ragstream_core.conversations.recent_history import Scope, answer_of, layer_g
 from ragstream_core.errors import (
     ChooseProject,
     GenerationGone,
+    InputUnavailable,
     IntegrityError,
     ModelMismatch,
+    RagstreamError,
     RunCommand,
     UsageError,
 )
@@ -30,18 +37,13 @@ from ragstream_core.proposers import choose
 from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import file_sources, models, remembered_facts_files
+from ragstream_core.wiring.conversation_memory import BACKFILL
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.file_sources import (
     RecordedAnswers,
     RecordedFiles,
     injectable,
     named_files,
-)
-from ragstream_core.wiring.history_pin import (
-    follow_up_text,
-    lexicon_text,
-    pin_history,
-    require_history,
 )
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.stages import run_prompt
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
 
+_LEFT_OUT = "older turns are left out: "
 DEFAULT_HARD_RULES = """\
 Answer from the cited passages and the injected files only.
 Say plainly when they do not answer the question.
@@ -117,25 +120,24 @@ def _pinned_texts(
     history: HistoryPin,
 ) -> dict[str, str]:
     """Return every text but those of documents that a prompt's bytes depend on, by name."""
-    counter = counter_of_settings(workspace, settings)
-    told: dict[str, str] = {}
+    count = counter_of_settings(workspace, settings).count
+    conversation = {}
     if not request.lock:
-        told = {
-            DIGEST: digest_text(
-                workspace,
-                settings.memory,
-                upto=history.seq,
-                count=counter.count,
-                projects=projects,
-            ),
+        memory, upto = settings.memory, history.seq
+        conversation = {
+            DIGEST: digest_text(workspace, memory, upto=upto, count=count, projects=projects),
             CONVERSATION: pinned_text(request.conversation, settings.history.recency_k),
-            FOLLOW_UP: follow_up_text(workspace, request, settings, history),
+            FOLLOW_UP: _follow_up_text(workspace, request, settings, history),
         }
+    rules = _project_text(workspace.layout, projects, "hard_rules.md")
+    lexicon = settings.history.lexicon
     return {
-        **_texts(workspace.layout, projects),
-        **remembered_facts_files.pinned(workspace, settings.prompt.budget_tokens, counter.count),
-        "lexicon": lexicon_text(workspace, settings),
-        **{name: text for name, text in told.items() if text},
+        "hard_rules": rules if rules.strip() else DEFAULT_HARD_RULES,
+        "project_memory": _project_text(workspace.layout, projects, "project_memory.md"),
+        "aliases": default_alias_text(),
+        **remembered_facts_files.pinned(workspace, settings.prompt.budget_tokens, count),
+        "lexicon": read_lexicon_text(Path(lexicon).expanduser()) if lexicon else "",
+        **{name: text for name, text in conversation.items() if text},
         **file_sources.pinned_diffs(workspace, request.diffs, projects),
     }
 
@@ -149,15 +151,19 @@ def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str
     """Return which model takes each role under these settings, without loading one."""
     reranker = models.reranker_name(config, settings.rerank)
     gate = models.gate_name(config, settings.gate)
-    waiting = models.unmeasured_gate(config, settings.gate)
+    counter = resolved_counter(settings.prompt, config.layout.models)
+    notes = {
+        "gate_unmeasured": models.unmeasured_gate(config, settings.gate),
+        "counter_note": counter.note,
+    }
     return {
         "embedder": _embedder_name(config),
         "reranker": reranker,
         "reranker_weights": models.reranker_weights(config, reranker),
         "gate": gate,
         "gate_weights": models.reranker_weights(config, gate),
-        **({"gate_unmeasured": waiting} if waiting else {}),
-        **_counted_with(config, settings),
+        "counter": counter.name,
+        **{name: note for name, note in notes.items() if note},
     }
 
 
@@ -165,12 +171,6 @@ def _embedder_name(config: AppConfig) -> str:
     chosen = config.settings.embeddings
     precise = "" if chosen.precision == "float32" else f" in {chosen.precision}"
     return f"{chosen.backend}:{chosen.model}{precise}"
-
-
-def _counted_with(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
-    """Return the token counter's name, and why it only estimates where it should count."""
-    found = resolved_counter(settings.prompt, config.layout.models)
-    return {"counter": found.name, **({"counter_note": found.note} if found.note else {})}
 
 
 def rerun(
@@ -281,15 +281,6 @@ def _unknown(path: str, known: Collection[str]) -> NoReturn:
     )
 
 
-def _texts(layout: Layout, projects: Sequence[str]) -> dict[str, str]:
-    rules = _project_text(layout, projects, "hard_rules.md")
-    return {
-        "hard_rules": rules if rules.strip() else DEFAULT_HARD_RULES,
-        "project_memory": _project_text(layout, projects, "project_memory.md"),
-        "aliases": default_alias_text(),
-    }
-
-
 def _project_text(layout: Layout, projects: Sequence[str], name: str) -> str:
     parts = []
     for project in projects:
@@ -305,3 +296,66 @@ def _project_text(layout: Layout, projects: Sequence[str], name: str) -> str:
                 hint="every prompt of the project holds it: save it as UTF-8 text, or remove it",
             ) from None
     return "\n".join(parts)
+
+
+def pin_history(workspace: Workspace, session: str, embed_fp: str) -> HistoryPin:
+    """Pin the journal's end and the snapshot of older turns; nothing is waited for.
+
+    If the snapshot is behind, missing, damaged or another model's, the prompt goes on without it
+    and says so.
+    """
+    log = journal(workspace)
+    newest = log.newest() if log.folder.is_dir() else None
+    if newest is None or not newest.seq:
+        return HistoryPin()
+    snapshot, high_water, note = _published(workspace, embed_fp)
+    if high_water > newest.seq:
+        snapshot, high_water = "", 0
+        note = f"{_LEFT_OUT}their index is ahead of the journal; ragstream history check"
+    return HistoryPin(session, newest.seq, newest.chain, snapshot, high_water, note)
+
+
+def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
+    """Return the snapshot's digest and high-water mark, or why it cannot be used."""
+    from ragstream_core.wiring.history_index import History  # brings NumPy
+
+    try:
+        view = History(workspace).selection()
+    except RagstreamError as error:
+        return "", 0, f"{_LEFT_OUT}{error.message}; {error.hint or BACKFILL}"
+    if view is None:
+        return "", 0, ""
+    if view.embed_fp != embed_fp:
+        made_by = f"embedded by model {view.embed_fp[:12]}, the documents by {embed_fp[:12]}"
+        return "", 0, f"{_LEFT_OUT}{made_by}; {BACKFILL} --rebuild"
+    return view.digest, view.mark.position.seq, ""
+
+
+def _follow_up_text(
+    workspace: Workspace, request: PromptRequest, settings: ChainSettings, pin: HistoryPin
+) -> str:
+    """Return how a question is read that leans on the one before it, "" if it stands by itself."""
+    if not settings.history.follow_ups or not may_lean(request.text):
+        return ""
+    before = request.conversation
+    if not before and pin.seq:
+        out = (*settings.history.exclude_tags, INACTIVE)
+        scope = Scope(request.session, TURNS, exclude_tags=out)
+        own = layer_g(journal(workspace), scope, upto=pin.seq).own
+        turns = [entry.record for entry in own if isinstance(entry.record, Turn)]
+        before = tuple((t.user_text, answer_of(t)) for t in turns)
+    found = follow_up(request.text, before)
+    return found.pinned() if found else ""
+
+
+def require_history(workspace: Workspace, pin: HistoryPin) -> None:
+    """Refuse to go on if the journal is not what it was."""
+    if not pin.seq:
+        return
+    found = next(journal(workspace).entries(pin.seq, pin.seq + 1), None)
+    if found is None or found.chain != pin.chain:
+        raise InputUnavailable(
+            f"the conversation up to record {pin.seq} is not what it was: turns were cleared "
+            "since, or the journal is damaged",
+            hint=RunCommand("history check"),
+        )

@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-from ragstream_app.ingesting import ingest
 from ragstream_assets import instance
 from ragstream_assets.documents import CHROMA, EQUAL
 from ragstream_core.conversations.journal.records import Turn
@@ -13,7 +12,7 @@ from ragstream_core.proposers import kept as cycle
 from ragstream_core.proposers.chroma import collection, seal
 from ragstream_core.proposers.collections import COLLECTION, compare
 from ragstream_core.services.forget import forget
-from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.ingest import ingest, ingest_project
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.journal import append_turn
 from tests.assets.executing import checked, execute, values_of

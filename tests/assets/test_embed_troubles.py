@@ -4,11 +4,10 @@ import psycopg
 import pytest
 
 from ragstream_app.cli.main import main
-from ragstream_app.ingesting import ingest
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion import workers
 from ragstream_core.models.embedders.hashed import HashedEmbedder
-from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.ingest import ingest, ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 
 TEXTS = 4

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from ragstream_app.ingesting import ingest
 from ragstream_assets import instance, sensors
 from ragstream_core.errors import OperationFailed, Refused
 from ragstream_core.index.check import Part
@@ -17,7 +16,7 @@ from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import verify
 from ragstream_core.services.forget import forget
-from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.ingest import ingest, ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said

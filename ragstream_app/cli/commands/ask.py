@@ -13,7 +13,6 @@ from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer, Prepared
-    from ragstream_core.wiring.workspace import Workspace
 
 ASK_EPILOG = """**Examples**
 
@@ -60,6 +59,7 @@ def ask(
     from ragstream_core.conversations.follow_ups import FollowUp
     from ragstream_core.prompts.doubt import doubt_of
     from ragstream_core.prompts.inputs import FOLLOW_UP, PromptRequest, inputs_of
+    from ragstream_core.services.choose_model import with_model_to_ask
     from ragstream_core.wiring import answering
     from ragstream_core.wiring.make_prompt import make_prompt
 
@@ -81,7 +81,7 @@ def ask(
     )
     options.tell_of_earlier_turns(workspace)
     changed = options.stale_documents(workspace, request, stale)
-    workspace = _with_model(workspace)
+    workspace = with_model_to_ask(workspace)
     make = options.made_by_job if dagster else make_prompt
     made = make(workspace, request, fresh=fresh)
     doubt = doubt_of(made.super_prompt)
@@ -114,13 +114,6 @@ def ask(
         if prepared.session:
             note(f"the question is kept without an answer in session {prepared.session}")
         raise
-
-
-def _with_model(workspace: Workspace) -> Workspace:
-    """Return the workspace with the model that a chat would take, too (R-201)."""
-    from ragstream_core.services.choose_model import SETTING, ensure_model
-
-    return workspace.with_settings({SETTING: ensure_model(workspace.config)})
 
 
 def _announce(prepared: Prepared) -> None:

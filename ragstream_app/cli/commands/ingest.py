@@ -249,7 +249,7 @@ class _How:
                     self.workspace, project, how, progress=progress
                 )
                 return done
-            from ragstream_app.ingesting import ingest
+            from ragstream_core.services.ingest import ingest
 
             stats = ingest(
                 self.workspace,

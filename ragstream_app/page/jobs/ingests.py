@@ -6,11 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ragstream_app.ingesting import ingest
 from ragstream_app.output.progress import AFTER_COMMIT, ReportRate
 from ragstream_app.output.tables import after_text
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_core.errors import Stopped
+from ragstream_core.services.ingest import ingest
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats

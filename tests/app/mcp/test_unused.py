@@ -17,7 +17,7 @@ def modules(spawn, code):
     [
         "import ragstream_app.cli.main",
         "import ragstream_core.library",
-        "import ragstream_app.page.prompt_session, ragstream_app.ingesting",
+        "import ragstream_app.page.prompt_session, ragstream_core.services.ingest",
         "from ragstream_app.cli.main import main; main(['status'])",
         "from ragstream_app.cli.main import main; main(['mcp', '--help'])",
         "from ragstream_app.cli.main import main; main(['mcp', 'install', 'cursor'])",

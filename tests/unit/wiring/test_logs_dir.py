@@ -16,9 +16,8 @@ from ragstream_core.services.forget import forget
 from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring.history_pin import pin_history
 from ragstream_core.wiring.journal import append_turn, journal, show
-from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.prompt_inputs import pin_history, pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
