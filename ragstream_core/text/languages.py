@@ -73,7 +73,8 @@ def other_than_english(text: str) -> str:
     Args:
         text: A question or a passage; its first 600 letters are looked at.
     """
-    letters = _LETTER.findall(text[: 2 * _LOOKED_AT])[:_LOOKED_AT]
+    head = text[: 2 * _LOOKED_AT]
+    letters = [] if head.isascii() else _LETTER.findall(head)[:_LOOKED_AT]  # ASCII's are Latin
     scripts = Counter(unicodedata.name(letter, "?").split(" ")[0] for letter in letters)
     if scripts["LATIN"] * 2 < len(letters):
         if scripts["HIRAGANA"] + scripts["KATAKANA"]:
@@ -81,7 +82,7 @@ def other_than_english(text: str) -> str:
         del scripts["LATIN"]
         script = scripts.most_common(1)[0][0]
         return _BY_SCRIPT.get(script, f"a language in {script.title()} letters")
-    words = [word.lower() for word in _WORD.findall(text[: 2 * _LOOKED_AT])]
+    words = [word.lower() for word in _WORD.findall(head)]
     counts = {name: sum(w in known for w in words) for name, known in _FUNCTION_WORDS.items()}
     english = counts.pop("en")
     for name, known in _QUESTION_WORDS.items():
