@@ -22,33 +22,19 @@ _KEY_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MadePrompt:
-    """A Super-Prompt, or what some of its stages made; printed, it is its text.
+    """A Super-Prompt, or what some of its stages made; printed, it is its text."""
 
-    Attributes:
-        super_prompt: The record after the last op that ran.
-        inputs: What was pinned for it.
-        passed: Step → the prompt after it, of all ops so far.
-        timings_ms: Op → milliseconds, of the ops that ran now.
-        record: What was kept; None if the chain did not run to its end.
-        resumed: Key of the finished prompt that this one goes on from; empty for none.
-        asked: The earlier times that it was asked for, if its record answered.
-        notes: What there is to say of it, for people, besides the warnings of its stages.
-        cost_usd: What sending it to `prompt.model_target` costs, US dollars; None if unknown.
-        edited_key: Key of the prompt that edits by hand made of it; empty if it is not kept.
-        unedited: The prompt before it was edited by hand; None if it was not.
-    """
-
-    super_prompt: SuperPrompt
-    inputs: PromptInputs
-    passed: Mapping[str, SuperPrompt] = field(default_factory=dict)
-    timings_ms: Mapping[str, float] = field(default_factory=dict)
-    record: PromptRecord | None = None
-    resumed: str = ""
-    asked: Sequence[Asking] = ()
-    notes: tuple[str, ...] = ()
-    cost_usd: float | None = None
-    edited_key: str = ""
-    unedited: MadePrompt | None = None
+    super_prompt: SuperPrompt  # after the last op that ran
+    inputs: PromptInputs  # what was pinned for it
+    passed: Mapping[str, SuperPrompt] = field(default_factory=dict)  # step → prompt after it
+    timings_ms: Mapping[str, float] = field(default_factory=dict)  # of the ops that ran now
+    record: PromptRecord | None = None  # what was kept; None if the chain did not run to its end
+    resumed: str = ""  # key of the finished prompt that it goes on from
+    asked: Sequence[Asking] = ()  # the earlier times, if its record answered
+    notes: tuple[str, ...] = ()  # what there is to say of it, besides the warnings of its stages
+    cost_usd: float | None = None  # of sending it to `prompt.model_target`; None if unknown
+    edited_key: str = ""  # key of what edits by hand made of it; empty if it is not kept
+    unedited: MadePrompt | None = None  # as it was before it was edited by hand
 
     @property
     def key(self) -> str:

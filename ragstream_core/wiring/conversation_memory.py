@@ -34,6 +34,7 @@ from ragstream_core.prompts.stage_versions import Clock
 from ragstream_core.records import Hit
 from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
 from ragstream_core.text.plurals import counted
+from ragstream_core.text.terms import term_id, terms
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.token_budget import counter_of
 
@@ -47,25 +48,18 @@ if TYPE_CHECKING:
 
 BACKFILL = "ragstream history backfill"
 G_OP = "a0_preprocessing"
-OLDER = 3
-"""So many older turns are an anchor of A2."""
-_LOOKED_AT = 64
+OLDER = 3  # turns that are an anchor of A2
+_LOOKED_AT = 64  # records of a journal without a selection: one turn among them is enough to say so
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
 class ConversationMemory:
-    """Layers G and E of one prompt: read-only, and the same for the same inputs (R-242).
-
-    Attributes:
-        workspace: The data root.
-        inputs: What was pinned.
-        op: The stage that reads; its settings hold.
-    """
+    """Layers G and E of one prompt: read-only, and the same for the same inputs (R-242)."""
 
     workspace: Workspace
     inputs: PromptInputs
-    op: str = G_OP
+    op: str = G_OP  # the stage that reads; its settings hold
 
     @property
     def pin(self) -> HistoryPin:
@@ -80,8 +74,7 @@ class ConversationMemory:
     @functools.cached_property
     def settings(self) -> HistoryConfig:
         """Section ``history`` at this stage."""
-        found: HistoryConfig = settings_at(self.inputs, self.op).history
-        return found
+        return settings_at(self.inputs, self.op).history
 
     @functools.cached_property
     def shown(self) -> bool:
@@ -110,8 +103,7 @@ class ConversationMemory:
     @functools.cached_property
     def _first(self) -> ChainSettings:
         """The settings of the stage that shows RECENT HISTORY, whatever stage reads now."""
-        found: ChainSettings = settings_at(self.inputs, G_OP)
-        return found
+        return settings_at(self.inputs, G_OP)
 
     @functools.cached_property
     def recent(self) -> Recent:
@@ -287,7 +279,6 @@ class ConversationMemory:
         Those of the prompt's own conversation, found by BM25 alone: nothing is embedded here.
         """
         from ragstream_core.text.bm25 import Bm25
-        from ragstream_core.text.terms import terms
 
         if self.view is None or not len(self.view.chunk_ids) or not self.pin.session:
             return ""
@@ -305,18 +296,17 @@ class ConversationMemory:
         if self.view is None or not turns:
             return list(hits)
         ages = bool(self.settings.recency_weight or self.settings.damping)
-        terms = bias(self._columns, self.settings, self._now_ns() if ages else 0)
+        added = bias(self._columns, self.settings, self._now_ns() if ages else 0)
         turns = self._around(turns, asked)
         rows = self.view.rows_of(hit.chunk_id for hit in turns)
         found = [hit for hit in hits if not hit.chunk_id.startswith(HISTORY_PREFIX)]
-        found += [_with_terms(hit, terms.parts(row)) for hit, row in zip(turns, rows, strict=True)]
+        found += [_with_terms(hit, added.parts(row)) for hit, row in zip(turns, rows, strict=True)]
         return sorted(found, key=lambda hit: (-hit.score, hit.chunk_id))
 
     def _around(self, turns: list[Hit], asked: str) -> list[Hit]:
         """Rank turns by what stands around them as well; not where one signal alone decides."""
         from ragstream_core.conversations.around import Asked, Found, ranked
         from ragstream_core.text.bm25 import idf
-        from ragstream_core.text.terms import term_id
 
         pure = settings_at(self.inputs, self.op).retrieval.dense_weight in (0.0, 1.0)
         if pure or not self.settings.around or self.view is None:

@@ -77,16 +77,7 @@ def recorded_prompt(workspace: Workspace, request: PromptRequest) -> MadePrompt 
 
 
 def with_cost(workspace: Workspace, made: MadePrompt, notes: Sequence[str] = ()) -> MadePrompt:
-    """Return a prompt with what it costs to send, and with what else there is to say of it.
-
-    Args:
-        workspace: The data root.
-        made: Some or all of its stages.
-        notes: For people, for example what changed since the last ingest.
-
-    Raises:
-        RagstreamError: The provider's settings are wrong.
-    """
+    """Return a prompt with what it costs to send, and with what else people should know of it."""
     target = settings_at(made.super_prompt.extras.inputs, OPS[-1]).prompt.model_target
     cost = price_of(workspace.config, target)(made.tokens, 0) if target and made.tokens else None
     return replace(made, cost_usd=cost, notes=(*notes, *made.notes))
@@ -111,17 +102,9 @@ def make_stages(
     settings: Mapping[str, str] | None = None,
     on_step: OnStep | None = None,
 ) -> MadePrompt:
-    """Run some ops on top of an earlier result.
+    """Run some neighbours in `CHAIN` on top of what passed the ops before them.
 
-    Args:
-        workspace: The data root.
-        before: What passed the ops before the first one, and perhaps later ones.
-        ops: Neighbours in `CHAIN`, in order, e.g. those of a button.
-        settings: Dotted settings that change from the first op on.
-        on_step: Called after each op.
-
-    Raises:
-        RagstreamError: A stage refused or failed.
+    ``settings`` change from the first op on; later ops that ``before`` passed are dropped.
     """
     start = MadePrompt(
         change_settings(_read_by(ops[0], before), ops[0], dict(settings or {})),
@@ -138,16 +121,6 @@ def rerun(
     """Run a kept prompt again from a stage on, with other settings; the first one stays.
 
     What was edited by hand before the stage stays; what was edited behind it is left out.
-
-    Args:
-        workspace: The data root.
-        key: The prompt's key or its first digits.
-        stage: Name of a stage, or of an op.
-        settings: Dotted settings that change from there on.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        RagstreamError: An input is no longer there, or a stage refused or failed.
     """
     op = first_op(stage)
     record = workspace.store.record(key)
@@ -160,11 +133,7 @@ def rerun(
 
 
 def first_op(stage: str) -> str:
-    """Return the first op that works on a stage; the name of an op is itself.
-
-    Raises:
-        UsageError: Neither a stage nor an op.
-    """
+    """Return the first op that works on a stage; the name of an op is itself."""
     op = next((spec.op for spec in CHAIN if stage in (spec.stage, spec.op)), "")
     if not op:
         stages = ", ".join(dict.fromkeys(spec.stage for spec in CHAIN))
