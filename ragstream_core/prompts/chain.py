@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.records import SuperPrompt
-from ragstream_core.records.canonical import canonical_text
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.identity import digest_of
+from ragstream_core.records.json_form import json_of
 from ragstream_core.records.trail_step import TrailStep
 
 Stage = Callable[[SuperPrompt], SuperPrompt]
@@ -175,9 +175,7 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> Callable[[], str]:
     ledger, stage = after.extras.decisions, after.stage
     same = ledger is before.extras.decisions or ledger == before.extras.decisions
     fresh = () if same else ledger
-    return lambda: sha256_hex(
-        canonical_text([changed, gone, [row for row in fresh if row.stage == stage]])
-    )
+    return lambda: digest_of(json_of([changed, gone, [row for row in fresh if row.stage == stage]]))
 
 
 def _state(prompt: SuperPrompt) -> dict[str, object]:
