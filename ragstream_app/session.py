@@ -85,9 +85,9 @@ def session_of(ctx: typer.Context) -> Session:
 
 def emit_json(value: object) -> None:
     """Write a JSON value, or records as their fields, to stdout."""
-    from ragstream_core.records.json_form import json_of
+    from ragstream_core.records.json_form import report_of
 
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=json_of))
+    typer.echo(json.dumps(report_of(value), ensure_ascii=False, indent=2))
 
 
 def note(text: str) -> None:

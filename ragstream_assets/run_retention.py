@@ -20,8 +20,6 @@ from ragstream_assets.instance import instance_for
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.store import KEPT_NAME, RECORD_NAME
-from ragstream_core.records.identity import Json
-from ragstream_core.records.json_form import fields_of
 from ragstream_core.services.prompt_retention import DAY_S
 from ragstream_core.wiring.debug_log import debug_logs
 from ragstream_core.wiring.workspace import Workspace
@@ -52,10 +50,6 @@ class DroppedRuns:
     note: str = ""
     logs: int = 0
     bytes: int = 0
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream runs gc --json` prints."""
-        return fields_of(self)
 
 
 def gc(

@@ -94,7 +94,7 @@ def deliver(
     if target.copy and prompt.text:
         _copy(prompt.text)
     if target.as_json:
-        told = {"compared": compared.to_json()} if compared else {}
+        told = {"compared": compared} if compared else {}
         emit_json(prompt.to_json() | {"warnings": list(warnings)} | told)
         return
     from ragstream_app.output.tables import print_prompt

@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragstream_core.conversations.clearing import cleared_since
@@ -136,10 +136,6 @@ class SessionRow:
     seq: int
     tags: dict[str, int]
     title: str = ""
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the documented JSON form."""
-        return asdict(self)
 
 
 def turn_rows(

@@ -12,12 +12,11 @@ from ragstream_core.prompts.edited_prompt import sections_of
 from ragstream_core.prompts.frames import mark_of
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.records import SuperPrompt
-from ragstream_core.records.json_form import fields_of
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.settings import ChainSettings
 
 if TYPE_CHECKING:
-    from ragstream_core.records.identity import Json
+    pass
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -81,10 +80,6 @@ class OutputChanges:
     open_issues: Changes
     files: Changes  # ``project/path`` and the first digits of the sha256 of each injected file
     blocks: tuple[str, ...]  # names of the sections whose text differs
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as `ragstream diff --json` writes it."""
-        return fields_of(self)
 
 
 def blocks_of(text: str) -> dict[str, str]:

@@ -68,13 +68,3 @@ class WhyNot:
     note: str  # what could not be recomputed, or ""
     pieces: Sequence[str]  # the texts of the query pieces, q1 first
     verdicts: Sequence[Verdict]  # one a chunk, or one of the whole file
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream why-not --json` prints."""
-        return {
-            "prompt_key": self.prompt_key,
-            "target": self.target,
-            "note": self.note,
-            "pieces": list(self.pieces),
-            "verdicts": [verdict.to_json() for verdict in self.verdicts],
-        }

@@ -30,6 +30,22 @@ def json_of(value: Json) -> Json:
     return _writer(kind)(value)
 
 
+def report_of(value: Json) -> Json:
+    """Return the JSON form of what people are told: of a record all its fields, None among them.
+
+    A record that is written otherwise has a method ``to_json``.
+    """
+    if hasattr(value, "to_json"):
+        return report_of(value.to_json())
+    if names := names_of(value.__class__):
+        return {name: report_of(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {key: report_of(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [report_of(held) for held in value]
+    return value
+
+
 def fields_of(record: Any) -> dict[str, Json]:
     """Return the JSON form of a record's fields but those that are None."""
     row: dict[str, Json] = _fields_writer(record.__class__)(record)

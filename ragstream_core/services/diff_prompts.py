@@ -23,13 +23,11 @@ from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 from ragstream_core.prompts.edits import PLACES, edits_key
 from ragstream_core.prompts.exchanges import exchange_from
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.records.json_form import fields_of
 from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
-    from ragstream_core.records.identity import Json
     from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
@@ -82,10 +80,6 @@ class PromptDiff:
     causes: Sequence[Cause]  # the inputs that differ
     environment: Sequence[str]  # what differs around both, a line each
     documents: Mapping[str, DocumentChanges]  # project → what its generations say of its files
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream diff --json` prints."""
-        return fields_of(self)
 
 
 def diff(workspace: Workspace, before: str, after: str) -> PromptDiff:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.disk import size_of
-from ragstream_core.records.identity import Json
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
@@ -62,10 +61,6 @@ class DiskUsage:
     areas: tuple[Area, ...]
     projects: dict[str, dict[str, int]]
     history: dict[str, int]
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream du --json` prints."""
-        return {**asdict(self), "areas": [area._asdict() for area in self.areas]}
 
 
 def disk_usage(workspace: Workspace) -> DiskUsage:

@@ -7,7 +7,7 @@ names the file, and running the command again goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,6 @@ from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.index.remove import Tombstone
-    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -45,10 +44,6 @@ class ForgetReport:
     removed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # files of yours that hold the same words
     searched: int = 0
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the documented JSON form."""
-        return asdict(self)
 
 
 def forget(

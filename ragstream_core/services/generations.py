@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand
@@ -12,7 +12,6 @@ from ragstream_core.index.look import compare, kept_generations
 from ragstream_core.index.schema import CATALOG_NAME, transaction
 from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts.store import pinned
-from ragstream_core.records.identity import Json
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
@@ -43,10 +42,6 @@ class KeptGeneration:
     index_fp: str
     kept_by: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Json]:
-        """Return a row of `ragstream index generations --json`."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class DroppedGenerations:
@@ -71,10 +66,6 @@ class DroppedGenerations:
     texts: int
     vectors: int
     bytes: int
-
-    def to_json(self) -> dict[str, Json]:
-        """Return a row of `ragstream index gc --json`."""
-        return asdict(self)
 
 
 def generations(workspace: Workspace, project: str) -> list[KeptGeneration]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, UnknownPrompt, UsageError
@@ -12,7 +12,7 @@ from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.prompts import bundle_format
 from ragstream_core.prompts.store import RECORD_NAME
-from ragstream_core.records.identity import Json, canonical_json
+from ragstream_core.records.identity import canonical_json
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.kept_prompt import KeptPrompt
@@ -36,10 +36,6 @@ class WrittenBundle:
     blobs: int  # injected bytes, query vectors and answers of a model that it holds
     records: int  # of the conversation
     secrets: list[str]  # where it seems to hold keys or passwords, sorted
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream bundle --json` prints."""
-        return asdict(self)
 
 
 def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:

@@ -24,11 +24,9 @@ from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import move_aside, remove_path, replace_text
 from ragstream_core.prompts.recorded import POINTERS, pointed
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
-from ragstream_core.records.json_form import fields_of
 from ragstream_core.records.prompt_inputs import PromptInputs
 
 if TYPE_CHECKING:
-    from ragstream_core.records.identity import Json
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
@@ -47,10 +45,6 @@ class MarkedPrompt:
     # project and generation of what it was made from; empty if it is not kept
     pins: tuple[tuple[str, int], ...]
 
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream keep --json` prints."""
-        return fields_of(self)
-
 
 @dataclass(frozen=True, slots=True)
 class DroppedPrompts:
@@ -61,10 +55,6 @@ class DroppedPrompts:
     runs: int  # how many folders of stage JSON
     files: int  # how many injected bytes and requests
     bytes: int  # that they take
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream prompts gc --json` prints."""
-        return fields_of(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,6 @@ from ragstream_core.platform.files import make_private_dir, put_in_place, remove
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.list_paths import keep_training
-from ragstream_core.records.identity import Json
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
 from ragstream_core.remote.publication import PublishedFile
@@ -66,10 +65,6 @@ class Pulled:
     fetched_bytes: int  # uncompressed
     bytes: int
     changed: bool
-
-    def to_json(self) -> dict[str, Json]:
-        """Return a row of `ragstream index pull --json`."""
-        return asdict(self)
 
 
 def pull(

@@ -15,7 +15,7 @@ from ragstream_core.prompts.edited_prompt import sections_of
 from ragstream_core.prompts.fences import NAME_MAX
 from ragstream_core.prompts.frames import Frame, frames, mark_of
 from ragstream_core.prompts.render import ATTACHMENTS, FILES, SAME_TEXT
-from ragstream_core.records.identity import Json, parse_chunk_id, sha256_hex
+from ragstream_core.records.identity import parse_chunk_id, sha256_hex
 from ragstream_core.wiring.file_states import (
     CHANGED,
     CURRENT,
@@ -52,10 +52,6 @@ class ShownFiles:
 
     prompt_key: str  # of its record; empty if it is on none
     files: tuple[ShownFile, ...]  # in the order of the prompt's own lists
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream verify-prompt --json` prints."""
-        return {"prompt_key": self.prompt_key, "files": [file._asdict() for file in self.files]}
 
 
 def verify_key(workspace: Workspace, key: str) -> ShownFiles:

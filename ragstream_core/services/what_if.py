@@ -17,6 +17,7 @@ from ragstream_core.prompts.edits import run_edited
 from ragstream_core.prompts.inputs import begin, inputs_of, settings_at
 from ragstream_core.prompts.trail import latest_view
 from ragstream_core.records import SuperPrompt, evolve
+from ragstream_core.records.json_form import report_of
 from ragstream_core.wiring import prompt_inputs, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
@@ -46,11 +47,6 @@ class Effect:
     output: OutputChanges | None = None
     error: str = ""  # why there is none, or ""
 
-    def to_json(self) -> dict[str, Json]:
-        """Return its part of a row of `leave-one-out --json` and of `prompt --without --json`."""
-        output = self.output.to_json() if self.output else None
-        return {"tokens": self.tokens, "output": output, "error": self.error}
-
 
 @dataclass(frozen=True, slots=True)
 class FileLeftOut:
@@ -64,7 +60,7 @@ class FileLeftOut:
     def to_json(self) -> dict[str, Json]:
         """Return a row of `ragstream leave-one-out --json`."""
         home: dict[str, Json] = {"project": self.project, "path": self.path}
-        return {**home, "chunks": self.chunks, **self.effect.to_json()}
+        return {**home, "chunks": self.chunks, **report_of(self.effect)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +72,6 @@ class LeaveOneOut:
     note: str  # in what that differs from the kept one, or ""
     files: Sequence[FileLeftOut]  # its selected files, best first
 
-    def to_json(self) -> dict[str, Json]:
-        """Return what `ragstream leave-one-out --json` prints."""
-        return {
-            "prompt_key": self.prompt_key,
-            "tokens": self.tokens,
-            "note": self.note,
-            "files": [row.to_json() for row in self.files],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -95,7 +82,7 @@ class Compared:
 
     def to_json(self) -> dict[str, Json]:
         """Return ``compared`` of `ragstream prompt --without --json`."""
-        return {"without": list(self.without), **self.effect.to_json()}
+        return {"without": list(self.without), **report_of(self.effect)}
 
 
 def leave_one_out(workspace: Workspace, key: str) -> LeaveOneOut:

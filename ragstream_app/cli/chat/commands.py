@@ -87,6 +87,7 @@ def why(talk: ChatRepl, rest: str) -> CommandOutput:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     from ragstream_core.prompts.explain import ways
+    from ragstream_core.records.json_form import report_of
     from ragstream_core.services.why_not import why_not
     from ragstream_core.wiring.kept_prompt import KeptPrompt
 
@@ -108,7 +109,7 @@ def why(talk: ChatRepl, rest: str) -> CommandOutput:
             print_explained(key, steps, locked=False, detailed=True)
 
     told: list[Json] = [way.to_json() for way in steps]
-    return CommandOutput(data={**found.to_json(), "candidates": told}, show=show_one)
+    return CommandOutput(data={**report_of(found), "candidates": told}, show=show_one)
 
 
 def _last_key(talk: ChatRepl) -> str:

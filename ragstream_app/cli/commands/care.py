@@ -40,7 +40,7 @@ def backup(
     workspace = session_of(ctx).workspace()
     made = make(workspace, destination, projects or (), documents=documents, force=force)
     if as_json:
-        emit_json(made.to_json())
+        emit_json(made)
         return
     for name, state in made.projects.items():
         typer.echo(f"{name}: generation {state.generation}, digest {state.digest[:12]}")
@@ -89,7 +89,7 @@ def du(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     used = disk_usage(session_of(ctx).workspace())
     if as_json:
-        emit_json(used.to_json())
+        emit_json(used)
         return
     for area in used.areas:
         typer.echo(f"{size(area.bytes):>12}  {area.name:<14} {area.path}")
@@ -135,7 +135,7 @@ def forget(
 
     done = erase(session_of(ctx).workspace(), project, path, delete=delete, exclude=exclude)
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     from ragstream_app.output.words import printable
     from ragstream_core.text.plurals import counted
@@ -180,7 +180,7 @@ def keep(
     change = prompt_retention.unkeep if undo else prompt_retention.keep
     done = change(workspace, key)
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     if undo:
         typer.echo(f"{done.prompt_key[:12]} is no longer kept")
@@ -211,7 +211,7 @@ def prompts_gc(
 
     done = prompt_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     verb = "would free" if dry_run else "freed"
     typer.echo(
@@ -238,7 +238,7 @@ def runs_gc(
 
     done = run_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     verb = "would free" if dry_run else "freed"
     typer.echo(

@@ -75,7 +75,7 @@ def demo(
 
 def _tell(plan: SamplePlan, *, as_json: bool) -> None:
     if as_json:
-        emit_json(plan.to_json())
+        emit_json(plan)
         return
     typer.echo(f"data root      {plan.data_dir}")
     typer.echo(f"new files      {len(plan.new)}")

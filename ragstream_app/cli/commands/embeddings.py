@@ -33,7 +33,7 @@ def status(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     table = shared_table(session_of(ctx).workspace())
     if as_json:
-        emit_json(table.to_json())
+        emit_json(table)
         return
     typer.echo(f"{table.database}: reached, {size(table.bytes)} on its disk")
     for model in table.models:
@@ -91,7 +91,7 @@ def clear(
         workspace, model=model, older_than_days=older_than, dry_run=dry_run, several=yes
     )
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
     elif done.dry_run:
         typer.echo(f"{counted(done.vectors, 'vector')} would be removed")
     else:

@@ -92,7 +92,7 @@ def retrieval(
     if run is not None:
         write_run(run, result.run)
     if as_json:
-        emit_json(result.to_json())
+        emit_json(result)
         return
     from ragstream_app.output.tables import print_metrics
 
@@ -124,7 +124,7 @@ def gold(
             workspace, project, progress=lambda done, total: told("questions", done, total)
         )
     if as_json:
-        emit_json(report.to_json())
+        emit_json(report)
         return
     from ragstream_app.output.tables import print_gold
 
@@ -200,7 +200,7 @@ def sweep(
     if png is not None:
         _write_pictures(png, pictures(points))
     if as_json:
-        emit_json({"project": project, "points": [point.to_json() for point in points]})
+        emit_json({"project": project, "points": points})
         return
     from ragstream_app.output.tables import print_sweep
 
@@ -225,7 +225,7 @@ def _show_variants(workspace: Workspace, project: str, given: list[str], *, as_j
             )
         )  # fmt: skip
     if as_json:
-        emit_json({"project": project, "variants": [each.to_json() for each in found]})
+        emit_json({"project": project, "variants": found})
     else:
         print_variants(found)
 
@@ -257,7 +257,7 @@ def gate(
             workspace, project, progress=lambda done, total: told("questions", done, total)
         )
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     from ragstream_app.output.tables import print_gate
 
@@ -326,7 +326,7 @@ def faithfulness(
     if out is not None:
         _write_report(out, report)
     if as_json:
-        emit_json(report.to_json())
+        emit_json(report)
         return
     from ragstream_app.output.inspect import print_faithfulness
 

@@ -38,7 +38,7 @@ def explain(
 
     found = explanation(session_of(ctx).workspace(), key, chunk=chunk)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     from ragstream_app.output.explain import print_explanation
 

@@ -181,7 +181,7 @@ def sessions(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     rows = journal.sessions(session_of(ctx).workspace())
     if as_json:
-        emit_json({"sessions": [row.to_json() for row in rows]})
+        emit_json({"sessions": rows})
         return
     wide = max((len(row.session_id) for row in rows), default=0)
     for row in rows:

@@ -104,7 +104,7 @@ def import_(
         )
     options.tell_of_earlier_turns(workspace)
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
     else:
         _print(done)
     if done.problems and not done.conversations:

@@ -97,7 +97,7 @@ def generations(
         name: generations.generations(workspace, name) for name in _wanted(workspace, projects)
     }
     if as_json:
-        emit_json({name: [row.to_json() for row in rows] for name, rows in found.items()})
+        emit_json(found)
         return
     for name, rows in found.items():
         typer.echo(name)
@@ -153,7 +153,7 @@ def check(
     if not projects and verify.has_history(workspace):
         results.append(verify.verify_history(workspace, part=part))
     if as_json:
-        emit_json([result.to_json() for result in results])
+        emit_json(results)
     else:
         for result in results:
             _print_check(result)
@@ -184,7 +184,7 @@ def gc(
     wanted = [name for name in _wanted(workspace, projects) if name not in elsewhere]
     results = [generations.gc(workspace, name, dry_run=dry_run) for name in wanted]
     if as_json:
-        emit_json([result.to_json() for result in results])
+        emit_json(results)
         return
     for result in results:
         numbers = result.generations
@@ -262,7 +262,7 @@ def export(
         force=force,
     )
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     typer.echo(
         f"{done.path}: {counted(done.meta.rows, 'chunk')} of generation {done.meta.generation}, "

@@ -57,7 +57,7 @@ def inspect(
 
     found = report(session_of(ctx).workspace(), project)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
     else:
         from ragstream_app.output.inspect import print_report
 

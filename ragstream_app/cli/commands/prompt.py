@@ -130,7 +130,7 @@ def search(
         return
     found = ranked(workspace, text, named, k=k)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     from ragstream_app.output.tables import print_search
 

@@ -77,7 +77,7 @@ def publish(
             "publish again later to remove them"
         )
     if as_json:
-        emit_json(done.to_json())
+        emit_json(done)
         return
     _print_published(done)
 
@@ -114,6 +114,7 @@ def pull(
         OperationFailed: The place does not answer; the old index stays.
     """
     from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.records.json_form import report_of
     from ragstream_core.services.pull_index import pull as pull_index
     from ragstream_core.wiring.projects import pulled
 
@@ -142,7 +143,7 @@ def pull(
                 note(f"{one}:")
                 show(error)
             continue
-        rows.append(done.to_json())
+        rows.append(report_of(done))
         if not as_json:
             _print_pulled(done)
     if as_json:

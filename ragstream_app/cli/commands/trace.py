@@ -69,7 +69,7 @@ def diff(
 
     found = diff_prompts.diff(session_of(ctx).workspace(), before, after)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     from ragstream_app.output.explain import print_diff
 
@@ -94,7 +94,7 @@ def trace(
 
     found = follow(session_of(ctx).workspace(), citation, key)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     from ragstream_app.output.explain import print_trace
 
@@ -122,7 +122,7 @@ def why_not(
 
     found = explain(session_of(ctx).workspace(), target, key)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     from ragstream_app.output.explain import print_why_not
 
@@ -163,7 +163,7 @@ def verify_prompt(
     else:
         found = verify_key(workspace, what)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
     else:
         from ragstream_app.output.explain import print_receipts
 
@@ -185,7 +185,7 @@ def leave_one_out(
 
     found = what_if.leave_one_out(session_of(ctx).workspace(), key)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     from ragstream_app.output.explain import print_leave_one_out
 
@@ -215,7 +215,7 @@ def bundle(
     target = out or Path(f"{full_key[:12]}.bundle")
     found = write_bundle(workspace, full_key, target)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(found)
         return
     typer.echo(f"{found.path}: {size(found.bytes)}, {counted(found.chunks, 'chunk')}")
     if found.records:

@@ -10,6 +10,7 @@ from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex, shown_name
+from ragstream_core.records.json_form import report_of
 from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.what_if import compared_with, leave_one_out
@@ -50,7 +51,7 @@ def made(space, text=QUESTION, **more):
 
 
 def only(found):
-    (verdict,) = found.to_json()["verdicts"]
+    (verdict,) = report_of(found)["verdicts"]
     return verdict
 
 
