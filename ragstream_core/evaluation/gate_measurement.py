@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import make_private_dir, replace_text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ragstream_core.records.identity import Json
 
 FOLDER = "gate_measured"
+_FIGURES = ("kept_relevant", "candidates", "found", "questions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,7 @@ class GateMeasurement:
 
 def figures(point: Point) -> dict[str, float]:
     """Return what a measurement keeps of a point."""
-    names = ("kept_relevant", "candidates", "found", "questions")
-    return {name: float(getattr(point, name)) for name in names}
+    return {name: float(getattr(point, name)) for name in _FIGURES}
 
 
 def write_measurement(models_dir: Path, found: GateMeasurement) -> Path:
@@ -61,10 +62,7 @@ def write_measurement(models_dir: Path, found: GateMeasurement) -> Path:
 
 def read_measurement(models_dir: Path, weights: str) -> GateMeasurement | None:
     """Return the measurement of some weights; None if there is none, or a damaged one."""
-    try:
-        path = models_dir / FOLDER / f"{weights}.json"
-        found = GateMeasurement(**json.loads(path.read_text(encoding="utf-8")))
-        _ = found.is_better  # every figure that it needs is there
-    except (OSError, ValueError, TypeError, KeyError):
+    found = sidecar.read(models_dir / FOLDER / f"{weights}.json", GateMeasurement)
+    if found is None or found.weights != weights:
         return None
-    return found if found.weights == weights else None
+    return found if set(_FIGURES) <= found.nli.keys() & found.similarity.keys() else None

@@ -18,6 +18,7 @@ from ragstream_core.agents.a5_format_enforcer import shown_texts
 from ragstream_core.agents.context.condensed_notes import savings_of
 from ragstream_core.evaluation.prompt_quality import WORDS, PromptReport, worst_word
 from ragstream_core.ingestion.quality_gate import GoldQuestion
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import replace_text
 from ragstream_core.prompts.blocks import repeated_texts
 from ragstream_core.records import SuperPrompt
@@ -254,15 +255,9 @@ def write_point(folder: Path, point: Point) -> Path:
 
 def read_points(folder: Path, fingerprint: str) -> list[Point]:
     """Return the kept points that were measured on what holds now, in order."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            point = Point(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            continue
-        if point.fingerprint == fingerprint:
-            found.append(point)
-    return sorted(found, key=lambda point: (point.theta, point.relative))
+    kept = (sidecar.read(path, Point) for path in folder.glob("*.json"))
+    points = [point for point in kept if point and point.fingerprint == fingerprint]
+    return sorted(points, key=lambda point: (point.theta, point.relative))
 
 
 def pictures(points: Sequence[Point]) -> dict[str, bytes]:

@@ -11,10 +11,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError, StoreFailed
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import digest_of
 
@@ -208,12 +209,8 @@ def failed_attempt(
     store: DerivedStore, workspace: Workspace, project: str, newest: Generation
 ) -> FailedAttempt | None:
     """Return the attempt that failed for a generation under the conditions of now, if any."""
-    try:
-        text = (store.folder(workspace, project) / FAILED).read_text(encoding="utf-8")
-        note = FailedAttempt(**json.loads(text))
-    except (OSError, ValueError, TypeError):
-        return None
-    return note if note.key == _key(store, workspace, newest) else None
+    note = sidecar.read(store.folder(workspace, project) / FAILED, FailedAttempt)
+    return note if note and note.key == _key(store, workspace, newest) else None
 
 
 def note_failure(
@@ -252,11 +249,9 @@ def note_recall(folder: Path, stamp: Mapping[str, object], share: float) -> None
 
 def noted_recall(folder: Path, stamp: Mapping[str, object]) -> float | None:
     """Return the recall that was measured for this; None if it was not."""
-    try:
-        row = json.loads((folder / MEASURED).read_text(encoding="utf-8"))
-        return float(row["recall"]) if row.items() >= stamp.items() else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+    row = sidecar.read(folder / MEASURED, dict[str, Any]) or {}
+    share = row.get("recall")
+    return share if isinstance(share, float | int) and row.items() >= stamp.items() else None
 
 
 def recall_words(share: float | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import replace_bytes, replace_text
 from ragstream_core.records.identity import sha256_hex
 
@@ -37,11 +38,7 @@ class Receipt:
 
 def read(index_dir: Path) -> Receipt | None:
     """Return the receipt of an index; None if it has none that can be read."""
-    try:
-        data = json.loads((index_dir / GRAPHS / _RECEIPT).read_text(encoding="utf-8"))
-        return Receipt(**{**data, "former": tuple(data["former"])})
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    return sidecar.read(index_dir / GRAPHS / _RECEIPT, Receipt)
 
 
 def write(index_dir: Path, receipt: Receipt) -> None:
@@ -87,11 +84,7 @@ def made_here(index_dir: Path, receipt: Receipt | None = None) -> set[str]:
     """Return the names of the tables that this machine made of an index, by its notes."""
     found = receipt or read(index_dir)
     names = {*found.former, *([found.name] if found.mine else [])} if found else set()
-    try:
-        noted = json.loads((index_dir / GRAPHS / _MADE).read_text(encoding="utf-8"))
-        return names | {name for name in noted if isinstance(name, str)}
-    except (OSError, ValueError, TypeError):
-        return names
+    return names.union(sidecar.read(index_dir / GRAPHS / _MADE, list[str]) or ())
 
 
 def measured_for(receipt: Receipt, *, depth: int, ef: int) -> dict[str, object]:

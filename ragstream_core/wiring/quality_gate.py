@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index.schema import CATALOG_NAME
@@ -23,6 +23,7 @@ from ragstream_core.ingestion.quality_gate import (
     measure,
     read_gold,
 )
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import digest_of
 
@@ -286,9 +287,5 @@ def kept_quality(workspace: Workspace, project: str) -> KeptQuality:
 
 def refusal(workspace: Workspace, project: str, generation: int) -> str:
     """Return why a candidate was refused after ``generation``; empty if none was."""
-    try:
-        text = (workspace.index_dir(project) / REPORT_NAME).read_text(encoding="utf-8")
-        report = json.loads(text)
-        return str(report["refused"]) if report["parent"] == generation else ""
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    report = sidecar.read(workspace.index_dir(project) / REPORT_NAME, dict[str, Any]) or {}
+    return str(report.get("refused", "")) if report.get("parent") == generation else ""

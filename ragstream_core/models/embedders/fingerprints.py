@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import weights
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.files import known_sha256, replace_text
 from ragstream_core.records.identity import digest_of
@@ -60,15 +61,11 @@ def prefixes_of(model: str) -> Prefixes:
 
 def prefixes_for(folder: Path, model: str) -> Prefixes:
     """Return the prefixes that a model's own configuration states, else those of its family."""
-    try:
-        path = folder / "config_sentence_transformers.json"
-        stated = json.loads(path.read_text(encoding="utf-8"))["prompts"]
-        prefixes = Prefixes(
-            str(stated.get("query") or ""),
-            str(stated.get("document") or stated.get("passage") or ""),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        prefixes = Prefixes()
+    stated = _json(folder / "config_sentence_transformers.json").get("prompts")
+    if not isinstance(stated, dict):
+        return prefixes_of(model)
+    query, document = stated.get("query"), stated.get("document") or stated.get("passage")
+    prefixes = Prefixes(str(query or ""), str(document or ""))
     return prefixes if prefixes != Prefixes() else prefixes_of(model)
 
 
@@ -117,11 +114,8 @@ def hashed_fingerprint() -> str:
 
 def known_dimension(models_dir: Path, endpoint: Endpoint, model: str) -> int:
     """Return the dimension that an endpoint once answered with, 0 if it was never asked."""
-    try:
-        text = _probe_path(models_dir, endpoint, model).read_text(encoding="utf-8")
-        return int(json.loads(text)["dimension"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+    probe = sidecar.read(_probe_path(models_dir, endpoint, model), dict[str, int]) or {}
+    return probe.get("dimension", 0)
 
 
 def keep_dimension(models_dir: Path, endpoint: Endpoint, model: str, *, dimension: int) -> None:
@@ -202,11 +196,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    return sidecar.read(path, dict[str, Any]) or {}
 
 
 def _pooling(config: dict[str, Any]) -> str:

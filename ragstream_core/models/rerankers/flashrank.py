@@ -7,7 +7,6 @@ quantised, and a batch would change the scores of its members.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from ragstream_core.errors import OperationFailed, SetSetting, UsageError, WeightsMissing
 from ragstream_core.models.onnx_session import open_session
 from ragstream_core.models.rerankers.cross_encoder import CrossEncoderReranker
+from ragstream_core.platform import sidecar
 from ragstream_core.text.tokenizer import ModelTokenizer
 
 PREFIX = "flashrank:"
@@ -91,8 +91,7 @@ def _onnx_file(folder: Path) -> Path | None:
 
 
 def _max_length(folder: Path) -> int:
-    try:
-        config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-        return int(min(config["model_max_length"], _LENGTH))
-    except (OSError, ValueError, KeyError, TypeError):
-        return _LENGTH
+    stated = (sidecar.read(folder / "tokenizer_config.json", dict[str, Any]) or {}).get(
+        "model_max_length"
+    )
+    return int(min(stated, _LENGTH)) if isinstance(stated, int | float) else _LENGTH
