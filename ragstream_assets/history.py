@@ -21,7 +21,7 @@ from ragstream_assets.metadata import Metadata, bullets, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.index.history_turns import TurnCount
+from ragstream_core.index.history import TurnCount
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION as CHROMA
 from ragstream_core.proposers.collections import resting

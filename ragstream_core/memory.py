@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
-    from ragstream_core.index.history_view import HistoryView as EpisodicIndex
+    from ragstream_core.index.snapshot import HistoryView as EpisodicIndex
     from ragstream_core.wiring.ragstack_memory import RagstackMemory
     from ragstream_core.wiring.remembered_facts import FactMemory
 
 __all__ = ["EpisodicIndex", "FactMemory", "Journal", "RagstackMemory"]
 _HOMES = {
-    "EpisodicIndex": ("ragstream_core.index.history_view", "HistoryView"),
+    "EpisodicIndex": ("ragstream_core.index.snapshot", "HistoryView"),
     "FactMemory": ("ragstream_core.wiring.remembered_facts", "FactMemory"),
     "Journal": ("ragstream_core.conversations.journal.journal", "Journal"),
     "RagstackMemory": ("ragstream_core.wiring.ragstack_memory", "RagstackMemory"),

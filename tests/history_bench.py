@@ -8,7 +8,8 @@ from pathlib import Path
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
 from ragstream_core.conversations.units import TurnChunker, turn_path, turn_sha
-from ragstream_core.index.history import open_history_catalog, selection_rows
+from ragstream_core.index.history import open_history_catalog
+from ragstream_core.index.selection import selection_rows
 from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.records.identity import sha256_hex
 from tests.conftest import CountingEmbedder

@@ -4,7 +4,7 @@ import numpy as np
 
 from ragstream_core.conversations.columns import Coded, HistoryColumns, SelectedRow
 from ragstream_core.conversations.journal.records import Position
-from ragstream_core.index.history_turns import Mark
+from ragstream_core.index.history import Mark
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.terms import term_blob

@@ -3,29 +3,40 @@
 Metric: cosine over unit vectors.
 Durability: a generation is committed by one SQLite transaction; texts and vectors are recorded
 batch by batch before it, content-addressed, so a killed ingest loses at most one batch.
+
+A catalog that fails its checks is set aside and made again from the documents. Only embeddings are
+taken over from it: each text that has its hash and whose vector, read from the file, has the crc
+over hash and bytes. Terms and derived files are always made from what was checked.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from ragstream_core.index import commit, derived, remove, repair, vectors
+from ragstream_core.errors import RagstreamError
+from ragstream_core.index import check, commit, derived, remove, vectors
 from ragstream_core.index.rows import (
     Change,
     ChunkRow,
     Generation,
     ScanStamp,
     TextRow,
+    last_scan,
     latest_generation,
     place_terms,
+    recorded_signatures,
 )
 from ragstream_core.index.schema import (
     CATALOG_NAME,
+    INSERT_TEXT,
+    JOURNAL_NAME,
     connect_writer,
     guard,
     project_lock,
@@ -33,10 +44,14 @@ from ragstream_core.index.schema import (
     transaction,
 )
 from ragstream_core.index.vectors import VectorFile, broken_vectors, sound_texts
-from ragstream_core.platform.files import copy_durable
+from ragstream_core.platform.files import copy_durable, move_aside
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.text.terms import term_blob
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
+
+Damage = Callable[[sqlite3.Connection], Collection[str]]
 
 
 @contextlib.contextmanager
@@ -45,20 +60,21 @@ def open_catalog(
     *,
     rebuild: bool = False,
     pinned: Callable[[], Collection[int]] = frozenset,
+    damage: Damage = lambda db: (),
 ) -> Iterator[Catalog]:
     """Lock a project's index and open it for writing, creating it when missing.
 
-    ``rebuild`` first puts a catalog that fails its checks aside; ``pinned``, asked when retention
-    is due, names the generations that it must not drop.
+    ``rebuild`` first puts a catalog that fails its checks aside, or has the ``damage`` that its
+    owner finds; ``pinned``, asked when retention is due, names the generations that must stay.
     """
     with project_lock(index_dir):
         require_own(index_dir)
-        aside = repair.put_damaged_aside(index_dir) if rebuild else None
+        aside = _put_damaged_aside(index_dir, damage) if rebuild else None
         db = connect_writer(index_dir)
         try:
             with guard(index_dir / CATALOG_NAME):
                 if aside is not None:
-                    repair.take_over_texts(db, index_dir, aside)
+                    _take_over_texts(db, index_dir, aside)
                 notes = vectors.replace_suspect_files(db, index_dir, lost_end=rebuild)
                 remove.mark_unfinished(db, index_dir / CATALOG_NAME)
                 derived.refresh_terms(db, index_dir / CATALOG_NAME)
@@ -158,9 +174,8 @@ class Catalog:
 
     def damaged_texts(self) -> Collection[str]:
         """Hash every stored text; return the live files with one that is damaged or missing."""
-        found = repair.damaged_texts(self.db)
-        self._damaged = set(found.hashes)
-        return found.paths
+        self._damaged, paths = check.damaged_texts(self.db)
+        return paths
 
     def commit(
         self,
@@ -168,17 +183,17 @@ class Catalog:
         change: Change,
         *,
         stamp: ScanStamp,
-        also: Callable[[sqlite3.Connection], None] | None = None,
+        in_transaction: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         """Commit the staged chunks and the change as a generation; all or nothing."""
 
         def write(db: sqlite3.Connection) -> None:
             name, self._name_last = self._name_last, None
-            for step in (name, also):
+            for step in (name, in_transaction):
                 if step is not None:
                     step(db)
 
-        commit.commit(self.db, self.path, generation, change, stamp=stamp, also=write)
+        commit.commit(self.db, self.path, generation, change, stamp=stamp, in_transaction=write)
 
     def retain(self, generations: int) -> None:
         """Drop what only older generations hold, and compact the vectors when it is worth it.
@@ -206,3 +221,107 @@ class Catalog:
 def _place_terms(place: str) -> tuple[bytes, int]:
     terms = place_terms(place)
     return terms, zlib.crc32(terms)
+
+
+_EMBEDDED_NAMES = "SELECT text_hash FROM vectors WHERE embed_fp = ? ORDER BY text_hash"
+_EMBEDDED = (
+    "SELECT v.text_hash, v.epoch, v.row, v.crc32, t.tokens, t.text "
+    "FROM vectors v JOIN texts t ON t.text_hash = v.text_hash "
+    "WHERE v.embed_fp = ? AND v.text_hash = ?"
+)
+_KINDS = (str, int, int, int, int, str)
+EmbeddedRow = tuple[str, int, int, int, int, str]  # as `_EMBEDDED`
+_BLOCK = 1024
+
+
+def _put_damaged_aside(index_dir: Path, damage: Damage) -> Path | None:
+    """Rename a catalog that fails its checks to ``catalog.sqlite.damaged-n``; the lock is held."""
+    path = index_dir / CATALOG_NAME
+    if not path.exists() or _is_sound(index_dir, damage):
+        return None
+    taken = {p.name for p in index_dir.glob(f"{CATALOG_NAME}.damaged-*")}
+    n = next(i for i in range(1, len(taken) + 2) if f"{CATALOG_NAME}.damaged-{i}" not in taken)
+    aside = path.with_name(f"{CATALOG_NAME}.damaged-{n}")
+    journal = index_dir / JOURNAL_NAME
+    if journal.exists():
+        move_aside(journal, aside.with_name(f"{aside.name}-journal"))
+    move_aside(path, aside)
+    return aside
+
+
+def _is_sound(index_dir: Path, damage: Damage) -> bool:
+    """Return whether the rows are as committed; missing texts and vectors are made in place."""
+    try:
+        with contextlib.closing(connect_writer(index_dir)) as db, guard(index_dir / CATALOG_NAME):
+            if db.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+                return False
+            recorded_signatures(db), last_scan(db)  # raise if a table is missing
+            return not any(check.row_findings(db)) and not damage(db)
+    except (RagstreamError, TypeError, ValueError, AttributeError):  # the latter: other types
+        return False
+
+
+def _take_over_texts(db: sqlite3.Connection, index_dir: Path, aside: Path) -> int:
+    """Take over into a new catalog the embedded texts that are sound in a damaged one."""
+    old = sqlite3.connect(f"file:{quote(str(aside.absolute()))}?mode=ro", uri=True)
+    try:
+        return sum(_take_over(db, old, file) for file in _vector_files(old, index_dir))
+    finally:
+        old.close()
+
+
+def _vector_files(old: sqlite3.Connection, index_dir: Path) -> list[VectorFile]:
+    """Return what is left of the vector files that a damaged catalog names."""
+    rows = _readable(old, "SELECT embed_fp, epoch, rows, dimension FROM vector_files", ())
+    kinds = (str, int, int, int)
+    sound = [r for r in rows if all(map(isinstance, r, kinds)) and min(r[1:]) > 0]
+    return [VectorFile.named(index_dir, *row).cut() for row in sound]
+
+
+def _take_over(db: sqlite3.Connection, old: sqlite3.Connection, file: VectorFile) -> int:
+    taken, catalog = 0, file.path.with_name(CATALOG_NAME)
+    for block in _blocks(old, file.embed_fp) if file.count else ():
+        whole = [row for row in block if sha256_hex(row[-1]) == row[0]]
+        bad = set(file.damaged([row[:4] for row in whole]))
+        sound = [row for row in whole if row[0] not in bad]
+        with transaction(db, catalog):
+            db.executemany(INSERT_TEXT, map(_text_row, sound))
+            db.executemany(
+                "INSERT OR IGNORE INTO vectors VALUES(?,?,?,?,?)",
+                ((file.embed_fp, *row[:4]) for row in sound),
+            )
+        taken += len(sound)
+    if taken:
+        with transaction(db, catalog):
+            remove.mark_recording(db)  # texts of files that are gone have no chunk to come
+            shape = file.embed_fp, file.epoch, file.count, file.dimension
+            db.execute("INSERT INTO vector_files VALUES(?,?,?,?)", shape)
+    return taken
+
+
+def _text_row(row: EmbeddedRow) -> tuple[str, int, bytes, int, str]:
+    text_hash, *_, tokens, text = row
+    terms = term_blob(text)
+    return text_hash, tokens, terms, zlib.crc32(terms), text
+
+
+def _readable(old: sqlite3.Connection, query: str, values: tuple[str, ...]) -> Iterator[Any]:
+    """Yield rows until the damage."""
+    try:
+        yield from old.execute(query, values)
+    except (sqlite3.Error, UnicodeDecodeError):
+        return
+
+
+def _blocks(old: sqlite3.Connection, embed_fp: str) -> Iterator[list[EmbeddedRow]]:
+    """Yield the rows that can be read, from both ends up to the damage, each text once."""
+    names = {
+        name: None
+        for query in (_EMBEDDED_NAMES, f"{_EMBEDDED_NAMES} DESC")
+        for (name,) in _readable(old, query, (embed_fp,))
+        if isinstance(name, str)
+    }
+    rows = (row for name in names for row in _readable(old, _EMBEDDED, (embed_fp, name)))
+    whole = (row for row in rows if all(map(isinstance, row, _KINDS)))
+    while block := list(itertools.islice(whole, _BLOCK)):
+        yield block

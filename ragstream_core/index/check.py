@@ -1,23 +1,22 @@
-"""Compare an index with what was committed; nothing here changes it.
+"""Compare an index with what was committed, and make again what is damaged.
 
 `verify_structure` takes seconds and reads the newest generation. `verify_data` reads every text and
 every vector of all generations, or one of n parts of them: damage is never sampled, since counts
-and samples pass on broken stores.
+and samples pass on broken stores. Neither changes anything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ragstream_core.errors import Advice, RagstreamError, UsageError, worded
-from ragstream_core.index import vectors
+from ragstream_core.errors import Advice, ProjectLocked, RagstreamError, UsageError, worded
+from ragstream_core.index import derived, remove, vectors
 from ragstream_core.index.generation_rows import load_rows
-from ragstream_core.index.look import read
-from ragstream_core.index.remove import tombstones
 from ragstream_core.index.rows import (
     Generation,
     all_generations,
@@ -26,7 +25,16 @@ from ragstream_core.index.rows import (
     live_files,
     row_sum,
 )
-from ragstream_core.index.schema import CATALOG_NAME, LIVE
+from ragstream_core.index.schema import (
+    CATALOG_NAME,
+    LIVE,
+    connect_writer,
+    guard,
+    project_lock,
+    read,
+    transaction,
+)
+from ragstream_core.index.vectors import VectorFile, broken_vectors
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
 NameChunk = Callable[[str, str, int], str]
@@ -107,7 +115,7 @@ def verify_structure(
         return [
             *(
                 Finding("erasing", f"the erasing of {path} was interrupted", path)
-                for path in tombstones(db)
+                for path in remove.tombstones(db)
             ),
             *_ids(db, newest, name_chunk),
             *_digest(db, newest),
@@ -236,7 +244,90 @@ def _without_vectors(db: sqlite3.Connection) -> list[Finding]:
 
 def _bad_vectors(db: sqlite3.Connection, index_dir: Path, part: Part) -> Iterator[str]:
     query = "SELECT text_hash, epoch, row, crc32 FROM vectors WHERE embed_fp = ?"
-    for file in vectors.VectorFile.every(db, index_dir):
+    for file in VectorFile.every(db, index_dir):
         named = db.execute(query, (file.embed_fp,))
         while block := named.fetchmany(_BLOCK):
             yield from file.damaged([row for row in block if part.holds(row[0])])
+
+
+_NEEDS_BROKEN = (
+    "SELECT 1 FROM chunks c JOIN broken b ON b.text_hash = c.text_hash "
+    "WHERE c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n) LIMIT 1"
+)
+
+
+def damaged_texts(db: sqlite3.Connection) -> tuple[set[str], set[str]]:
+    """Hash every stored text; return those that are damaged or missing, and the files to read."""
+    bad = {str(text_hash) for text_hash in bad_texts(db)} | set(missing_texts(db))
+    query = "SELECT DISTINCT path FROM chunks WHERE text_hash = ? AND to_gen IS NULL"
+    return bad, {path for text_hash in bad for (path,) in db.execute(query, (text_hash,))}
+
+
+def repair_rest(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[str]:
+    """Drop what is damaged and cannot be made again; name what is damaged still.
+
+    A damaged vector of another model cannot be made again here: it goes, with the generations that
+    cannot be read without it.
+    """
+    others = "SELECT embed_fp FROM vector_files WHERE embed_fp <> ? ORDER BY embed_fp"
+    said = _drop_unnamed(db, index_dir)
+    for (other,) in db.execute(others, (embed_fp,)).fetchall():
+        said += _drop_broken(db, index_dir, other)
+    try:
+        left = [finding.message for finding in data_findings(db, index_dir)]
+    except (RagstreamError, OSError, sqlite3.DatabaseError) as error:
+        left = [getattr(error, "message", str(error))]
+    return said + [f"still damaged: {found}" for found in left]
+
+
+def _drop_unnamed(db: sqlite3.Connection, index_dir: Path) -> list[str]:
+    """Drop damaged rows that stand for no text of a chunk, e.g. one whose hash was damaged."""
+    bad = [(text_hash,) for text_hash in bad_texts(db)]
+    unnamed = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = texts.text_hash)"
+    with transaction(db, index_dir / CATALOG_NAME):
+        delete = f"DELETE FROM texts WHERE text_hash = ? AND {unnamed}"
+        went = db.executemany(delete, bad).rowcount if bad else 0
+    return [f"{went} damaged rows that no chunk names were dropped"] if went > 0 else []
+
+
+def _drop_broken(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[str]:
+    broken = broken_vectors(db, index_dir, embed_fp, everything=True)
+    if not broken:
+        return []
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS broken(text_hash TEXT PRIMARY KEY)")
+    db.execute("DELETE FROM broken")
+    db.executemany("INSERT OR IGNORE INTO broken VALUES(?)", ((h,) for h in broken))
+    made = [g.n for g in all_generations(db) if g.embed_fp == embed_fp]
+    gone = [n for n in made if db.execute(_NEEDS_BROKEN, {"n": n}).fetchone()]
+    with transaction(db, index_dir / CATALOG_NAME):
+        db.execute(
+            "DELETE FROM vectors WHERE embed_fp = ? AND text_hash IN (SELECT * FROM broken)",
+            (embed_fp,),
+        )
+        remove.drop(db, gone, unnamed=False)
+    which = f", and with them generation {', '.join(map(str, gone))}" if gone else ""
+    return [
+        f"{len(broken)} damaged vectors of the earlier model {embed_fp[:12]}, which only that "
+        f"model could make again, were dropped{which}"
+    ]
+
+
+def repair_derived(index_dir: Path) -> list[str]:
+    """Compare term arrays and manifest with the catalog; write those that differ, and name them.
+
+    None while another process writes the project: its ingest publishes them.
+    """
+    path = index_dir / CATALOG_NAME
+    if not path.exists():
+        return []
+    try:
+        with (
+            project_lock(index_dir),
+            contextlib.closing(connect_writer(index_dir)) as db,
+            guard(path),
+        ):
+            derived.refresh_terms(db, path)
+            newest = latest_generation(db)
+            return derived.publish_again(db, index_dir, newest) if newest is not None else []
+    except ProjectLocked:
+        return []

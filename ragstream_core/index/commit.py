@@ -207,7 +207,7 @@ def commit(
     change: Change,
     *,
     stamp: ScanStamp,
-    also: Callable[[sqlite3.Connection], None] | None = None,
+    in_transaction: Callable[[sqlite3.Connection], None],
 ) -> None:
     """Commit a prepared generation: end the replaced rows, add the staged ones, record the scan."""
     with transaction(db, path):
@@ -216,9 +216,8 @@ def commit(
         db.execute("INSERT INTO chunks SELECT *, ?, NULL FROM staged ORDER BY chunk_id", (made.n,))
         db.execute("INSERT INTO files SELECT *, ?, NULL FROM opening", (made.n,))
         _record_scan(db, change, stamp, rewritten=change.touched)
-        if also is not None:
-            also(db)
-        # last: what `also` refuses has no generation, and one that is there has all its rows
+        in_transaction(db)
+        # last: what that refuses has no generation, and a generation that is there has all its rows
         db.execute(
             "INSERT INTO generations VALUES(?,?,?,?,?,?,?,?,?)",
             (made.n, made.digest, f"{made.row_sum:064x}", made.parent, made.created, made.index_fp,

@@ -59,7 +59,7 @@ class GenerationRows:
         file: Where their vectors lie.
         vectors_crc: Of all bytes of that file, named or not.
         state: Of that file before it was checked; empty if that says nothing.
-        sealed: Whether the sealed file says all of this.
+        are_saved: Whether the sealed file says all of this.
     """
 
     chunk_ids: Names
@@ -69,7 +69,7 @@ class GenerationRows:
     file: VectorFile
     vectors_crc: int = 0
     state: tuple[int, ...] = ()
-    sealed: bool = False
+    are_saved: bool = False
 
     @cached_property
     def vectors(self) -> PlacedRows:
@@ -327,7 +327,7 @@ def _with_vectors(
 ) -> GenerationRows | None:
     """Return the rows with their vector file; None if it is not in the state that was checked."""
     if not len(held.chunk_ids):
-        return replace(held, sealed=True)
+        return replace(held, are_saved=True)
     file = held.file
     now = VectorFile.of(db, index_dir, file.embed_fp)
     if (now.epoch, now.dimension) != (file.epoch, file.dimension):
@@ -337,7 +337,7 @@ def _with_vectors(
     same = bool(state) and list(state) == checked
     if not same and file.crc() != (held.vectors_crc, 0):
         return None
-    return replace(held, state=state, sealed=same or not state)
+    return replace(held, state=state, are_saved=same or not state)
 
 
 def _brought_up(

@@ -1,43 +1,29 @@
 """The catalog of the conversations: the documents' catalog, with turns in the place of files.
 
 A turn is a file ``<session>/<seq>`` whose digest is that of its texts; its chunks and vectors lie
-in the same tables and vector file. What is added is the table ``turns`` and, in the generation row,
-the journal's position; both are part of the one transaction that commits the chunks. What the
-publisher reads of it is every live row up to a turn, checked.
+in the same tables and vector file. What is added is the table ``turns``: a row holds what is known
+of a turn, with its tags as of the mark. It is no part of the generation's digest, since tags change
+without a chunk changing; its crc covers every column. The mark, the journal's position, lies in the
+newest generation's provenance. All are part of the one transaction that commits the chunks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
-from ragstream_core.conversations.columns import SelectedRow
-from ragstream_core.conversations.non_answers import is_non_answer, is_non_answer_text
-from ragstream_core.conversations.units import parse_history_chunk_id
-from ragstream_core.conversations.use import labels_of
-from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError
-from ragstream_core.index import commit, history_turns
+from ragstream_core.conversations.journal.records import Position, Turn, record_from, record_json
+from ragstream_core.conversations.units import turn_path
+from ragstream_core.errors import IntegrityError, RagstreamError
+from ragstream_core.index import commit
 from ragstream_core.index.catalog import Catalog, open_catalog
-from ragstream_core.index.generation_rows import damaged, load_rows
-from ragstream_core.index.history_turns import (
-    HIGH_WATER,
-    Mark,
-    TurnRow,
-    current_mark,
-    high_water,
-    is_there,
-    make_table,
-    mark_of,
-    other_paths,
-    write_turns,
-)
-from ragstream_core.index.look import read
 from ragstream_core.index.rows import (
     Change,
     ChunkRow,
@@ -45,21 +31,206 @@ from ragstream_core.index.rows import (
     Generation,
     ScanStamp,
     latest_generation,
-    meta_value,
 )
-from ragstream_core.index.schema import (
-    CATALOG_NAME,
-    JOURNAL_NAME,
-    LEXICAL_KEY,
-    rebuild_hint,
-    transaction,
-    update_hint,
-)
-from ragstream_core.records.identity import canonical_json, sha256_hex
-from ragstream_core.text.terms import LEXICAL_VERSION, term_blob
+from ragstream_core.index.schema import CATALOG_NAME, JOURNAL_NAME, read, rebuild_hint, transaction
+from ragstream_core.records.identity import Json, canonical_json, generation_digest
 
-if TYPE_CHECKING:
-    from ragstream_core.ports import F32
+HIGH_WATER = "high_water"
+"""Key of a generation's provenance: the journal's position it was made from."""
+CUT = "chunks"
+"""Key of a generation's provenance: the sizes by which its turns were cut."""
+_DDL = """
+CREATE TABLE IF NOT EXISTS turns(
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, path TEXT NOT NULL, meta TEXT NOT NULL,
+    tags TEXT NOT NULL, crc INTEGER NOT NULL)
+"""
+_COLUMNS = "SELECT seq, id, path, meta, tags, crc FROM turns "
+_COUNTS = """
+SELECT json_extract(t.meta, '$.turn.session_id') AS session,
+    substr(json_extract(t.meta, '$.turn.timestamp'), 1, 7) AS month,
+    count(*), coalesce(sum(c.chunks), 0), min(t.seq), max(t.seq)
+FROM turns t LEFT JOIN (
+    SELECT path, count(*) AS chunks FROM chunks WHERE to_gen IS NULL GROUP BY path
+) c ON c.path = t.path
+GROUP BY session, month ORDER BY max(t.seq) DESC
+"""
+_TEXTS = """
+SELECT c.chunk_id, x.text FROM turns t JOIN chunks c ON c.path = t.path AND c.to_gen IS NULL
+JOIN texts x ON x.text_hash = c.text_hash
+WHERE t.seq = ? ORDER BY c.chunk_idx LIMIT 1
+"""
+
+
+class TurnRow(NamedTuple):
+    """One turn in the catalog: its record has no texts, its tags are those as of the mark.
+
+    ``sha256`` is of both texts and the speakers; where its line lies is a hint.
+    """
+
+    seq: int
+    turn: Turn
+    sha256: str
+    timestamp_ns: int
+    tags: tuple[str, ...]
+    segment: str = ""
+    offset: int = 0
+
+    @property
+    def path(self) -> str:
+        """What stands for the path of a file: ``<session>/<seq>``."""
+        return turn_path(self.turn.session_id, self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the catalog has come: every turn up to ``position`` is embedded.
+
+    ``index_fp`` is of model and unit rules, the digest of the live rows.
+    """
+
+    generation: int = 0
+    position: Position = field(default_factory=Position)
+    embed_fp: str = ""
+    index_fp: str = ""
+    digest: str = ""
+
+
+def make_table(db: sqlite3.Connection, path: Path) -> None:
+    """Make the table where it is missing."""
+    if not has_table(db):
+        with transaction(db, path):
+            db.execute(_DDL)
+            db.execute("CREATE INDEX IF NOT EXISTS turns_id ON turns(id)")
+
+
+def has_table(db: sqlite3.Connection) -> bool:
+    """Say whether a catalog is that of the history."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turns'"
+    return db.execute(query).fetchone() is not None
+
+
+def encoded(row: TurnRow) -> tuple[int, str, str, str, str, int]:
+    """Return the columns of a turn."""
+    meta = {
+        "turn": record_json(row.turn),
+        "sha256": row.sha256,
+        "timestamp_ns": row.timestamp_ns,
+        "segment": row.segment,
+        "offset": row.offset,
+    }
+    tags = canonical_json(list(row.tags))
+    columns = (row.seq, row.turn.id, row.path, canonical_json(meta), tags)
+    return (*columns, _crc(columns))
+
+
+def _crc(columns: Sequence[object]) -> int:
+    return zlib.crc32(repr(tuple(columns)).encode("utf-8", "surrogatepass"))
+
+
+def _decoded(columns: Sequence[Any]) -> TurnRow:
+    if _crc(columns[:-1]) != columns[-1]:
+        raise sqlite3.DatabaseError(f"the row of turn {columns[0]!r} fails its crc")
+    seq, _, _, meta, tags, _ = columns
+    row = json.loads(meta)
+    turn = record_from(row.pop("turn"))
+    if not isinstance(turn, Turn):
+        raise sqlite3.DatabaseError(f"row {seq} is not of a turn")
+    return TurnRow(seq, turn, tags=tuple(json.loads(tags)), **row)
+
+
+def read_turns(db: sqlite3.Connection, seqs: Iterable[int] | None = None) -> Iterator[TurnRow]:
+    """Yield turns, all or some, ascending by ``seq``."""
+    if seqs is None:
+        yield from map(_decoded, db.execute(f"{_COLUMNS} ORDER BY seq"))
+        return
+    for seq in sorted(set(seqs)):
+        found = db.execute(f"{_COLUMNS} WHERE seq = ?", (seq,)).fetchone()
+        if found is not None:
+            yield _decoded(found)
+
+
+def seqs_of(db: sqlite3.Connection, turn_ids: Iterable[str]) -> dict[str, int]:
+    """Return turn id → ``seq`` of those turns that are here."""
+    query = "SELECT seq FROM turns WHERE id = ?"
+    found = ((i, db.execute(query, (i,)).fetchone()) for i in turn_ids)
+    return {i: int(row[0]) for i, row in found if row is not None}
+
+
+def holds(db: sqlite3.Connection, first: int, last: int) -> bool:
+    """Say whether there is a turn with a ``seq`` from ``first`` to ``last``."""
+    query = "SELECT 1 FROM turns WHERE seq BETWEEN ? AND ? LIMIT 1"
+    return db.execute(query, (first, last)).fetchone() is not None
+
+
+def write_turns(
+    db: sqlite3.Connection, rows: Iterable[TurnRow], retagged: Mapping[int, tuple[str, ...]]
+) -> None:
+    """Put turns and changed tags, inside the caller's transaction."""
+    edited = (row._replace(tags=retagged[row.seq]) for row in list(read_turns(db, retagged)))
+    put = "INSERT OR REPLACE INTO turns VALUES(?,?,?,?,?,?)"
+    db.executemany(put, map(encoded, edited))
+    db.executemany(put, map(encoded, rows))
+
+
+def high_water(position: Position) -> dict[str, Json]:
+    """Return a position as it stands in a generation's provenance, with its crc."""
+    row = asdict(position)
+    return {**row, "crc": zlib.crc32(canonical_json(row).encode())}
+
+
+def current_mark(db: sqlite3.Connection) -> Mark:
+    """Return how far the catalog has come."""
+    newest = latest_generation(db)
+    return mark_of(newest) if newest is not None else Mark()
+
+
+def mark_of(found: Generation) -> Mark:
+    """Return the mark of a generation of the history."""
+    row = found.provenance.get(HIGH_WATER)
+    named = {k: v for k, v in row.items() if k != "crc"} if isinstance(row, dict) else {}
+    whole = bool(named) and row == {**named, "crc": zlib.crc32(canonical_json(named).encode())}
+    own = generation_digest(found.row_sum, found.index_fp, found.embed_fp) == found.digest
+    if not (whole and own):
+        raise sqlite3.DatabaseError(f"generation {found.n} is not what was written")
+    return Mark(found.n, Position(**named), found.embed_fp, found.index_fp, found.digest)
+
+
+def damage(db: sqlite3.Connection) -> list[str]:
+    """Return what is not as it was written in the turns and the mark; for any catalog."""
+    if not has_table(db):
+        return []
+    try:
+        current_mark(db)
+        paths = {row.path for row in read_turns(db)}
+    except (sqlite3.DatabaseError, RagstreamError, TypeError, ValueError) as error:
+        return [str(error)]
+    live = {path for (path,) in db.execute("SELECT path FROM files WHERE to_gen IS NULL")}
+    lost = sorted(live ^ paths)
+    return [f"{len(lost)} turns are not in both tables, e.g. {lost[0]}"] if lost else []
+
+
+class TurnCount(NamedTuple):
+    """Turns of one conversation in one month, as ``2026-10`` by the clock they were written with.
+
+    ``first`` and ``last`` are numbers of turns in the journal.
+    """
+
+    session: str
+    month: str
+    turns: int
+    chunks: int
+    first: int
+    last: int
+
+
+def turn_counts(index_dir: Path) -> list[TurnCount]:
+    """Return the turns by conversation and month, the newest first."""
+    return read(index_dir, lambda db: [TurnCount(*row) for row in db.execute(_COUNTS)])
+
+
+def first_texts(index_dir: Path, seqs: Sequence[int]) -> list[tuple[str, str]]:
+    """Return (chunk id, text) of the first chunk of some turns; those without one are left out."""
+    return read(index_dir, lambda db: [row for seq in seqs for row in db.execute(_TEXTS, (seq,))])
 
 
 KEPT_GENERATIONS = 20
@@ -84,7 +255,7 @@ _LIVE = "SELECT * FROM chunks WHERE to_gen IS NULL"
 @contextlib.contextmanager
 def open_history_catalog(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]:
     """Lock the history's index and open it for writing, creating it when missing."""
-    with open_catalog(index_dir, rebuild=rebuild) as catalog:
+    with open_catalog(index_dir, rebuild=rebuild, damage=damage) as catalog:
         make_table(catalog.db, catalog.path)
         if (index_dir / JOURNAL_NAME).exists():
             # of a writer killed before there was anything to roll back: only a write removes it
@@ -135,11 +306,11 @@ def commit_turns(
     opened = {entry.path for entry in change.opened}
     rows = [row for row in turns if row.path in opened]
 
-    def also(db: sqlite3.Connection) -> None:
+    def write(db: sqlite3.Connection) -> None:
         _require_vectors(catalog, mark.embed_fp, everything=mark.embed_fp != before.embed_fp)
         write_turns(db, rows, retagged)
 
-    catalog.commit(made, change, stamp=_STAMP, also=also)
+    catalog.commit(made, change, stamp=_STAMP, in_transaction=write)
     if made.n % _RETAIN_EVERY == 0:
         try:
             catalog.retain(KEPT_GENERATIONS)
@@ -157,26 +328,33 @@ def _stage(
         by_turn[chunk.path].append(chunk)
     change, staged = Change(), list[ChunkRow]()
     for row in turns:
-        mine = by_turn.get(row.path, [])
         if row.seq <= above:
-            if _is_there(catalog.db, row, mine):
+            if _is_there(catalog.db, row, by_turn[row.path]):
                 continue
-            change.closed += other_paths(catalog.db, row.seq, row.path)
+            # the path that it has so far, where it was of another session
+            moved = "SELECT path FROM turns WHERE seq = ? AND path <> ?"
+            change.closed += [p for (p,) in catalog.db.execute(moved, (row.seq, row.path))]
         entry = FileEntry(row.path, row.sha256, 0, row.timestamp_ns, "turn", "ingested")
         change.opened.append(entry)
         change.closed.append(row.path)
-        staged += mine
+        staged += by_turn[row.path]
     catalog.db.execute("DELETE FROM staged")
     catalog.stage(staged)
     return change
 
 
 def _is_there(db: sqlite3.Connection, row: TurnRow, chunks: Sequence[ChunkRow]) -> bool:
+    """Say whether a turn is recorded just so, wherever its line lies by now."""
     query = "SELECT sha256 FROM files WHERE path = ? AND to_gen IS NULL"
     if db.execute(query, (row.path,)).fetchone() != (row.sha256,):
         return False
-    live = db.execute(_LIVE_CHUNKS, (row.path,)).fetchall()
-    return chunks == live and is_there(db, row)
+    if chunks != db.execute(_LIVE_CHUNKS, (row.path,)).fetchall():
+        return False
+    columns = db.execute(f"{_COLUMNS} WHERE seq = ?", (row.seq,)).fetchone()
+    if columns is None or _crc(columns[:-1]) != columns[-1]:
+        return False
+    was = _decoded(columns)
+    return was == row._replace(segment=was.segment, offset=was.offset)
 
 
 def _require_vectors(catalog: Catalog, embed_fp: str, *, everything: bool) -> None:
@@ -190,90 +368,9 @@ def _require_vectors(catalog: Catalog, embed_fp: str, *, everything: bool) -> No
         )
 
 
-_CHUNKS = (
-    "SELECT c.chunk_id, c.chunk_idx, c.start, c.end, c.text_hash, t.text, unpack_terms(t.terms), "
-    "t.terms_crc FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
-    "WHERE c.to_gen IS NULL ORDER BY c.chunk_id"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LiveRows:
-    """The live rows of the history up to a turn.
-
-    Attributes:
-        mark: How far the catalog has come; its digest covers all turns, also those left out.
-        turns: ``seq`` → turn, also those without a chunk, without texts; tags as of the mark.
-        rows: Chunk rows, sorted by chunk id.
-        vectors: Shape (rows, dimension), float32, unit rows, aligned with ``rows``, read-only.
-    """
-
-    mark: Mark
-    turns: Mapping[int, TurnRow]
-    rows: tuple[SelectedRow, ...]
-    vectors: F32
-
-
-def selection_rows(index_dir: Path, upto: int | None = None) -> LiveRows:
-    """Read and check all live rows: digest, every text's hash, every vector's crc, every turn."""
-    for _ in range(2):
-        with contextlib.suppress(FileNotFoundError):  # compacted meanwhile: look again
-            return read(index_dir, lambda db: _live_rows(db, index_dir, upto))
-    return read(index_dir, lambda db: _live_rows(db, index_dir, upto))
-
-
-def _live_rows(db: sqlite3.Connection, index_dir: Path, upto: int | None) -> LiveRows:
-    found = latest_generation(db)
-    if found is None:
-        raise GenerationGone("the history has no generation yet", hint=update_hint(index_dir))
-    loaded = load_rows(db, index_dir, found)
-    turns = {row.seq: row for row in history_turns.read_turns(db)}
-    rows: list[SelectedRow] = []
-    stored = meta_value(db, LEXICAL_KEY) == LEXICAL_VERSION
-    for chunk_id, idx, start, end, text_hash, text, terms, crc in db.execute(_CHUNKS):
-        _, seq, *_ = parse_history_chunk_id(chunk_id)
-        if not isinstance(text, str) or sha256_hex(text) != text_hash or zlib.crc32(terms) != crc:
-            raise damaged(index_dir, f"the text of {chunk_id} is missing or damaged")
-        terms = terms if stored else term_blob(text)
-        if seq not in turns:
-            raise damaged(index_dir, f"the turn of {chunk_id} is missing")
-        rows.append(_row(turns[seq], (chunk_id, idx, start, end, text_hash), text, terms))
-    import numpy as np
-
-    kept = [i for i, row in enumerate(rows) if upto is None or row.seq <= upto]
-    vectors = loaded.vectors[kept] if upto is not None else np.asarray(loaded.vectors)
-    vectors.flags.writeable = False
-    turns = {seq: row for seq, row in turns.items() if upto is None or seq <= upto}
-    return LiveRows(history_turns.mark_of(found), turns, tuple(rows[i] for i in kept), vectors)
-
-
-def _row(
-    of: TurnRow, chunk: tuple[str, int, int, int, str], text: str, terms: bytes
-) -> SelectedRow:
-    chunk_id, idx, start, end, text_hash = chunk
-    turn = of.turn
-    return SelectedRow(
-        chunk_id, of.seq, idx, text, text_hash, terms,
-        session=turn.session_id,
-        turn_id=turn.id,
-        timestamp_ns=of.timestamp_ns,
-        tags=of.tags,
-        projects=tuple(sorted(labels_of(turn))),
-        active_dbs=turn.active_dbs,
-        source=turn.source,
-        importance=turn.importance,
-        start=start,
-        end=end,
-        versions=canonical_json(list(turn.versions)),
-        prompt_key=turn.prompt_key,
-        sha256=of.sha256,
-        is_non_answer=is_non_answer(turn) or is_non_answer_text(text),
-    )  # fmt: skip
-
-
 def live_turns(index_dir: Path) -> list[TurnRow]:
     """Return every live turn without its texts, ascending by ``seq``; reads no vector."""
-    return read(index_dir, lambda db: list(history_turns.read_turns(db)))
+    return read(index_dir, lambda db: list(read_turns(db)))
 
 
 def newest(index_dir: Path) -> tuple[Mark, Generation] | None:
@@ -283,6 +380,6 @@ def newest(index_dir: Path) -> tuple[Mark, Generation] | None:
 
     def look(db: sqlite3.Connection) -> tuple[Mark, Generation] | None:
         found = latest_generation(db)
-        return (history_turns.mark_of(found), found) if found is not None else None
+        return (mark_of(found), found) if found is not None else None
 
     return read(index_dir, look)

@@ -17,7 +17,7 @@ from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import history
 from ragstream_core.index.check import Finding, Part, verify_data, verify_structure
-from ragstream_core.index.history_turns import Mark
+from ragstream_core.index.history import Mark
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.snapshot import open_snapshot
 

@@ -1,17 +1,25 @@
-"""Look back: the kept generations of a project, what changed between two, and a chunk's origin."""
+"""Look back: the kept generations of a project, what changed between two, and a chunk's origin.
+
+And all values of one, for a bundle: those that were taken out are put into an empty catalog, and
+the digest that a prompt pins covers every row, so it tells whether they are the same.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
-from ragstream_core.errors import GenerationGone, RunCommand
+from ragstream_core.errors import GenerationGone, IntegrityError, RunCommand
 from ragstream_core.index.rows import (
+    Change,
+    ChunkRow,
     FileEntry,
     Generation,
+    ScanStamp,
+    TextRow,
     all_generations,
     heading_of,
     latest_generation,
@@ -20,10 +28,12 @@ from ragstream_core.index.rows import (
     read_by_ocr,
     reading_remark,
 )
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, label, reading, recover, update_hint
-from ragstream_core.records.identity import Json
+from ragstream_core.index.schema import LIVE, label, read, update_hint
+from ragstream_core.records.identity import Json, sha256_hex
+from ragstream_core.text.terms import term_blob
 
-Found = TypeVar("Found")
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +61,6 @@ class GenerationDiff:
     chunks_removed: int
     chunks_kept: int
     texts_added: int
-
-
-def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found:
-    """Run a query in one read transaction, after rolling back what a killed writer left."""
-    if not (index_dir / CATALOG_NAME).exists():
-        raise GenerationGone(
-            f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
-        )
-    recover(index_dir)
-    with reading(index_dir) as db:
-        return query(db)
 
 
 def kept_generations(index_dir: Path) -> list[Generation]:
@@ -189,3 +188,100 @@ def manifest_of(index_dir: Path, n: int = 0) -> dict[str, FileEntry]:
         return live_files(db, found.n)
 
     return read(index_dir, query)
+
+
+_CHUNK_ROWS = (
+    "SELECT chunk_id, path, sha256, chunk_idx, start, end, page, heading, text_hash FROM chunks "
+    f"WHERE {LIVE} ORDER BY chunk_id"
+)
+_TEXTS = (
+    "SELECT text_hash, tokens, text FROM texts WHERE text_hash IN "
+    f"(SELECT text_hash FROM chunks WHERE {LIVE}) ORDER BY text_hash"
+)
+_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Portable:
+    """All that a generation holds.
+
+    Attributes:
+        index_fp: Fingerprint of model, chunker and parsers.
+        embed_fp: Fingerprint of the model.
+        files: The manifest.
+        chunks: The live chunks, by id.
+        texts: (text_hash, tokens, text) of each distinct text, by hash.
+        vectors: Shape (texts, dimension), float32, in the order of ``texts``.
+    """
+
+    index_fp: str
+    embed_fp: str
+    files: tuple[FileEntry, ...]
+    chunks: tuple[ChunkRow, ...]
+    texts: tuple[tuple[str, int, str], ...]
+    vectors: F32
+
+
+def take_out(index_dir: Path, n: int, digest: str) -> Portable:
+    """Return a generation, checked as a prompt checks it."""
+
+    def query(db: sqlite3.Connection) -> Portable:
+        found = numbered_generation(db, n)
+        if found is None or found.digest != digest:
+            raise GenerationGone(
+                f"generation {n} of {index_dir.name}, which the prompt was made from, is gone",
+                hint=(RunCommand("keep", "KEY"), " keeps those of a prompt"),
+            )
+        return _values(db, index_dir, found)
+
+    return read(index_dir, query)
+
+
+def _values(db: sqlite3.Connection, index_dir: Path, found: Generation) -> Portable:
+    from ragstream_core.index.generation_rows import load_rows  # not where it is only looked at
+
+    loaded = load_rows(db, index_dir, found)
+    chunks = tuple(ChunkRow(*row) for row in db.execute(_CHUNK_ROWS, {"n": found.n}))
+    texts = tuple((h, t, text) for h, t, text in db.execute(_TEXTS, {"n": found.n}))
+    row_of = {chunk.text_hash: row for row, chunk in enumerate(chunks)}
+    if any(sha256_hex(text) != text_hash for text_hash, _, text in texts):
+        raise IntegrityError(
+            f"{index_dir}: a text of generation {found.n} does not have its hash",
+            hint=RunCommand("index check", index_dir.name),
+        )
+    return Portable(
+        found.index_fp,
+        found.embed_fp,
+        tuple(live_files(db, found.n).values()),
+        chunks,
+        texts,
+        loaded.vectors[[row_of[text_hash] for text_hash, _, _ in texts]],
+    )
+
+
+def put_in(index_dir: Path, portable: Portable, *, n: int, digest: str) -> None:
+    """Make an empty index that holds one generation under its old number."""
+    from ragstream_core.index import commit
+    from ragstream_core.index.catalog import open_catalog
+
+    rows = [TextRow(h, text, tokens, term_blob(text)) for h, tokens, text in portable.texts]
+    with open_catalog(index_dir) as catalog:
+        for at in range(0, len(rows), _BATCH):
+            part = slice(at, at + _BATCH)
+            vectors = portable.vectors[part]
+            catalog.record_texts(rows[part], vectors, embed_fp=portable.embed_fp)
+        catalog.stage(portable.chunks)
+        change = Change(opened=list(portable.files))
+        made = commit.prepare(
+            catalog.db,
+            change,
+            index_fp=portable.index_fp,
+            embed_fp=portable.embed_fp,
+            provenance={},
+        )
+        if made.digest != digest:
+            raise IntegrityError(
+                f"the rows of {index_dir.name} do not have the digest that the prompt names",
+                hint="ask for the bundle again",
+            )
+        catalog.commit(replace(made, n=n), change, stamp=ScanStamp(0, ""))

@@ -14,15 +14,11 @@ import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, LIVE
 from ragstream_core.records.identity import generation_digest, multiset_sum
 from ragstream_core.text.terms import term_blob
-
-if TYPE_CHECKING:
-    pass
-
 
 TRUNCATED = "truncated_inputs"
 """Key of a generation's provenance: how many texts the encoder cut while it was made."""
@@ -287,12 +283,6 @@ def digest_matches(found: Generation, live_row_sum: int) -> bool:
     return found.row_sum == live_row_sum and found.digest == generation_digest(
         live_row_sum, found.index_fp, found.embed_fp
     )
-
-
-def vector_epoch(db: sqlite3.Connection, embed_fp: str) -> int:
-    """Return the epoch of a model's vector file, 0 if there is none; each has other places."""
-    row = db.execute("SELECT epoch FROM vector_files WHERE embed_fp = ?", (embed_fp,)).fetchone()
-    return int(row[0]) if row else 0
 
 
 ENDED = "FROM chunks c WHERE c.to_gen > :p AND c.from_gen <= :p ORDER BY c.chunk_id"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from ragstream_core.errors import (
@@ -29,6 +30,7 @@ from ragstream_core.platform.locks import LOCK_NAME, FolderLock
 from ragstream_core.text.terms import packed_terms, unpacked_terms
 
 PULLED_NAME = "pulled.json"
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +297,17 @@ def recover(index_dir: Path) -> bool:
     except ProjectLocked:
         return False
     return True
+
+
+def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found:
+    """Run a query in one read transaction, after rolling back what a killed writer left."""
+    if not (index_dir / CATALOG_NAME).exists():
+        raise GenerationGone(
+            f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
+        )
+    recover(index_dir)
+    with reading(index_dir) as db:
+        return query(db)
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:

@@ -1,189 +1,227 @@
-"""`history_store.arrow`: the published selection of the history; all of it that prompts read.
+"""`history_store.arrow`: the published selection of the history, all of it that prompts read.
 
-Written to a staging file, synced, and given its name by one ``os.replace`` (R-232): a reader sees
-the old selection or the new one, and one that has it open keeps what it opened. It is derived: the
-catalog is complete, and a damaged or missing file is published again. Anything that speaks Arrow
-can read it; RAGstream maps it and reads it as an `array_file`, without Arrow.
+It is derived: the catalog is complete, and a damaged or missing file is published again. Anything
+that speaks Arrow can read it; RAGstream maps it and reads it as an `array_file`, without Arrow.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import mmap
-import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragstream_core.conversations.columns import Coded, SelectedRow, Strings, capped, lexical_of
-from ragstream_core.conversations.summaries import rolled_up
-from ragstream_core.errors import IntegrityError
-from ragstream_core.index.history_turns import Mark
-from ragstream_core.index.history_view import (
-    ARRAYS,
-    LABELS,
-    NON_ANSWERS,
-    NUMBERS,
-    TEXTS,
-    VERSION,
-    HistoryView,
-    damaged,
-    rows_digest,
-)
+from ragstream_core.conversations.around import Order, order_of
+from ragstream_core.conversations.columns import Coded, HistoryColumns, Strings
+from ragstream_core.conversations.journal.records import HISTORY, Position
+from ragstream_core.conversations.use import OWN_LABEL
+from ragstream_core.errors import IntegrityError, RunCommand
+from ragstream_core.index.history import Mark
 from ragstream_core.platform import array_file
-from ragstream_core.platform.disk import disk_failure, require_space
-from ragstream_core.platform.files import make_private_dir, replace_bytes
-from ragstream_core.records.identity import canonical_json
+from ragstream_core.platform.disk import disk_failure
+from ragstream_core.records import Chunk
+from ragstream_core.records.identity import canonical_json, sha256_hex
+from ragstream_core.text.bm25 import LexicalArrays, build_lexical, unpacked
 from ragstream_core.text.terms import LEXICAL_VERSION
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ragstream_core.platform.array_file import Arrays
     from ragstream_core.ports import F32
-    from ragstream_core.records.identity import Json
 
-RULES = 2
-"""Raised where a selection says more of its rows than before: it is published again."""
-STAMP = {"version": VERSION, "lexical": LEXICAL_VERSION}
-_ROOM = 6_000
-"""Bytes kept for the description: it names where the arrays lie, and they move with its length."""
 SNAPSHOT_NAME = "history_store.arrow"
+REPAIR = RunCommand("history backfill")
+VERSION = 1
+"""Raised with every change of the format, and of what the words or the cap of a row are."""
+STAMP = {"version": VERSION, "lexical": LEXICAL_VERSION}
+NUMBERS = {
+    "seq": "<i8", "seq_last": "<i8", "chunk_idx": "<i4", "start": "<i4", "end": "<i4",
+    "timestamp_ns": "<i8", "importance": "<f8",
+}  # fmt: skip
+TEXTS = ("chunk_id", "text", "text_hash", "turn_id", "sha256", "prompt_key")
+LABELS = ("session", "source", "tags", "projects", "active_dbs", "versions")
+"""Columns with few distinct values; of the last four each value is a list, as JSON."""
+NON_ANSWERS = "non_answers"
+"""What a file says of turns that were embedded before it was known that they are no answers."""
+_TEXT = {"offsets": "<i8", "data": "|u1"}
+ARRAYS = {
+    **NUMBERS,
+    **{f"{name}.{part}": dtype for name in (*TEXTS, *LABELS) for part, dtype in _TEXT.items()},
+    **{f"{name}.codes": "<i4" for name in LABELS},
+    "vector": "<f4",
+    "lexical": "|u1",
+}
+"""Name and type of every array; ``lexical`` is `LexicalArrays.packed`, empty without rows."""
+
+
+class HistoryView:
+    """A published selection, pinned; implements `ragstream_core.ports.IndexView`.
+
+    The digest is of all rows and columns and of the model. ``non_answers`` are turns that no prompt
+    may find; None: the file says nothing.
+    """
+
+    def __init__(self, arrays: Arrays, meta: Mapping[str, Any], where: str) -> None:
+        self.arrays = arrays
+        self.meta = meta
+        self.where = where
+        self.project = HISTORY
+        self.generation = int(meta["generation"])
+        self.digest = str(meta["digest"])
+        self.embed_fp = str(meta["embed_fp"])
+        self.chunk_ids: Sequence[str] = self.text("chunk_id")
+        self.vectors: F32 = arrays["vector"].reshape(len(arrays["seq"]), meta["dimension"])
+        self._verified = False
+        told = meta.get(NON_ANSWERS)
+        self.non_answers: frozenset[int] | None = None if told is None else frozenset(told)
+
+    @property
+    def mark(self) -> Mark:
+        """How far the catalog had come: turns behind it are not in here."""
+        position = Position(**self.meta["position"])
+        return Mark(
+            self.generation, position, self.embed_fp, self.meta["index_fp"], self.meta["catalog"]
+        )
+
+    def text(self, name: str) -> Strings:
+        """Return a column of texts, or the distinct values of a column of labels."""
+        return Strings(self.arrays[f"{name}.offsets"], self.arrays[f"{name}.data"])
+
+    def _labels(self, name: str) -> Coded[str]:
+        return Coded(self.arrays[f"{name}.codes"], tuple(self.text(name)))
+
+    def _lists(self, name: str) -> Coded[tuple[Any, ...]]:
+        return Coded(self.arrays[f"{name}.codes"], tuple(map(_listed, self.text(name))))
+
+    @cached_property
+    def paths(self) -> Sequence[str]:
+        """``<session>/<seq>`` of each row."""
+        names, codes = self.columns.sessions.values, self.columns.sessions.codes.tolist()
+        pairs = zip(codes, self.columns.seq.tolist(), strict=True)
+        return [f"{names[code]}/{seq}" for code, seq in pairs]
+
+    @cached_property
+    def lexical(self) -> LexicalArrays:
+        """Term arrays of the rows: each with the terms of its neighbours."""
+        if not self.chunk_ids:
+            return build_lexical([])
+        try:
+            return unpacked(self.arrays["lexical"].data)
+        except ValueError as error:
+            raise damaged(self.where, f"its term arrays are damaged: {error}") from None
+
+    @cached_property
+    def columns(self) -> HistoryColumns:
+        """What selection looks at."""
+        arrays = self.arrays
+        return HistoryColumns(
+            arrays["seq"],
+            arrays["seq_last"],
+            arrays["timestamp_ns"],
+            arrays["importance"],
+            self._labels("session"),
+            self._lists("tags"),
+            self._lists("projects"),
+            self._labels("source"),
+            self.text("turn_id"),
+            arrays["start"],
+            arrays["end"],
+        )
+
+    @cached_property
+    def order(self) -> Order:
+        """Where each row stands in its conversation."""
+        return order_of(self.columns)
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {identifier: row for row, identifier in enumerate(self.chunk_ids)}
+
+    def rows_of(self, chunk_ids: Iterable[str]) -> list[int]:
+        """Return the row of each id."""
+        return [self._row_of[identifier] for identifier in chunk_ids]
+
+    def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
+        """Load chunks with their texts, in the order asked for."""
+        return list(map(self._chunk, self.rows_of(chunk_ids)))
+
+    def _chunk(self, row: int) -> Chunk:
+        arrays, columns = self.arrays, self.columns
+        text, path = self.text("text")[row], f"{columns.sessions[row]}/{columns.seq[row]}"
+        if sha256_hex(text) != self.text("text_hash")[row]:
+            raise damaged(self.where, f"the text of {self.chunk_ids[row]} does not have its hash")
+        meta = {
+            "path": path,
+            "source": columns.sources[row],
+            "sha256": self.text("sha256")[row],
+            "mtime": int(columns.timestamp_ns[row]) / 1e9,
+            "file_type": "turn",
+            "chunk_index": int(arrays["chunk_idx"][row]),
+            "page_number": 0,
+            "heading": "",
+            "generation": self.generation,
+            "project": HISTORY,
+            "session_id": columns.sessions[row],
+            "turn_id": columns.turn_ids[row],
+            "turn_id_start": int(columns.seq[row]),
+            "turn_id_end": int(columns.seq_last[row]),
+            "tags": list(columns.tags[row]),
+            "projects": [name for name in columns.projects[row] if name != OWN_LABEL],
+            "active_dbs": list(self._lists("active_dbs")[row]),
+            "versions": list(self._lists("versions")[row]),
+            "importance": float(columns.importance[row]),
+            "timestamp_ns": int(columns.timestamp_ns[row]),
+            "prompt_key": self.text("prompt_key")[row],
+        }
+        span = int(arrays["start"][row]), int(arrays["end"][row])
+        return Chunk(self.chunk_ids[row], f"history/{path}", text, span, meta)
+
+    def verify(self) -> None:
+        """Check every value that a query can return, once a process and file.
+
+        To be called before a prompt is handed out.
+        """
+        if self._verified:
+            return
+        if rows_digest(self.arrays, self.meta) != self.digest:
+            raise damaged(self.where, "its rows do not have its digest")
+        self._verified = True
+
+
+def damaged(where: str, detail: str) -> IntegrityError:
+    """Return the error for a snapshot that is not what was published."""
+    return IntegrityError(f"{where}: {detail}", hint=(REPAIR, " publishes it again"))
+
+
+def rows_digest(arrays: Arrays, meta: Mapping[str, object]) -> str:
+    """Return the digest of all rows, all columns and the model, 64 hex digits."""
+    hashed = sha256(canonical_json([VERSION, meta["embed_fp"], meta["dimension"]]).encode())
+    for name in sorted(arrays):
+        raw = np.ascontiguousarray(arrays[name]).view(np.uint8).data
+        hashed.update(f"{name}:{len(raw)}:".encode())
+        hashed.update(raw)
+    return hashed.hexdigest()
+
+
+def _listed(text: str) -> tuple[Any, ...]:
+    try:
+        return tuple(json.loads(text))
+    except (ValueError, TypeError):  # damaged: the digest says so
+        return ()
+
+
 Identity = tuple[int, int, int, int]
 HELD = 3
 """Views that stay open after a newer one was published: prompts that began with them go on."""
 _open: dict[str, tuple[Identity, HistoryView]] = {}
 _held: OrderedDict[str, HistoryView] = OrderedDict()
 _lock = threading.Lock()
-
-
-class SnapshotReport(NamedTuple):
-    """What is published, and whether it was just now.
-
-    Attributes:
-        digest: Digest of the rows, 64 hex digits.
-        rows: Chunks in it.
-        turns: Turns with a chunk in it.
-        evicted: Chunks above the cap that only the catalog holds.
-        size: Bytes of the file.
-        written: Whether it was not there already.
-    """
-
-    digest: str
-    rows: int
-    turns: int
-    evicted: int
-    size: int
-    written: bool
-
-
-def build(
-    rows: Sequence[SelectedRow],
-    vectors: F32,
-    *,
-    mark: Mark,
-    cap: int,
-    summarise_after: float = 0.0,
-    summary_tags: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-) -> HistoryView:
-    """Select and arrange what a snapshot holds; the same rows give the same digest.
-
-    At most ``cap`` chunks; spans older than ``summarise_after`` days are rolled up (R-240).
-    """
-    non_answers = {row.seq for row in rows if row.is_non_answer}
-    if summarise_after:
-        rows, vectors = rolled_up(rows, vectors, after_days=summarise_after, tags=summary_tags)
-    kept = sorted(capped(rows, cap), key=lambda i: rows[i].chunk_id)
-    arrays = _arrays([rows[i] for i in kept])
-    lexical = lexical_of(rows, kept).packed() if kept else b""
-    arrays["vector"] = np.ascontiguousarray(vectors[kept], dtype="<f4").reshape(-1)
-    arrays["lexical"] = np.frombuffer(lexical, np.uint8)
-    meta = {
-        **STAMP,
-        **source(mark, cap=cap, summarise_after=summarise_after),
-        "rows": len(kept),
-        "dimension": max(1, vectors.shape[1]),
-        "turns": len({rows[i].seq for i in kept}),
-        "evicted": len(rows) - len(kept),
-        NON_ANSWERS: sorted(non_answers),
-    }
-    return HistoryView(arrays, meta | {"digest": rows_digest(arrays, meta)}, "snapshot")
-
-
-def source(mark: Mark, *, cap: int, summarise_after: float) -> dict[str, Json]:
-    """Return what a snapshot says of what it was made from."""
-    return {
-        "cap": cap,
-        "summarise_after": summarise_after,
-        "embed_fp": mark.embed_fp,
-        "index_fp": mark.index_fp,
-        "generation": mark.generation,
-        "catalog": mark.digest,
-        "position": asdict(mark.position),
-        "rules": RULES,
-    }
-
-
-def _arrays(rows: Sequence[SelectedRow]) -> Arrays:
-    """Return the arrays of all columns but vectors and terms."""
-    arrays = {n: np.array([getattr(row, n) for row in rows], dtype=t) for n, t in NUMBERS.items()}
-    arrays["seq_last"] = np.array([row.seq_last or row.seq for row in rows], dtype="<i8")
-    texts = {name: [getattr(row, name) for row in rows] for name in TEXTS}
-    for name in LABELS:
-        given = (getattr(row, name) for row in rows)
-        coded = Coded.of(v if isinstance(v, str) else tuple(sorted(v)) for v in given)
-        texts[name] = [v if isinstance(v, str) else json.dumps(v) for v in coded.values]
-        arrays[f"{name}.codes"] = coded.codes
-    for name, values in texts.items():
-        text = Strings.of(values)
-        arrays |= {f"{name}.offsets": text.offsets, f"{name}.data": text.data}
-    return arrays
-
-
-def publish(made: HistoryView, path: Path) -> SnapshotReport:
-    """Publish a selection; a file that is the same already is left alone.
-
-    One publisher at a time: the caller holds the history's lock.
-    """
-    sweep(path)
-    if written := published(path, made.meta) is None:
-        data = encode(made)
-        require_space(path.parent, len(data))
-        try:
-            make_private_dir(path.parent)
-            replace_bytes(path, data)
-        except OSError as error:
-            raise disk_failure(path, error, needed=len(data)) from error
-    return report(made, path, written=written)
-
-
-def published(path: Path, wanted: Mapping[str, object]) -> HistoryView | None:
-    """Return the published selection, checked; None if damaged or made from something else."""
-    with contextlib.suppress(IntegrityError):  # damaged: it is replaced
-        there = open_snapshot(path)
-        if there is not None and there.meta.items() >= wanted.items():
-            there.verify()
-            return there
-    return None
-
-
-def report(view: HistoryView, path: Path, *, written: bool) -> SnapshotReport:
-    """Return what there is to say of a published selection."""
-    rows, turns, evicted = (view.meta[name] for name in ("rows", "turns", "evicted"))
-    return SnapshotReport(view.digest, rows, turns, evicted, path.stat().st_size, written)
-
-
-def sweep(path: Path) -> None:
-    """Remove the staging files of publishers that died; the caller holds the history's lock."""
-    for staging in path.parent.glob(f".{path.name}.*.tmp"):
-        staging.unlink(missing_ok=True)
 
 
 def open_snapshot(path: Path) -> HistoryView | None:
@@ -232,86 +270,16 @@ def _read(path: Path) -> HistoryView:
         raise disk_failure(path, error) from error
     except ValueError:  # nothing can be mapped of an empty file
         raise damaged(str(path), "it is empty") from None
-    return _decoded(memoryview(data), str(path))
+    return decoded(memoryview(data), str(path))
 
 
-def _decoded(data: memoryview, where: str) -> HistoryView:
+def decoded(data: memoryview, where: str) -> HistoryView:
+    """Return the selection that bytes hold; its rows are not looked at."""
     try:
         meta, arrays = array_file.decode(data, ARRAYS, STAMP)
     except ValueError as error:
         raise damaged(where, f"no whole snapshot: {error}") from None
     return HistoryView(arrays, meta, where)
-
-
-def encode(view: HistoryView) -> memoryview:
-    """Return the bytes of the file: an Arrow table that describes itself as an `array_file`."""
-    import pyarrow as pa
-
-    columns = _columns(view)
-    meta = {name: value for name, value in view.meta.items() if name != "arrays"}
-    room = array_file.MARK + b" " * (_ROOM + len(canonical_json(meta)))
-    schema = pa.schema(
-        [pa.field(name, column.type, nullable=False) for name, column in columns.items()],
-        metadata={b"ragstream": room},
-    )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(pa.record_batch(list(columns.values()), schema=schema))
-    written = sink.getvalue()
-    told = array_file.description(meta, _places(written)).ljust(len(room))
-    data = bytearray(written)
-    for at in [match.start() for match in re.finditer(re.escape(room), data)]:
-        data[at : at + len(room)] = told
-    _decoded(memoryview(data), view.where).verify()
-    return memoryview(data)
-
-
-def _columns(view: HistoryView) -> dict[str, pa.Array]:
-    import pyarrow as pa
-
-    arrays, rows = view.arrays, len(view.arrays["seq"])
-    columns = {name: _text_column(view.text(name)) for name in TEXTS}
-    columns |= {name: pa.array(arrays[name]) for name in NUMBERS}
-    columns |= {
-        name: pa.DictionaryArray.from_arrays(
-            pa.array(arrays[f"{name}.codes"]), _text_column(view.text(name))
-        )
-        for name in LABELS
-    }
-    flat = pa.array(arrays["vector"])
-    columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, view.meta["dimension"])
-    ends = np.full(rows + 1, len(arrays["lexical"]), dtype=np.int64)
-    ends[0] = 0  # all of it in row 0
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(arrays["lexical"])]
-    columns["lexical"] = pa.Array.from_buffers(pa.large_binary(), rows, buffers)
-    return columns
-
-
-def _text_column(text: Strings) -> pa.Array:
-    import pyarrow as pa
-
-    buffers = [None, pa.py_buffer(text.offsets), pa.py_buffer(text.data)]
-    return pa.Array.from_buffers(pa.large_utf8(), len(text), buffers)
-
-
-def _places(written: pa.Buffer) -> dict[str, tuple[int, int]]:
-    """Return where each array lies in the file: first byte and number of bytes."""
-    import pyarrow as pa
-
-    batch = pa.ipc.open_file(pa.BufferReader(written)).get_batch(0)
-    texts = {name: batch.column(name) for name in TEXTS}
-    buffers = {name: batch.column(name).buffers()[1] for name in NUMBERS}
-    buffers["vector"] = batch.column("vector").values.buffers()[1]
-    buffers["lexical"] = batch.column("lexical").buffers()[2]
-    for name in LABELS:
-        texts[name] = batch.column(name).dictionary
-        buffers[f"{name}.codes"] = batch.column(name).indices.buffers()[1]
-    for name, column in texts.items():
-        _, buffers[f"{name}.offsets"], buffers[f"{name}.data"] = column.buffers()
-    return {  # an empty one may lie anywhere, or be None
-        name: (buffer.address - written.address, buffer.size) if buffer else (0, 0)
-        for name, buffer in buffers.items()
-    }
 
 
 def forget_snapshots() -> None:

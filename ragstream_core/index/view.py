@@ -44,7 +44,6 @@ from ragstream_core.index.rows import (
     pages_without_text,
     parted,
     read_by_ocr,
-    vector_epoch,
 )
 from ragstream_core.index.schema import (
     CATALOG_NAME,
@@ -52,13 +51,12 @@ from ragstream_core.index.schema import (
     reading,
     recover,
 )
+from ragstream_core.index.vectors import VectorFile
 from ragstream_core.platform.locks import one_thread_at_a_time
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from ragstream_core.platform.placed_rows import PlacedRows
     from ragstream_core.text.bm25 import PostingLists
 
@@ -77,7 +75,7 @@ class CatalogView:
     """A pinned generation; implements `ragstream_core.ports.IndexView`.
 
     Attributes:
-        sealed: Whether its rows lie in the sealed file, or were not to.
+        rows_are_saved: Whether they lie in the sealed file, or were not to.
         generation: Generation number, ≥ 1.
         digest: Digest of the live rows and both fingerprints, 64 hex digits.
         embed_fp: Fingerprint of the model that made `vectors`.
@@ -94,7 +92,7 @@ class CatalogView:
         loaded: GenerationRows,
     ) -> None:
         self.index_dir, self.project, self.pinned = index_dir, project, pinned
-        self.loaded, self.sealed = loaded, loaded.sealed
+        self.loaded, self.rows_are_saved = loaded, loaded.are_saved
         self.generation, self.digest, self.embed_fp = pinned.n, pinned.digest, pinned.embed_fp
         self.chunk_ids, self.paths = loaded.chunk_ids, loaded.paths
         self._lexical: PostingLists | None = None
@@ -200,7 +198,7 @@ def _current(
     """Return the view that was opened of this revision, None if there is none to be shared."""
     with _cache_lock:
         last, view = _opened.get(key, (None, None))
-    shared = view is not None and revision == last is not None and (view.sealed or not keep)
+    shared = view is not None and revision == last is not None and (view.rows_are_saved or not keep)
     return view if shared else None
 
 
@@ -245,7 +243,7 @@ def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
         if view is None or _is_moved(db, view):
             loaded = load_saved(db, index_dir, found) or load_rows(db, index_dir, found)
             view = CatalogView(index_dir, project, found, loaded=loaded)
-    if keep and not view.sealed:
+    if keep and not view.rows_are_saved:
         _keep(view)
     view.forget_texts()  # the catalog has changed since they were read
     _remember(_cache, key, view)
@@ -254,13 +252,13 @@ def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
 
 def _is_moved(db: sqlite3.Connection, view: CatalogView) -> bool:
     """Return whether the vectors were compacted since: what is made from them has other places."""
-    epoch = vector_epoch(db, view.embed_fp)
-    return bool(view.chunk_ids) and epoch != view.loaded.file.epoch
+    now = VectorFile.of(db, view.index_dir, view.embed_fp)
+    return bool(view.chunk_ids) and now.epoch != view.loaded.file.epoch
 
 
 def _keep(view: CatalogView) -> None:
     """Save the rows of the newest generation; not where a commit or an erasing came in between."""
-    view.sealed = True
+    view.rows_are_saved = True
     if _is_newest(view.index_dir, view.pinned):
         save_rows(view.index_dir, view.pinned, view.loaded)
         if not _is_newest(view.index_dir, view.pinned):

@@ -27,9 +27,8 @@ from ragstream_core.conversations.units import (
     turn_sha,
 )
 from ragstream_core.errors import ModelMismatch, RunCommand
-from ragstream_core.index import history_turns
-from ragstream_core.index.history import commit_turns, lacking, open_history_catalog
-from ragstream_core.index.history_turns import Mark, TurnRow
+from ragstream_core.index import history
+from ragstream_core.index.history import Mark, TurnRow, commit_turns, lacking, open_history_catalog
 from ragstream_core.index.rows import ChunkRow
 from ragstream_core.ingestion.staging import Stager
 from ragstream_core.ingestion.stats import HistoryStats
@@ -73,7 +72,7 @@ class Run:
 
     def stats(self, now: float) -> HistoryStats:
         """Return the numbers; ``now`` is the clock's."""
-        mark = history_turns.current_mark(self.store.db)
+        mark = history.current_mark(self.store.db)
         return HistoryStats(
             mark.generation,
             mark.digest,
@@ -172,7 +171,7 @@ class HistoryIngestionWorker:
         with open_history_catalog(self._index_dir) as store:
             run = self._begin(store, provenance)
             self._remake(run, frozenset(months))
-            if history_turns.current_mark(store.db).embed_fp in ("", self._embed_fp):
+            if history.current_mark(store.db).embed_fp in ("", self._embed_fp):
                 self._delta(run, None)
             return run.stats(self._clock())
 
@@ -203,15 +202,15 @@ class HistoryIngestionWorker:
             source="turns",
             clock=self._clock,
         )
-        told = {**(provenance or {}), history_turns.CUT: self._chunker.profile.limits}
-        return Run(store, stager, told, self._clock(), history_turns.current_mark(store.db))
+        told = {**(provenance or {}), history.CUT: self._chunker.profile.limits}
+        return Run(store, stager, told, self._clock(), history.current_mark(store.db))
 
     def _delta(self, run: Run, upto: int | None) -> None:
         """Embed and commit what lies behind the mark."""
-        mark = history_turns.current_mark(run.store.db)
+        mark = history.current_mark(run.store.db)
         start = mark.position.seq + 1
         tail = self._journal.entries(start, hint=mark.position)
-        folded, last = fold_tail(tail, upto, partial(history_turns.holds, run.store.db))
+        folded, last = fold_tail(tail, upto, partial(history.holds, run.store.db))
         if last is None:
             newest = self._journal.newest().seq
             if newest < mark.position.seq:
@@ -229,7 +228,7 @@ class HistoryIngestionWorker:
 
     def _remake(self, run: Run, months: Collection[str] | None = None) -> None:
         """Look again at the turns up to the mark; None: those of all months."""
-        mark = history_turns.current_mark(run.store.db)
+        mark = history.current_mark(run.store.db)
         if not mark.generation:
             return
         end = mark.position.seq
@@ -306,8 +305,8 @@ class HistoryIngestionWorker:
         self, store: Catalog, folded: Folded, besides: Collection[int]
     ) -> dict[int, tuple[str, ...]]:
         """Return the new tags of turns that were embedded before."""
-        seqs = set(history_turns.seqs_of(store.db, folded.edits).values()).difference(besides)
-        rows = list(history_turns.read_turns(store.db, seqs))
+        seqs = set(history.seqs_of(store.db, folded.edits).values()).difference(besides)
+        rows = list(history.read_turns(store.db, seqs))
         now = {row.seq: tuple(sorted(folded.tags(row.turn.id, row.tags))) for row in rows}
         return {row.seq: now[row.seq] for row in rows if now[row.seq] != row.tags}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
-from ragstream_core.index import commit, repair
+from ragstream_core.index import check, commit
 from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.rows import (
     TRUNCATED,
@@ -216,7 +216,7 @@ class Ingest:
 
     def _repair_rest(self) -> list[str]:
         try:
-            return repair.repair_rest(self.store.db, self.store.index_dir, self.embed_fp)
+            return check.repair_rest(self.store.db, self.store.index_dir, self.embed_fp)
         except (RagstreamError, OSError) as error:
             return [f"not everything could be checked: {error}"]
 

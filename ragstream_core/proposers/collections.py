@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, RagstreamError
-from ragstream_core.index import look
 from ragstream_core.index.rows import latest_generation
+from ragstream_core.index.schema import read
 from ragstream_core.platform import extras
 from ragstream_core.platform.data_root import checked
 from ragstream_core.proposers.chroma import seal
@@ -230,6 +230,6 @@ def compare(workspace: Workspace, project: str) -> list[str]:
         faults = collection_of(workspace, project).faults()
     except GenerationGone:
         return []
-    newest = look.read(index_dir_of(workspace, project), latest_generation)
+    newest = read(index_dir_of(workspace, project), latest_generation)
     failed = failed_attempt(COLLECTION, workspace, project, newest) if newest else None
     return [f"{fault}: {failed.message}" if failed else fault for fault in faults]

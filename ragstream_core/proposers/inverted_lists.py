@@ -21,8 +21,8 @@ from ragstream_core.errors import (
     worded,
 )
 from ragstream_core.index import look
-from ragstream_core.index.rows import vector_epoch
-from ragstream_core.index.schema import check_hint, label
+from ragstream_core.index.schema import check_hint, label, read
+from ragstream_core.index.vectors import VectorFile
 from ragstream_core.platform import array_file, extras
 from ragstream_core.proposers.derived_store import (
     FailedAttempt,
@@ -218,7 +218,7 @@ def _description(index_dir: Path, newest: Generation) -> dict[str, Any]:
     said = array_file.read_description(lists_path(index_dir, newest.digest))
     if said.get("digest") != newest.digest:
         return {}
-    epoch = look.read(index_dir, lambda db: vector_epoch(db, newest.embed_fp))
+    epoch = read(index_dir, lambda db: VectorFile.of(db, index_dir, newest.embed_fp).epoch)
     return said if said.get("epoch") == epoch else {}
 
 

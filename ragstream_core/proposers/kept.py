@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
-from ragstream_core.index import look
 from ragstream_core.index.rows import latest_generation
-from ragstream_core.index.schema import check_hint, label, update_hint
+from ragstream_core.index.schema import check_hint, label, read, update_hint
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.proposers.collections import COLLECTION
 from ragstream_core.proposers.derived_store import (
@@ -85,7 +84,7 @@ def states(workspace: Workspace, project: str, newest: Generation | None) -> dic
 def figures(workspace: Workspace, project: str) -> dict[str, Json]:
     """Return what Dagster shows of a project's stores beside its generation."""
     try:
-        newest = look.read(workspace.index_dir(project), latest_generation)
+        newest = read(workspace.index_dir(project), latest_generation)
     except RagstreamError:
         newest = None
     shown: dict[str, Json] = {}
@@ -161,7 +160,7 @@ def _attempted(store: DerivedStore, workspace: Workspace, project: str, how: How
 
 def _newest(index_dir: Path) -> Generation | None:
     try:
-        return look.read(index_dir, latest_generation)
+        return read(index_dir, latest_generation)
     except GenerationGone:
         return None
 

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.journal.segments import CURRENT, closed_segments, torn_files
 from ragstream_core.errors import IntegrityError, Refused, RunCommand, UnknownProject
-from ragstream_core.index import history_turns
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.check import verify_structure
-from ragstream_core.index.history import open_history_catalog
+from ragstream_core.index.history import current_mark, open_history_catalog
 from ragstream_core.index.history_check import name_chunk
-from ragstream_core.index.look import read
 from ragstream_core.index.rows import latest_generation
-from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.schema import CATALOG_NAME, read
 from ragstream_core.platform import sidecar
 from ragstream_core.platform.data_root import Layout
 from ragstream_core.platform.files import (
@@ -145,7 +143,7 @@ def _copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
     if (home / "index" / CATALOG_NAME).exists():
         with open_history_catalog(home / "index") as catalog:
             catalog.copy_to(target / HOME / "index")
-            mark = history_turns.current_mark(catalog.db)
+            mark = current_mark(catalog.db)
             state = IndexState(mark.generation, mark.digest)
     with log.locked():
         for path in journal_files(log.folder):

@@ -28,7 +28,7 @@ from ragstream_core.wiring.search import reranker_stage, retrieval_stage
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
-    from ragstream_core.index.history_view import HistoryView
+    from ragstream_core.index.snapshot import HistoryView
     from ragstream_core.ports import Progress
     from ragstream_core.wiring.workspace import Workspace
 

@@ -27,7 +27,7 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
-from ragstream_core.index.history_turns import CUT, Mark, TurnCount, first_texts, turn_counts
+from ragstream_core.index.history import CUT, Mark, TurnCount, first_texts, turn_counts
 from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.platform.locks import retry_while_locked
@@ -39,7 +39,7 @@ from ragstream_core.wiring.history_summaries import promote
 from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
-    from ragstream_core.index.snapshot import SnapshotReport
+    from ragstream_core.index.selection import SnapshotReport
     from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 

@@ -124,7 +124,7 @@ def report(workspace: Workspace, project: str) -> IndexReport:
         GenerationGone: Nothing is ingested.
         IntegrityError: The catalog cannot be read at all.
     """
-    from ragstream_core.index.look import read
+    from ragstream_core.index.schema import read
     from ragstream_core.wiring.file_states import file_locations
 
     workspace.require_project(project)
@@ -169,7 +169,7 @@ def language_of_texts(workspace: Workspace, name: str) -> str:
         workspace: The data root.
         name: The project; 60 texts of its index are looked at.
     """
-    from ragstream_core.index.look import read
+    from ragstream_core.index.schema import read
 
     texts = "SELECT text FROM texts WHERE length(text) > 80 LIMIT 60"
     try:

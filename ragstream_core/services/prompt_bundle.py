@@ -20,7 +20,7 @@ from ragstream_core.wiring.kept_prompt import KeptPrompt
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragstream_core.index.portable import Portable
+    from ragstream_core.index.look import Portable
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -55,7 +55,7 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
         UsageError: The target is a folder.
         OSError: Disk full, permission denied.
     """
-    from ragstream_core.index.portable import take_out
+    from ragstream_core.index.look import take_out
 
     if target.is_dir():
         raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
@@ -146,7 +146,7 @@ def _history(kept: KeptPrompt) -> Iterator[tuple[str, bytes]]:
         b"".join(raw for _, raw in journal(kept.workspace).lines(first, pin.seq + 1)),
     )
     if memory.view is not None:
-        from ragstream_core.index.snapshot import encode
+        from ragstream_core.index.selection import encode
 
         memory.view.verify()
         yield bundle_format.SNAPSHOT, bytes(encode(memory.view))

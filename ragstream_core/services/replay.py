@@ -54,7 +54,7 @@ from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
-    from ragstream_core.index.portable import Portable
+    from ragstream_core.index.look import Portable
     from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
@@ -220,7 +220,7 @@ def _require_parts(bundle: Bundle, inputs: PromptInputs) -> None:
 
 
 def _put_generation(space: Workspace, bundle: Bundle, pin: Pin) -> None:
-    from ragstream_core.index.portable import put_in
+    from ragstream_core.index.look import put_in
 
     if type(pin.generation) is not int or not 1 <= pin.generation < MAX_NUMBER:
         broken("its record names no generation")
@@ -239,7 +239,7 @@ def decode(parts: Sequence[bytes | memoryview]) -> Portable:
     """
     import numpy as np
 
-    from ragstream_core.index.portable import Portable
+    from ragstream_core.index.look import Portable
 
     head = strict_json(parts[0], "the head of a generation")
     if not isinstance(head, dict) or {k: type(v) for k, v in head.items()} != _HEAD:

@@ -24,9 +24,8 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
-from ragstream_core.index.look import read
 from ragstream_core.index.rows import latest_generation
-from ragstream_core.index.schema import CATALOG_NAME, project_lock
+from ragstream_core.index.schema import CATALOG_NAME, project_lock, read
 from ragstream_core.platform import sidecar
 from ragstream_core.platform.data_root import checked
 from ragstream_core.platform.files import (

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import Advice, RagstreamError, RunCommand, quoted
 from ragstream_core.index import look
-from ragstream_core.index.check import Finding, verify_data, verify_structure
-from ragstream_core.index.repair import repair_derived
+from ragstream_core.index.check import Finding, repair_derived, verify_data, verify_structure
 from ragstream_core.index.schema import CATALOG_NAME, is_pulled
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.injection_scan import Tally, tally

@@ -40,7 +40,7 @@ from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.eligible_turns import Eligible
-    from ragstream_core.index.history_view import HistoryView
+    from ragstream_core.index.snapshot import HistoryView
     from ragstream_core.retrieval.rows import HistoryRows
     from ragstream_core.settings import ChainSettings
     from ragstream_core.settings.prompts import HistoryConfig

@@ -29,8 +29,8 @@ from ragstream_core.conversations.journal.segments import closed_segments
 from ragstream_core.conversations.sessions import write_session_logs
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index import history, history_turns, look, remove
-from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index import history, remove
+from ragstream_core.index.schema import CATALOG_NAME, read
 from ragstream_core.platform.locks import retry_while_locked
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION
@@ -108,14 +108,14 @@ def cleared_turns(workspace: Workspace) -> ClearedTurns:
     gone, ranges, folded = clearing.still_there(log)
     turns = ClearedTurns(workspace, folded, gone, ranges, is_due=bool(ranges))
     if folded.hidden and not ranges and (folder / CATALOG_NAME).exists():
-        turns.is_due = _is_marked(folder) or bool(look.read(folder, turns.paths))
+        turns.is_due = _is_marked(folder) or bool(read(folder, turns.paths))
     return turns
 
 
 def _is_marked(folder: Path, name: str = TOMBSTONE) -> bool:
     """Return whether the catalog has a tombstone of that name."""
     there = (folder / CATALOG_NAME).exists()
-    return there and name in look.read(folder, remove.tombstones)
+    return there and name in read(folder, remove.tombstones)
 
 
 def finish_aside(workspace: Workspace) -> bool:
@@ -232,7 +232,7 @@ class ClearedTurns:
             yield path.read_text(encoding="utf-8", errors="replace")
         for project in projects.indexed(self.workspace.layout):
             with contextlib.suppress(RagstreamError):  # damaged: its words are taken for copies
-                yield from look.read(self.workspace.index_dir(project), _texts)
+                yield from read(self.workspace.index_dir(project), _texts)
 
     def erase_source(self) -> list[str]:
         """Rewrite the segments one by one: appends go on between two of them."""
@@ -272,7 +272,7 @@ class ClearedTurns:
         """Put the mark behind the notices if nothing else is to be embedded."""
         from ragstream_core.index.history import commit_turns
 
-        mark = history_turns.current_mark(catalog.db)
+        mark = history.current_mark(catalog.db)
         behind = self.log.entries(mark.position.seq + 1, hint=mark.position)
         kept = [entry for entry in behind if not self.folded.is_hidden(entry.seq)]
         if mark.generation and kept and all(isinstance(e.record, Cleared) for e in kept):

@@ -19,15 +19,14 @@ from ragstream_core.errors import (
     IntegrityError,
     RagstreamError,
 )
-from ragstream_core.index import history, snapshot
+from ragstream_core.index import history, selection, snapshot
 from ragstream_core.index.check import Finding, Part
-from ragstream_core.index.history import LiveRows
+from ragstream_core.index.history import Mark
 from ragstream_core.index.history_check import verify_history
-from ragstream_core.index.history_turns import Mark
-from ragstream_core.index.history_view import HistoryView
 from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import project_lock
-from ragstream_core.index.snapshot import SnapshotReport
+from ragstream_core.index.selection import LiveRows, SnapshotReport
+from ragstream_core.index.snapshot import HistoryView
 from ragstream_core.wiring import models
 from ragstream_core.wiring.journal import journal
 
@@ -189,12 +188,12 @@ class History:
         newest = self.newest()
         if newest is None:
             return None
-        wanted = snapshot.source(newest[0], cap=cap, summarise_after=self._summarise_after)
-        if (there := snapshot.published(self.path, wanted)) is not None:
-            return snapshot.report(there, self.path, written=False)
+        wanted = selection.source(newest[0], cap=cap, summarise_after=self._summarise_after)
+        if (there := selection.published(self.path, wanted)) is not None:
+            return selection.report(there, self.path, written=False)
         with project_lock(self.index_dir):
-            live = history.selection_rows(self.index_dir)
-            return snapshot.publish(self._select(live, cap), self.path)
+            live = selection.selection_rows(self.index_dir)
+            return selection.publish(self._select(live, cap), self.path)
 
     def selection_at(self, *, upto: int, digest: str, cap: int) -> HistoryView:
         """Return the selection a prompt was made with, checked; made again if it was replaced."""
@@ -206,7 +205,7 @@ class History:
             if view is not None and view.digest == digest and _is_sound(view):
                 return view
         # replaced or damaged: the catalog holds all of it
-        live = history.selection_rows(self.index_dir, upto)
+        live = selection.selection_rows(self.index_dir, upto)
         then = apply_edits(self.log.entries(1, upto + 1))
         tags = {n: sorted(then.tags(row.turn.id, row.turn.tags)) for n, row in live.turns.items()}
         rows = tuple(row._replace(tags=tuple(tags[row.seq])) for row in live.rows)
@@ -231,7 +230,7 @@ class History:
         if rolled:
             edits = apply_edits(self.log.entries(1, live.mark.position.seq + 1)).edits
             tags = {name: tuple(sorted(e.add)) for name, e in edits.items() if is_summary(name)}
-        return snapshot.build(
+        return selection.build(
             live.rows,
             live.vectors,
             mark=live.mark,

@@ -10,7 +10,7 @@ from ragstream_core.index.view import open_view
 from ragstream_core.wiring.history_index import History
 
 if TYPE_CHECKING:
-    from ragstream_core.index.history_view import HistoryView
+    from ragstream_core.index.snapshot import HistoryView
     from ragstream_core.ports import IndexView
     from ragstream_core.wiring.workspace import Workspace
 
@@ -52,7 +52,7 @@ def hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[st
     """Return the chunks of turns that were cleared after they were published: never shown."""
     from ragstream_core.conversations.edits import apply_edits
     from ragstream_core.conversations.eligible_turns import Filters, eligible
-    from ragstream_core.index.history_view import HistoryView
+    from ragstream_core.index.snapshot import HistoryView
     from ragstream_core.wiring.journal import journal
 
     hidden: set[str] = set()

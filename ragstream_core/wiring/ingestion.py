@@ -229,24 +229,20 @@ def changed_files(
 ) -> list[str]:
     """Return one sentence a project with documents that changed since its last ingest.
 
-    Args:
-        workspace: The data root.
-        projects: Their names.
-        shown: How the name of a file is written.
-
-    Raises:
-        UnknownProject: There is no such folder.
+    Before every prompt: where nothing is pending the catalog is not asked for more.
     """
-    found = []
+    sentences = []
     for project in projects:
-        seen, _ = inspection(workspace, project)
-        past = known(workspace.index_dir(project), seen.newest)
-        if pending := _pending(seen, past, without_reader(seen.found)).paths:
-            names = ", ".join(map(shown, pending[:_NAMES_SHOWN]))
-            more = " …" if len(pending) > _NAMES_SHOWN else ""
-            changed = f"{len(pending)} file(s) changed since the last ingest"
-            found.append(f"{project}: {changed}: {names}{more}")
-    return found
+        found, _ = inspection(workspace, project)
+        if found.pending is None:
+            continue
+        past = known(workspace.index_dir(project), found.newest)
+        if paths := _pending(found, past, without_reader(found.found)).paths:
+            names = ", ".join(map(shown, paths[:_NAMES_SHOWN]))
+            more = " …" if len(paths) > _NAMES_SHOWN else ""
+            changed = f"{len(paths)} file(s) changed since the last ingest"
+            sentences.append(f"{project}: {changed}: {names}{more}")
+    return sentences
 
 
 def _waiting(found: Inspection, unread: Mapping[str, str]) -> list[str]:

@@ -94,8 +94,8 @@ def _run(code: str, *args: str) -> list[float]:
 def report(count: int = 100_000, repeat: int = 9) -> str:
     """Measure; return the Markdown section."""
     from ragstream_core.conversations.journal.records import Position
-    from ragstream_core.index.history_turns import Mark
-    from ragstream_core.index.snapshot import build, publish
+    from ragstream_core.index.history import Mark
+    from ragstream_core.index.selection import build, publish
 
     with tempfile.TemporaryDirectory() as folder:
         path, bare, query = (Path(folder, n) for n in ("history_store.arrow", "bare", "query.npy"))

@@ -8,7 +8,7 @@ import pytest
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import DuplicateId, UsageError
-from ragstream_core.index.history_turns import TurnRow
+from ragstream_core.index.history import TurnRow
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN, REQUIRED, same_row, turn_metadata
 from ragstream_core.proposers.chroma.vector_store_chroma import (
     ChromaVectorStoreBase,

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ragstream_core.index.repair
+import ragstream_core.index.check
 import ragstream_core.index.vectors  # noqa: F401  # imported before the fork
 from ragstream_core.errors import ProjectLocked, RagstreamError
 from ragstream_core.index import derived

@@ -11,9 +11,8 @@ import pytest
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import derived
-from ragstream_core.index.check import Part, verify_data
+from ragstream_core.index.check import Part, repair_derived, verify_data
 from ragstream_core.index.generation_rows import ROWS_FILE
-from ragstream_core.index.repair import repair_derived
 from ragstream_core.index.view import forget_views, open_view
 from tests.lengths import by_length
 

@@ -12,7 +12,8 @@ import pyarrow.ipc  # noqa: F401  # imported before the fork
 import pytest
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index.snapshot import build, forget_snapshots, open_snapshot, publish
+from ragstream_core.index.selection import build, publish
+from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from tests.faults.harness import CALLS, CLEAN, CRASH, DONE, Child, can_trace
 from tests.history_rows import mark, row, vectors_of
 from tests.lengths import by_length

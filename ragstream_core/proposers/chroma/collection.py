@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, StoreFailed
 from ragstream_core.index.derived import MANIFEST_NAME
-from ragstream_core.index.look import is_as_it_was, read
+from ragstream_core.index.look import is_as_it_was
 from ragstream_core.index.rows import latest_generation
-from ragstream_core.index.schema import check_hint, label, project_lock, update_hint
+from ragstream_core.index.schema import check_hint, label, project_lock, read, update_hint
 from ragstream_core.platform import extras
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir, publish_dir, remove_path, replace_bytes

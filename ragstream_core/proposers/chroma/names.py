@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, IntegrityError
-from ragstream_core.index import history_turns
-from ragstream_core.index.look import read
+from ragstream_core.index.history import read_turns
 from ragstream_core.index.rows import latest_generation
-from ragstream_core.index.schema import label, update_hint
+from ragstream_core.index.schema import label, read, update_hint
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from ragstream_core.index.history_turns import TurnRow
+    from ragstream_core.index.history import TurnRow
     from ragstream_core.records import Chunk
 
 Value = str | int | float | bool | Sequence[str] | None
@@ -143,7 +142,7 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], Metadata]:
 
     def look(db: sqlite3.Connection) -> tuple[int, dict[str, TurnRow]]:
         newest = latest_generation(db)
-        rows = {row.path: row for row in history_turns.read_turns(db)}
+        rows = {row.path: row for row in read_turns(db)}
         return newest.n if newest else 0, rows
 
     newest, rows = read(index_dir, look)

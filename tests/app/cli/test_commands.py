@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.index.portable import decode
+from ragstream_core.services.export_index import decode
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 

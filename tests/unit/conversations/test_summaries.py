@@ -5,7 +5,7 @@ import numpy as np
 from ragstream_core.conversations.eligible_turns import Filters, eligible
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.summaries import SOURCE, SPAN_TURNS, citing, promoted, rolled_up
-from ragstream_core.index.snapshot import build
+from ragstream_core.index.selection import build
 from ragstream_core.records.identity import sha256_hex
 from tests.history_rows import columns, mark, row, vectors_of
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import UsageError
-from ragstream_core.index.check import Part, parse_part, verify_data
-from ragstream_core.index.repair import repair_derived
+from ragstream_core.index.check import Part, parse_part, repair_derived, verify_data
 from ragstream_core.index.schema import project_lock
 from ragstream_core.index.view import forget_views
 

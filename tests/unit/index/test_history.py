@@ -7,12 +7,12 @@ import pytest
 
 from ragstream_core.conversations.journal.records import Position
 from ragstream_core.errors import GenerationGone, IntegrityError
-from ragstream_core.index import history, history_turns, remove, vectors
+from ragstream_core.index import history, remove, vectors
 from ragstream_core.index.check import WHOLE, verify_data, verify_structure
-from ragstream_core.index.history import commit_turns, lacking, newest, selection_rows
+from ragstream_core.index.history import Mark, TurnRow, commit_turns, lacking, newest
 from ragstream_core.index.history_check import name_chunk
-from ragstream_core.index.history_turns import Mark, TurnRow
 from ragstream_core.index.rows import ChunkRow, TextRow
+from ragstream_core.index.selection import selection_rows
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.terms import term_blob
@@ -69,12 +69,12 @@ def sql(bench, statement, *values):
 
 def test_a_commit_can_be_read_back(bench):
     with bench.store() as store:
-        assert history_turns.current_mark(store.db) == Mark()
+        assert history.current_mark(store.db) == Mark()
         mark = put(store, [3, 1, 2])
-        assert history_turns.current_mark(store.db) == mark
-        assert [row.seq for row in history_turns.read_turns(store.db)] == [1, 2, 3]
-        assert [row.seq for row in history_turns.read_turns(store.db, [3, 9, 1])] == [1, 3]
-        assert history_turns.seqs_of(store.db, ["id-2", "nobody"]) == {"id-2": 2}
+        assert history.current_mark(store.db) == mark
+        assert [row.seq for row in history.read_turns(store.db)] == [1, 2, 3]
+        assert [row.seq for row in history.read_turns(store.db, [3, 9, 1])] == [1, 3]
+        assert history.seqs_of(store.db, ["id-2", "nobody"]) == {"id-2": 2}
     assert (mark.generation, mark.position.seq, mark.position.offset) == (1, 3, 99)
     live = selection_rows(bench.index)
     assert live.mark == mark and list(live.turns) == [1, 2, 3]
@@ -107,7 +107,7 @@ def test_the_same_commit_again_is_none(bench):
 def test_where_a_line_lies_is_only_a_hint(bench):
     with bench.store() as store:
         first = put(store, [1])
-        (row,) = history_turns.read_turns(store.db)
+        (row,) = history.read_turns(store.db)
         moved = row._replace(segment="conversation-1.log", offset=7)
         chunk = chunk_of(row, "text 1")
         again = commit_turns(store, [moved], [chunk], mark=first, retagged={}, provenance={})
@@ -150,7 +150,7 @@ def test_a_chunk_without_a_vector_is_refused(bench):
         mark = Mark(position=Position(2), embed_fp=MODEL, index_fp="i")
         with pytest.raises(IntegrityError, match="no vector"):
             commit_turns(store, [row], [chunk], mark=mark, retagged={}, provenance={})
-        assert history_turns.current_mark(store.db) == first
+        assert history.current_mark(store.db) == first
     assert [r.seq for r in selection_rows(bench.index).rows] == [1]
 
 
@@ -163,12 +163,12 @@ def test_no_two_models_in_one_generation(bench):
         store.record_texts([made], vector(7), embed_fp="other")
         assert lacking(store.db, "other", besides=()) == [(sha256_hex("text 1"), "text 1")]
         assert lacking(store.db, "other", besides={1}) == []
-        rows = list(history_turns.read_turns(store.db, [2]))
+        rows = list(history.read_turns(store.db, [2]))
         chunk = chunk_of(rows[0], "text 2")
         mark = Mark(position=Position(2), embed_fp="other", index_fp="i")
         with pytest.raises(IntegrityError, match="1-1::0 has no vector"):
             commit_turns(store, rows, [chunk], mark=mark, retagged={}, provenance={})
-        assert history_turns.current_mark(store.db).embed_fp == MODEL
+        assert history.current_mark(store.db).embed_fp == MODEL
 
 
 def test_tags_change_in_the_same_transaction_and_not_the_digest(bench):
@@ -177,7 +177,7 @@ def test_tags_change_in_the_same_transaction_and_not_the_digest(bench):
         retagged = {2: ("GOLD",), 8: ("x",)}
         mark = commit_turns(store, [], [], mark=first, retagged=retagged, provenance={})
         assert (mark.generation, mark.digest) == (2, first.digest)
-        assert [row.tags for row in history_turns.read_turns(store.db)] == [("x",), ("GOLD",)]
+        assert [row.tags for row in history.read_turns(store.db)] == [("x",), ("GOLD",)]
 
 
 def test_a_commit_that_dies_leaves_nothing_of_it(bench, monkeypatch):
@@ -187,8 +187,8 @@ def test_a_commit_that_dies_leaves_nothing_of_it(bench, monkeypatch):
             patch.setattr(history, "write_turns", lambda db, rows, retagged: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 put(store, [2])
-        assert history_turns.current_mark(store.db) == first
-        assert [row.seq for row in history_turns.read_turns(store.db)] == [1]
+        assert history.current_mark(store.db) == first
+        assert [row.seq for row in history.read_turns(store.db)] == [1]
         put(store, [2])
     assert [row.seq for row in selection_rows(bench.index).rows] == [1, 2]
 

@@ -8,15 +8,9 @@ import pytest
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import IntegrityError, OperationFailed
-from ragstream_core.index import snapshot
-from ragstream_core.index.snapshot import (
-    build,
-    encode,
-    forget_snapshots,
-    held,
-    open_snapshot,
-    publish,
-)
+from ragstream_core.index import selection, snapshot
+from ragstream_core.index.selection import build, encode, publish
+from ragstream_core.index.snapshot import forget_snapshots, held, open_snapshot
 from ragstream_core.retrieval.retriever import Retriever
 from ragstream_core.text.bm25 import Bm25
 from ragstream_core.text.terms import terms
@@ -268,7 +262,7 @@ def test_a_full_disk_leaves_the_old_one(path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(snapshot, "replace_bytes", full)
+    monkeypatch.setattr(selection, "replace_bytes", full)
     with pytest.raises(OperationFailed, match="history_store.arrow"):
         put(path, ROWS[:1])
     assert path.read_bytes() == before

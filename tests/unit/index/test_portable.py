@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index.portable import decode, encode
+from ragstream_core.services.export_index import decode, encode
 from ragstream_core.text.bm25 import unpacked
 
 

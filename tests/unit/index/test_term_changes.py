@@ -4,8 +4,8 @@ import pytest
 
 from ragstream_core.index import derived, term_files
 from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.check import repair_derived
 from ragstream_core.index.derived import CHANGES_FILE, LEXICAL_FILE
-from ragstream_core.index.repair import repair_derived
 from ragstream_core.index.schema import reading
 from ragstream_core.index.view import forget_views
 from ragstream_core.platform import array_file

@@ -7,7 +7,7 @@ import pytest
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit
 from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import EmbeddingFailed, ModelMismatch, ProjectLocked
-from ragstream_core.index import history_turns
+from ragstream_core.index import history
 from ragstream_core.index.history import newest
 from ragstream_core.ingestion import staging
 from ragstream_core.text.chunk_profiles import ChunkProfile
@@ -100,7 +100,7 @@ def test_the_mark_stays_before_a_clearing_that_is_not_finished(bench):
     stats = bench.run()
     assert (stats.seq, stats.embedded, stats.committed) == (2, 0, False)
     with bench.store() as store:
-        assert history_turns.holds(store.db, 1, 1) and not history_turns.holds(store.db, 3, 9)
+        assert history.holds(store.db, 1, 1) and not history.holds(store.db, 3, 9)
         for table in ("chunks", "files", "turns"):
             store.db.execute(f"DELETE FROM {table} WHERE path = 's1/1'")
     stats = bench.run()

@@ -13,7 +13,8 @@ import time
 import pytest
 
 from ragstream_core.errors import OperationFailed, UnknownSetting
-from ragstream_core.index import look, remove
+from ragstream_core.index import remove
+from ragstream_core.index.schema import read
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.platform.postgres import Database, database_at
@@ -372,7 +373,7 @@ def test_forgetting_waits_for_a_graph_that_is_being_made(root, database, postgre
 
 
 def tombstones(index_dir):
-    return look.read(index_dir, remove.tombstones)
+    return read(index_dir, remove.tombstones)
 
 
 def test_forgetting_takes_graphs_whose_making_was_killed(root, database, postgres, monkeypatch):

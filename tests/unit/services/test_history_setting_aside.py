@@ -4,8 +4,9 @@ import pytest
 
 from ragstream_core.conversations.clearing import choice_of
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.index import look, remove
+from ragstream_core.index import remove
 from ragstream_core.index.check import WHOLE
+from ragstream_core.index.schema import read
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
@@ -135,7 +136,7 @@ def test_deleting_vectors_that_was_killed_is_finished_and_takes_no_prompt_with_i
     embed(space)
     forget_views(), forget_snapshots()
     assert not holders(space)
-    assert look.read(space.layout.history_index, remove.tombstones) == []
+    assert read(space.layout.history_index, remove.tombstones) == []
     assert space.store.record(record.prompt_key).output_sha256 == record.output_sha256
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.index.history_turns import first_texts, turn_counts
+from ragstream_core.index.history import first_texts, turn_counts
 from ragstream_core.index.schema import project_lock
 from ragstream_core.services import history_update, verify
 from ragstream_core.services.history_update import embed

@@ -21,14 +21,21 @@ def test_the_warning_before_a_prompt_measures_no_folder_and_asks_no_store(space,
     assert ingestion.changed_files(space, ["demo"])[0].startswith("demo: 3 file(s) changed")
     ingest_project(space, "demo")
     assert ingestion.changed_files(space, ["demo"]) == []
-    (folder / "a.md").write_text("# a\n\nother words\n")
-    (folder / "b.md").unlink()
-    (folder / "n.md").write_text("# n\n\nnew words\n")
-    assert ingestion.status(space, "demo").pending.paths == ["a.md", "b.md", "n.md"]
 
     def never(*args, **more):
         raise AssertionError("the warning needs none of this")
 
+    found, documents = ingestion.inspection(space, "demo")  # the files are so fresh that it is due
+    with monkeypatch.context() as settled:
+        idle = found._replace(pending=None), documents
+        settled.setattr(ingestion, "inspection", lambda space, project: idle)
+        for costly in ("known", "without_reader"):
+            settled.setattr(ingestion, costly, never)
+        assert ingestion.changed_files(space, ["demo"]) == []
+    (folder / "a.md").write_text("# a\n\nother words\n")
+    (folder / "b.md").unlink()
+    (folder / "n.md").write_text("# n\n\nnew words\n")
+    assert ingestion.status(space, "demo").pending.paths == ["a.md", "b.md", "n.md"]
     for costly in ("size_of", "forecast", "peeked"):
         monkeypatch.setattr(ingestion, costly, never)
     (told,) = ingestion.changed_files(space, ["demo"])

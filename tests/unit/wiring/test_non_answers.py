@@ -6,7 +6,7 @@ from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.extract import EXTRACT
 from ragstream_core.conversations import non_answers
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.index import history, snapshot
+from ragstream_core.index import selection, snapshot
 from ragstream_core.index.check import WHOLE
 from ragstream_core.ingestion import history_worker
 from ragstream_core.models.chat.scripted import ScriptedChat
@@ -71,9 +71,9 @@ def test_an_index_and_a_selection_that_hold_it_already_leave_it_out(space, kind,
     with monkeypatch.context() as before:
         before.setattr(history_worker, "is_evidence", lambda turn: turn.status == "complete")
         for name in ("is_non_answer", "is_non_answer_text"):
-            before.setattr(history, name, lambda _: False)
-        made = snapshot.build
-        before.setattr(snapshot, "RULES", 1)
+            before.setattr(selection, name, lambda _: False)
+        made = selection.build
+        before.setattr(selection, "RULES", 1)
 
         def silent(*args, **more):
             view = made(*args, **more)
@@ -81,7 +81,7 @@ def test_an_index_and_a_selection_that_hold_it_already_leave_it_out(space, kind,
             view.non_answers = None
             return view
 
-        before.setattr(snapshot, "build", silent)
+        before.setattr(selection, "build", silent)
         assert embed(space).turns == 2
     snapshot.forget_snapshots()
     view = snapshot.open_snapshot(space.layout.history_snapshot)

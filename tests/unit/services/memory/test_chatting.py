@@ -319,7 +319,7 @@ def test_the_four_names_stand_for_one_thing_each():
 
     homes = {name: getattr(memory, name).__module__ for name in memory.__all__}
     assert homes == {
-        "EpisodicIndex": "ragstream_core.index.history_view",
+        "EpisodicIndex": "ragstream_core.index.snapshot",
         "FactMemory": "ragstream_core.wiring.remembered_facts",
         "Journal": "ragstream_core.conversations.journal.journal",
         "RagstackMemory": "ragstream_core.wiring.ragstack_memory",
