@@ -105,16 +105,8 @@ class AppConfig(BaseModel):
     ) -> AppConfig:
         """Merge all layers.
 
-        Args:
-            config_path: A YAML or JSON file; default: ``$RAGSTREAM_CONFIG``, else the first
-                ``ragstream.yaml`` in `settings_folders`.
-            task: Name of a task profile; empty for none.
-            explicit: Dotted key → value, the strongest layer (command line, run config).
-
-        Raises:
-            UnknownSetting: An unknown key (the nearest one is named), a bad value, an unknown
-                task, an unreadable file.
-            Refused: A file that nobody has confirmed says what cannot be left out.
+        A task names a profile; `explicit` is the strongest layer, dotted key → value. Without a
+        path ``$RAGSTREAM_CONFIG`` is read, else the first ``ragstream.yaml`` in `settings_folders`.
         """
         given = dict(explicit or {})
         found = found_root(given)
@@ -142,26 +134,16 @@ class AppConfig(BaseModel):
     def with_task(
         self, task: str = "", *, explicit: Mapping[str, object] | None = None
     ) -> AppConfig:
-        """Return these settings under a task profile, explicit ones on top (C-31).
+        """Return these settings under a task profile, "" for the one of now; explicit ones on top.
 
-        Args:
-            task: Name of a task profile; empty: the one that these settings are under.
-            explicit: Dotted key → value, over those given at load.
-
-        Raises:
-            UnknownSetting: An unknown task, key or value.
-            Refused: The profile says what only a confirmed file may say.
+        What was explicit at load stays explicit (C-31).
         """
         given = {**self.explicit, **(explicit or {})}
         read = _Read(self.base, self.tasks, self.files, self.folders)
         return _merged(read, task=task or self.task, explicit=given)
 
     def resolve_task(self, task_name: str) -> tuple[RetrievalConfig, PromptConfig]:
-        """Return the retrieval and prompt settings of a task profile over these settings (R-096).
-
-        Raises:
-            UnknownSetting: No such task profile.
-        """
+        """Return the retrieval and prompt settings of a task profile over these (R-096)."""
         settings = self.with_task(task_name).settings
         return settings.retrieval, settings.prompt
 
@@ -235,8 +217,7 @@ def set_dagster_home(data_dir: Path) -> Path:
 def set_dagster_database(url: str) -> None:
     """Give this process and its children the database of Dagster's records.
 
-    Args:
-        url: As psycopg takes it. SQLAlchemy reads it bare as psycopg 3, Dagster needs psycopg 2.
+    SQLAlchemy reads ``postgresql://`` as psycopg 3; Dagster needs psycopg 2.
     """
     os.environ["DAGSTER_POSTGRES_URL"] = f"postgresql+psycopg2://{url.partition('://')[2]}"
 
@@ -292,11 +273,7 @@ def blas_core_type() -> str:
 
 
 def overlay(settings: ChainSettings, changes: Mapping[str, object]) -> ChainSettings:
-    """Return chain settings with dotted keys replaced and validated.
-
-    Raises:
-        UnknownSetting: A key that is unknown or that no stage reads, or a bad value.
-    """
+    """Return chain settings with dotted keys replaced and validated."""
     if not changes:
         return settings
     merged = settings.model_dump()
@@ -315,17 +292,7 @@ def overlay(settings: ChainSettings, changes: Mapping[str, object]) -> ChainSett
 
 
 def typed(changes: Mapping[str, object]) -> dict[str, Any]:
-    """Return changes of chain settings as they are kept: `1`, `1.0` and ``"1"`` become one value.
-
-    Args:
-        changes: Dotted key → value, or its text; a list may be a text with commas.
-
-    Returns:
-        Dotted key → value as JSON has it.
-
-    Raises:
-        UnknownSetting: As `overlay`.
-    """
+    """Return changes of chain settings as JSON keeps them: `1`, `1.0` and ``"1"`` are one value."""
     values = overlay(ChainSettings(), changes).model_dump(mode="json")
     parts = {dotted: dotted.partition(".") for dotted in changes}
     return {dotted: values[section][key] for dotted, (section, _, key) in parts.items()}
@@ -336,10 +303,6 @@ def settings_folders(explicit: Mapping[str, Any], found: Path | None) -> tuple[P
 
     A data root that was named has its own settings, in it or beside it; what lies in the working
     directory is none of its business.
-
-    Args:
-        explicit: Dotted key → value, as given to `AppConfig.load`.
-        found: As `found_root`.
     """
     in_environment = next(filter(None, map(os.environ.get, _ROOT_NAMES)), "")
     named = str(explicit.get("paths.data_dir") or in_environment)
@@ -380,9 +343,6 @@ def found_root(explicit: Mapping[str, Any]) -> Path | None:
     """Return the data root beside the project that the working directory lies in, if none is set.
 
     An environment or a command line that names a root leaves it, and the settings beside it, alone.
-
-    Args:
-        explicit: Dotted key → value, as given to `AppConfig.load`.
     """
     if "paths.data_dir" in explicit or any(map(os.environ.get, _ROOT_NAMES)):
         return None

@@ -158,7 +158,7 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     ranked = retriever(workspace, settings)
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))
     filters, now = file_sources.filters_of(text), dt.datetime.now().astimezone()
-    off = file_sources.closed(workspace, filters, views, now)
+    off = file_sources.excluded_by_filters(workspace, filters, views, now)
     scored = ranked.search(views, " ".join(pieces), pieces=pieces, off=off)
     hits = [hit for hit in scored if hit.cosine >= settings.retrieval.min_score]
     groups = _distinct(views, hits, k)

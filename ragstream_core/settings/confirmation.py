@@ -117,12 +117,7 @@ def own_folder(path: Path) -> Path | None:
 
 
 def leads_out(named: str, own: Path | None) -> bool:
-    """Return whether a path leads out of a folder, links resolved.
-
-    Args:
-        named: Absolute, or relative to the folder, or beginning with ``~``.
-        own: As `own_folder`.
-    """
+    """Return whether a path leads out of a folder, links resolved."""
     if own is None or "\0" in named:
         return True
     try:
@@ -139,15 +134,7 @@ def sift(
     *,
     task: str = "",
 ) -> tuple[Layer, tuple[LeftOut, ...]]:
-    """Return what counts of a file that nobody has confirmed, and what does not.
-
-    Args:
-        layer: What it says; names are known ones.
-        models: Section → its model.
-        own: The folder that the file may speak for.
-        task: The task profile of this layer; its defaults are marked too, since a profile is
-            stronger than the environment.
-    """
+    """Return what counts of a file that nobody has confirmed, and what does not."""
     kept: Layer = {}
     left = []
     for section, values in layer.items():
@@ -178,15 +165,7 @@ def _is_free(mark: Asks, field: FieldInfo, value: Any, own: Path | None, *, task
 
 
 def counting(file: SettingsFile, above: Collection[str]) -> SettingsFile:
-    """Return a file without what a stronger layer sets anyway.
-
-    Args:
-        file: As it was read.
-        above: Dotted names that the environment or the command line sets.
-
-    Raises:
-        Refused: It says what can neither count nor be left out.
-    """
+    """Return a file without what a stronger layer sets anyway."""
     left = tuple(one for one in file.left_out if one.task or one.name not in above)
     for one in left:
         if one.stops and not one.task:
@@ -200,11 +179,7 @@ def counting(file: SettingsFile, above: Collection[str]) -> SettingsFile:
 
 
 def require_whole(files: Iterable[SettingsFile], task: str) -> None:
-    """Refuse a task profile of which something was left out: it was asked for by its name.
-
-    Raises:
-        Refused: It sets what only a confirmed file may set.
-    """
+    """Refuse a task profile of which something was left out: it was asked for by its name."""
     for file in files:
         if left := tuple(one for one in file.left_out if one.task == task):
             raise Refused(
@@ -217,12 +192,7 @@ def require_whole(files: Iterable[SettingsFile], task: str) -> None:
 def left_out_notices(
     files: Iterable[SettingsFile], tasks: Collection[str]
 ) -> list[tuple[str, Advice]]:
-    """Return what to tell a person about settings that do not count, each with what to do.
-
-    Args:
-        files: Those that were read.
-        tasks: Profiles of which a part may be left out, too.
-    """
+    """Return what to tell a person about settings that do not count, each with what to do."""
     found: list[tuple[str, Advice]] = []
     for file in files:
         if left := tuple(one for one in file.left_out if one.task in ("", *tasks)):

@@ -41,11 +41,7 @@ _PASSWORD = re.compile(r"(?i)[^/]*//[^/@]*:[^/@]+@|.*[?&](ssl)?password=.")
 
 
 def nested(flat: Mapping[str, object]) -> Layer:
-    """Turn dotted keys into sections.
-
-    Raises:
-        UnknownSetting: An unknown section or key; the nearest known one is named.
-    """
+    """Turn dotted keys into sections."""
     layer: Layer = {}
     for dotted, value in flat.items():
         section, _, key = dotted.partition(".")
@@ -69,11 +65,7 @@ def unknown(dotted: str) -> UnknownSetting:
 
 
 def file_bytes(path: Path) -> bytes:
-    """Return all bytes of a settings file.
-
-    Raises:
-        UnknownSetting: It is not there, cannot be read, or is too large.
-    """
+    """Return all bytes of a settings file."""
     try:
         if path.stat().st_size <= MAX_CONFIG_BYTES:
             return path.read_bytes()
@@ -97,11 +89,7 @@ def file_bytes(path: Path) -> bytes:
 
 
 def layer_of(text: bytes, path: Path) -> dict[str, Any]:
-    """Return what the bytes of a settings file say.
-
-    Raises:
-        UnknownSetting: No YAML, an unknown name, or a key in the clear.
-    """
+    """Return what the bytes of a settings file say."""
     import yaml
 
     try:
@@ -139,16 +127,7 @@ def _refuse_secrets(data: dict[str, Any], where: str) -> None:
 
 
 def checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return a file's sections, or those of a task profile, as they stand.
-
-    Args:
-        data: Section → key → value.
-        where: The file or the profile, for messages.
-
-    Raises:
-        UnknownSetting: An unknown section or key, a section without lines, or a key or a password
-            in the clear.
-    """
+    """Return a file's sections, or those of a task profile, as they stand."""
     for section, values in data.items():
         if section not in SECTIONS:
             raise unknown(str(section))
@@ -170,11 +149,7 @@ def listed(value: object) -> Any:
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
-    """Parse ``key=value`` words of a command line.
-
-    Raises:
-        UnknownSetting: A word without ``=``.
-    """
+    """Parse ``key=value`` words of a command line."""
     pairs = {}
     for word in assignments:
         key, sign, value = word.partition("=")
@@ -192,12 +167,7 @@ def set_variable(dotted: str) -> SetVariable:
 
 
 def bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetting:
-    """Return what to tell a person about a value that a setting does not take.
-
-    Args:
-        error: What validation said.
-        origin: Dotted key → where its value comes from.
-    """
+    """Return what to tell a person about a value that a setting does not take."""
     first = error.errors()[0]
     dotted = ".".join(str(part) for part in first["loc"][:2])
     if first["type"] == "extra_forbidden":

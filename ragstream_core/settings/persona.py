@@ -24,11 +24,7 @@ Voice = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_V
 
 @functools.lru_cache(maxsize=64)  # settings are validated for every stage of a prompt
 def _template(text: str) -> str:
-    """Return a template as it stands; the empty one wraps nothing.
-
-    Raises:
-        ValueError: It is too long, names an unknown place, or lacks the task.
-    """
+    """Return a template as it stands; the empty one wraps nothing."""
     if not text.strip():
         return ""
     named = _PLACES.findall(text)
@@ -54,11 +50,7 @@ _TEXT_PLACES = re.compile(r"\{\w*\}")
 
 @functools.lru_cache(maxsize=64)  # settings are validated for every stage of a prompt
 def _wording(text: str) -> str:
-    """Return a wording as it stands; the empty one stands for ours.
-
-    Raises:
-        ValueError: It is too long, lacks the sentence of refusal, or names another place.
-    """
+    """Return a wording as it stands; the empty one stands for ours."""
     if not text.strip():
         return ""
     unknown = sorted(set(_TEXT_PLACES.findall(text)) - {REFUSAL_PLACE})

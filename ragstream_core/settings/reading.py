@@ -42,16 +42,7 @@ class ReadFile(NamedTuple):
 
 
 def read_settings(path: Path, *, named: bool, confirmed: Confirmed) -> ReadFile:
-    """Read a settings file.
-
-    Args:
-        path: Of a YAML or JSON file.
-        named: Whether the person named it; then all of it counts.
-        confirmed: As `Confirmed`.
-
-    Raises:
-        UnknownSetting: Unreadable, too large, an unknown name, or a key in the clear.
-    """
+    """Read a settings file."""
     data = file_bytes(path)
     said = dict(layer_of(data, path))
     tasks = checked_tasks(said.pop("tasks", {}), path)
@@ -69,11 +60,7 @@ def read_settings(path: Path, *, named: bool, confirmed: Confirmed) -> ReadFile:
 
 
 def read_dotenv(path: Path, *, confirmed: Confirmed) -> ReadFile:
-    """Read the settings of a ``.env`` file; its other variables are left alone.
-
-    Raises:
-        UnknownSetting: It cannot be read, or holds a variable of ours that does not exist.
-    """
+    """Read the settings of a ``.env`` file; its other variables are left alone."""
     data, plain = _dotenv(path)
     is_confirmed = confirmed(path, data)
     # `${NAME}` of a file that nobody has confirmed could carry the environment's keys elsewhere
@@ -85,11 +72,7 @@ def read_dotenv(path: Path, *, confirmed: Confirmed) -> ReadFile:
 
 
 def variables_layer(variables: Mapping[str, str]) -> Layer:
-    """Return the settings that variables of an environment name.
-
-    Raises:
-        UnknownSetting: A variable of ours that does not exist.
-    """
+    """Return the settings that variables of an environment name."""
     layer: Layer = {}
     for name, value in variables.items():
         target = _target(name)

@@ -37,12 +37,7 @@ TASKS: dict[str, Layer] = {
 
 
 def checked_tasks(tasks: object, path: Path | None) -> dict[str, Layer]:
-    """Return the task profiles of a file.
-
-    Raises:
-        UnknownSetting: Not a mapping of names to sections, an unknown name in one, or a key or a
-            password in the clear.
-    """
+    """Return the task profiles of a file."""
     wrong = UnknownSetting(f"{path}: tasks must map names to sections")
     if not isinstance(tasks, dict):
         raise wrong
@@ -60,11 +55,7 @@ def shipped_tasks() -> dict[str, Layer]:
 
 
 def task_layer(tasks: Mapping[str, Layer], name: str) -> Layer:
-    """Return one task profile.
-
-    Raises:
-        UnknownSetting: No such profile; the known ones are named.
-    """
+    """Return one task profile."""
     if name not in tasks:
         raise UnknownSetting(
             f"unknown task profile {name!r}", hint=f"one of: {', '.join(sorted(tasks))}"

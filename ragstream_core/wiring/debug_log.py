@@ -33,12 +33,7 @@ _session: ContextVar[str] = ContextVar("session of the debug log", default="")
 
 
 def log_of(workspace: Workspace, name: str = "") -> DebugLog | None:
-    """Return the log of a session of this process; None where none is to be written.
-
-    Args:
-        workspace: The data root.
-        name: A session, whose files are its own; that of the thread comes first, see `session`.
-    """
+    """Return the log of a session of this process; None where none is to be written."""
     settings = workspace.config.settings
     given = settings.debug
     if not given.enabled or not settings.history.persist:
@@ -69,12 +64,7 @@ def begin_command(name: str) -> None:
 
 
 def debug_logs(workspace: Workspace, kind: str = "debug") -> list[Path]:
-    """Return the files of the Debug Logger, sorted; those in the older place, ``logs``, too.
-
-    Args:
-        workspace: The data root.
-        kind: What their names begin with.
-    """
+    """Return the files of the Debug Logger, sorted; those in the older place, ``logs``, too."""
     folders = {workspace.config.logs_dir, workspace.layout.server_logs}
     found = (path for folder in folders for path in folder.glob(f"{kind}_*"))
     return sorted(path for path in found if is_log(path.name))  # files of others may lie there
@@ -110,26 +100,16 @@ def _now() -> dt.datetime:
 
 
 def logged_stage(workspace: Workspace, op: str, prompt: SuperPrompt, stage: Stage) -> Stage:
-    """Return a stage that does the same and writes what it did; itself where nothing is written.
-
-    Args:
-        workspace: The data root.
-        op: Name of the op.
-        prompt: What it will read; its inputs say whether anything of it may be kept.
-        stage: The stage.
-    """
-    inputs = inputs_of(prompt)
+    """Return a stage that does the same and writes what it did; itself where nothing is written."""
+    inputs = inputs_of(prompt)  # they say whether anything of it may be kept
     log = log_of(workspace, inputs.history.session) if persists(inputs) else None
     if log is None:
         return stage
 
     def logged(given: SuperPrompt) -> SuperPrompt:
         log.log_write_text(f"{op} begins: {_sizes(given)}")
-        try:
+        with _failure_noted(log, op):
             result = stage(given)
-        except Exception as error:
-            _failed(log, op, error)
-            raise
         log.log_write_text(f"{op} ends: {_sizes(result)}{_decided(given, result)}")
         log.log_write_var(
             ("body", 2_000), result.body,
@@ -146,20 +126,13 @@ def logged_stage(workspace: Workspace, op: str, prompt: SuperPrompt, stage: Stag
 def logged_ingest(
     workspace: Workspace, project: str, ingest: Callable[[], IngestionStats]
 ) -> IngestionStats:
-    """Run an ingest and write what it did, where that is wanted.
-
-    Raises:
-        RagstreamError: What the ingest raises.
-    """
+    """Run an ingest and write what it did, where that is wanted."""
     log = log_of(workspace)
     if log is None:
         return ingest()
     log.log_write_text(f"ingest of {project} begins")
-    try:
+    with _failure_noted(log, f"ingest of {project}"):
         stats = ingest()
-    except Exception as error:
-        _failed(log, f"ingest of {project}", error)
-        raise
     counts = ", ".join(f"{name} {n}" for name, n in {**stats.files, **stats.chunks}.items())
     state = "refused" if stats.refused else "committed" if stats.committed else "as it was"
     log.log_write_text(f"ingest of {project} ends: generation {stats.generation} {state}, {counts}")
@@ -167,10 +140,15 @@ def logged_ingest(
     return stats
 
 
-def _failed(log: DebugLog, what: str, error: Exception) -> None:
+@contextlib.contextmanager
+def _failure_noted(log: DebugLog, what: str) -> Iterator[None]:
     """Write the kind of an error to the trace; its words may quote a document."""
-    log.log_write_text(f"{what} failed: {type(error).__name__}", "ERROR")
-    log.log_write_var("error", str(error), level="ERROR")
+    try:
+        yield
+    except Exception as error:
+        log.log_write_text(f"{what} failed: {type(error).__name__}", "ERROR")
+        log.log_write_var("error", str(error), level="ERROR")
+        raise
 
 
 def _sizes(prompt: SuperPrompt) -> str:

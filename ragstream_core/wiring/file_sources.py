@@ -1,14 +1,7 @@
-"""Where A1 reads from: the document folders now, or the bytes a record kept.
-
-The filters of a prompt against what is there: pinned documents, and the conversation.
+"""What a prompt may take from documents: filters, files now or as they were kept, and git diffs.
 
 A generation's digest leaves mtimes out, so that machines agree. What ``since:`` closes is therefore
-pinned with the prompt, as if each document had been switched off by name.
-
-`git diff` of a named file: what has changed since the last commit, pinned with the prompt.
-
-No shell, a fixed list of arguments, a time and a size limit; nothing is fetched, no external diff
-tool and no text converter runs. Only files that may be injected may be named.
+pinned with the prompt, as if each document had been switched off by name; a diff is pinned too.
 """
 
 from __future__ import annotations
@@ -20,7 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.filters import Filtered, read_filters
@@ -37,40 +30,40 @@ from ragstream_core.prompts.inputs import persists
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ragstream_core.index.rows import FileEntry
+    from ragstream_core.ports import IndexView
     from ragstream_core.prompts.store import PromptRecord, PromptStore
     from ragstream_core.records.prompt_inputs import Pin, PromptInputs
     from ragstream_core.records.stage_results import Edit
-    from ragstream_core.wiring.workspace import Workspace
-
-
-if TYPE_CHECKING:
-    from ragstream_core.index.rows import FileEntry
-    from ragstream_core.ports import IndexView
-    from ragstream_core.records.prompt_inputs import Pin, PromptInputs
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
 
     Pinned = Sequence[Pin] | Sequence[IndexView]
 
+MAX_INJECTED_BYTES = 5_000_000
+PREFIX = "diff:"
+MAX_BYTES = 500_000
+TIMEOUT_S = 20.0
+_GIT = (
+    "git", "--no-pager", "--no-optional-locks", "--literal-pathspecs",
+    "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "protocol.allow=never",
+)  # fmt: skip
+_DIFF = (
+    "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--src-prefix=a/",
+    "--dst-prefix=b/", "--unified=3", "--submodule=short", "--ignore-submodules=all", "HEAD", "--",
+)  # fmt: skip
+_FOREIGN = ("local", "worktree")
+"""Scopes of settings that lie in the repository: they may have come with the folder."""
 _aliases = functools.cache(parse_aliases)
 
 
 def filters_of(text: str, aliases: str = "") -> Filtered:
-    """Return the filters of a raw prompt.
-
-    Args:
-        text: The prompt.
-        aliases: The alias table; empty: the shipped one.
-    """
+    """Return the filters of a raw prompt."""
     return read_filters(text, _aliases(aliases or default_alias_text()))
 
 
-def documents(workspace: Workspace, pins: Pinned) -> dict[str, FileEntry]:
-    """Return the ingested documents of pinned generations, ``project/path`` → manifest row.
-
-    Raises:
-        OperationFailed: A catalog cannot be read.
-    """
+def pinned_documents(workspace: Workspace, pins: Pinned) -> dict[str, FileEntry]:
+    """Return the ingested documents of pinned generations, ``project/path`` → manifest row."""
     return {
         f"{pin.project}/{path}": entry
         for pin in pins
@@ -79,41 +72,30 @@ def documents(workspace: Workspace, pins: Pinned) -> dict[str, FileEntry]:
     }
 
 
-def closed(workspace: Workspace, found: Filtered, pins: Pinned, now: dt.datetime) -> set[str]:
-    """Return the ``project/path`` of the documents that the filters leave out.
-
-    Raises:
-        OperationFailed: A catalog cannot be read.
-    """
-    return found.closed(documents(workspace, pins), now) if found.filters else set()
+def excluded_by_filters(
+    workspace: Workspace, found: Filtered, pins: Pinned, now: dt.datetime
+) -> set[str]:
+    """Return the ``project/path`` of the documents that the filters leave out."""
+    return found.closed(pinned_documents(workspace, pins), now) if found.filters else set()
 
 
-def narrowed(settings: ChainSettings, found: Filtered, now: dt.datetime) -> ChainSettings:
+def with_history_filters(
+    settings: ChainSettings, found: Filtered, now: dt.datetime
+) -> ChainSettings:
     """Return the settings under which the conversation is searched no wider than before."""
     past = settings.history
     return overlay(settings, found.past(past.tags, past.since, now))
 
 
-def left(workspace: Workspace, inputs: PromptInputs) -> int | None:
-    """Count the documents that are searched; None where the prompt has no filter.
-
-    Raises:
-        OperationFailed: A catalog cannot be read.
-    """
+def count_searchable(workspace: Workspace, inputs: PromptInputs) -> int | None:
+    """Count the documents that are searched; None where the prompt has no filter."""
     if not filters_of(inputs.text, inputs.texts["aliases"]).filters:
         return None
-    return len(documents(workspace, inputs.pins).keys() - set(inputs.off))
-
-
-MAX_INJECTED_BYTES = 5_000_000
+    return len(pinned_documents(workspace, inputs.pins).keys() - set(inputs.off))
 
 
 def injectable(workspace: Workspace, project: str) -> list[str]:
-    """Return the paths of a project's regular files that are not on the deny list, sorted.
-
-    Raises:
-        UnknownProject: There is no such folder.
-    """
+    """Return the paths of a project's regular files that are not on the deny list, sorted."""
     found = workspace.documents(project).scan()
     other = [
         path
@@ -126,17 +108,7 @@ def injectable(workspace: Workspace, project: str) -> list[str]:
 def named_files(
     workspace: Workspace, token: str, names: Sequence[str], projects: Sequence[str]
 ) -> list[str]:
-    """Return what a forced name means; if it fits nothing, folders that are away are named.
-
-    Args:
-        workspace: The data root.
-        token: As written, POSIX.
-        names: What it may mean.
-        projects: Whose files these are.
-
-    Raises:
-        UsageError: It fits no file, or several.
-    """
+    """Return what a forced name means; if it fits nothing, folders that are away are named."""
     try:
         return forced_paths(token, names)
     except UsageError as error:
@@ -152,11 +124,7 @@ def named_files(
 
 
 def ingested_hashes(workspace: Workspace, pin: Pin, paths: Collection[str]) -> dict[str, str]:
-    """Return the sha256 that some files had in a pinned generation; others are left out.
-
-    Raises:
-        OperationFailed: The catalog cannot be read.
-    """
+    """Return the sha256 that some files had in a pinned generation; others are left out."""
     if not paths:
         return {}
     with reading(workspace.index_dir(pin.project)) as db:
@@ -170,11 +138,7 @@ def _names(inputs: PromptInputs, project: str) -> list[str]:
 
 
 def read_file(workspace: Workspace, project: str, path: str) -> bytes:
-    """Return the bytes of a file of a project's folder.
-
-    Raises:
-        UsageError: The file is gone, is a link, or is over 5 MB.
-    """
+    """Return the bytes of a file of a project's folder."""
     try:
         fd = workspace.open_document(project, path)
         with os.fdopen(fd, "rb") as handle:
@@ -198,12 +162,7 @@ class LiveFiles:
         return _names(self.inputs, project)
 
     def read(self, project: str, path: str) -> bytes:
-        """Return a file's bytes and keep them under their digest.
-
-        Raises:
-            UsageError: The file is gone, is a link, or is over 5 MB.
-            OSError: The bytes cannot be kept.
-        """
+        """Return a file's bytes and keep them under their digest."""
         data = read_file(self.workspace, project, path)
         if persists(self.inputs):
             self.workspace.store.put_blob(data)
@@ -245,47 +204,17 @@ class RecordedFiles:
         return _names(self.inputs, project)
 
     def read(self, project: str, path: str) -> bytes:
-        """Return the bytes of then.
-
-        Raises:
-            UnknownPrompt: They are not kept.
-            IntegrityError: They are kept and are not what they were.
-        """
+        """Return the bytes of then."""
         digest = self.inputs.receipts.get(f"{project}/{path}")
         if digest is None:
             raise UnknownPrompt(f"{project}/{path} was not injected in the recorded prompt")
         return self.store.blob(digest)
 
 
-PREFIX = "diff:"
-MAX_BYTES = 500_000
-TIMEOUT_S = 20.0
-_GIT = (
-    "git", "--no-pager", "--no-optional-locks", "--literal-pathspecs",
-    "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "protocol.allow=never",
-)  # fmt: skip
-_DIFF = (
-    "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--src-prefix=a/",
-    "--dst-prefix=b/", "--unified=3", "--submodule=short", "--ignore-submodules=all", "HEAD", "--",
-)  # fmt: skip
-_FOREIGN = ("local", "worktree")
-"""Scopes of settings that lie in the repository: they may have come with the folder."""
-
-
 def pinned_diffs(
     workspace: Workspace, wanted: Sequence[str], projects: Sequence[str]
 ) -> dict[str, str]:
-    """Return the diffs that a prompt asks for, ``diff:project/path`` → text.
-
-    Args:
-        workspace: The data root.
-        wanted: Names as for ``--file``.
-        projects: The prompt's projects, sorted.
-
-    Raises:
-        UsageError: No single file, no git, no repository, no commit, or too long a diff.
-        OperationFailed: git takes too long.
-    """
+    """Return the diffs that a prompt asks for, ``diff:project/path`` → text."""
     if not wanted:
         return {}
     several = len(projects) > 1
@@ -301,21 +230,27 @@ def pinned_diffs(
     return {f"{PREFIX}{'/'.join(homes[name])}": diff_of(workspace, *homes[name]) for name in names}
 
 
+def _git(
+    root: Path,
+    *words: str,
+    out: IO[bytes] | int = subprocess.PIPE,
+    env: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git without a shell; nothing is fetched, no diff tool and no text converter runs."""
+    return subprocess.run(
+        [*_GIT, "-C", str(root), *words], env=env, stdin=subprocess.DEVNULL, stdout=out,
+        stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+
+
 def _without_filters(root: Path) -> dict[str, str]:
     """Return git's environment in which no filter of a repository's own settings is run.
 
     `git diff` passes a changed file through `filter.NAME.clean`, a command; one that came with the
     folder is nobody's wish. Those of the person's own settings stay.
-
-    Raises:
-        FileNotFoundError: git is not installed.
-        subprocess.TimeoutExpired: It takes too long.
     """
-    words = ["config", "--list", "--name-only", "--show-scope", "-z"]
-    listed = subprocess.run(
-        [*_GIT, "-C", str(root), *words], stdin=subprocess.DEVNULL, capture_output=True,
-        timeout=TIMEOUT_S, check=False,
-    ).stdout.decode("utf-8", "surrogateescape").split("\0")  # fmt: skip
+    done = _git(root, "config", "--list", "--name-only", "--show-scope", "-z")
+    listed = done.stdout.decode("utf-8", "surrogateescape").split("\0")
     foreign = [
         name
         for scope, name in zip(listed[::2], listed[1::2], strict=False)
@@ -347,27 +282,12 @@ def diffs_in(texts: Mapping[str, str]) -> dict[tuple[str, str], str]:
 
 
 def diff_of(workspace: Workspace, project: str, path: str) -> str:
-    """Return what `git diff HEAD` says about one file; empty where nothing changed.
-
-    Args:
-        workspace: The data root.
-        project: Its name; its folder lies inside a work tree.
-        path: The file, as in the index.
-
-    Raises:
-        UnknownProject: There is no such project.
-        UsageError: No git, no repository, no commit, or too long a diff.
-        OperationFailed: git takes too long.
-    """
+    """Return what `git diff HEAD` says about one file; empty where nothing changed."""
     name = f"{project}/{path}"
     root, inside = workspace.documents(project).place(path)
     with tempfile.TemporaryFile() as out:
         try:
-            done = subprocess.run(
-                [*_GIT, "-C", str(root), *_DIFF, inside], env=_without_filters(root),
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE,
-                timeout=TIMEOUT_S, check=False,
-            )  # fmt: skip
+            done = _git(root, *_DIFF, inside, out=out, env=_without_filters(root))
         except FileNotFoundError:
             raise UsageError(
                 f"no diff of {name}: git is not installed",

@@ -43,11 +43,7 @@ _HEAD = "# Folders that RAGstream reads in place. Nothing is ever written there.
 
 
 def _checked_glob(glob: str) -> str:
-    """Return a git-style glob.
-
-    Raises:
-        ValueError: It is none, or has more wildcards than can be matched in a sane time.
-    """
+    """Return a git-style glob."""
     from ragstream_core.ingestion.ignore import is_pattern
 
     if not glob.strip() or glob.count("*") > MAX_STARS or "\n" in glob:
@@ -136,12 +132,7 @@ class ProjectFile(BaseModel):
 
 
 def read(layout: Layout, project: str) -> ProjectFile:
-    """Read the file of a project that has one.
-
-    Raises:
-        UsageError: It cannot be read, or says something that is not valid; the line is named.
-        Refused: Nobody has confirmed it, and it names an address or a folder outside of its own.
-    """
+    """Read the file of a project that has one."""
     path = layout.project_file(project)
     data = file_bytes(path)
     said = parsed(data, path)
@@ -169,11 +160,7 @@ def led_out(layout: Layout, said: ProjectFile) -> list[str]:
 
 
 def file_bytes(path: Path) -> bytes:
-    """Return all bytes of a project file.
-
-    Raises:
-        UsageError: It cannot be read, or is too large.
-    """
+    """Return all bytes of a project file."""
     try:
         with path.open("rb") as handle:
             data = handle.read(MAX_BYTES + 1)
@@ -185,15 +172,7 @@ def file_bytes(path: Path) -> bytes:
 
 
 def parsed(data: bytes, path: Path) -> ProjectFile:
-    """Return what the bytes of a project file say.
-
-    Args:
-        data: The whole file.
-        path: Where they come from, for messages.
-
-    Raises:
-        UsageError: As `read`.
-    """
+    """Return what the bytes of a project file say."""
     import yaml
 
     try:
@@ -251,10 +230,6 @@ def write(layout: Layout, project: str, content: ProjectFile) -> None:
 
     It is written because a person said what to read, so it counts as confirmed by that. What of it
     stood there before was `read`, and is confirmed or harmless.
-
-    Raises:
-        InvalidName: Not a project name.
-        OSError: Disk full, permission denied; the old file is untouched.
     """
     import yaml
 
@@ -267,17 +242,7 @@ def write(layout: Layout, project: str, content: ProjectFile) -> None:
 
 
 def exclude(layout: Layout, project: str, path: str) -> None:
-    """Add one document to what a project leaves out; done already: nothing is written.
-
-    Args:
-        layout: Of the data root.
-        project: A project in place.
-        path: The document, as in the index.
-
-    Raises:
-        UsageError: The file of the project cannot be used.
-        OSError: Disk full, permission denied; the old file is untouched.
-    """
+    """Add one document to what a project leaves out; done already: nothing is written."""
     glob = "/" + _SPECIAL.sub(r"\\\1", path)
     with serialized(layout.projects):
         before = read(layout, project)
@@ -341,32 +306,23 @@ def mirror_home(layout: Layout, project: str, entry: RootEntry) -> Path:
 
 
 def tree(layout: Layout, project: str) -> DocumentTree:
-    """Return where the documents of a project in place lie; looks into no folder.
-
-    Raises:
-        UsageError: The file cannot be used, or names a folder within the data root.
-    """
+    """Return where the documents of a project in place lie; looks into no folder."""
     return tree_of(layout, project, read(layout, project))
 
 
 def tree_of(layout: Layout, project: str, said: ProjectFile) -> DocumentTree:
-    """Return where the documents lie that a project's file speaks of; as `tree`.
-
-    Raises:
-        UsageError: It names a folder within the data root.
-    """
+    """Return where the documents lie that a project's file speaks of; as `tree`."""
     own = [layout.root, layout.indexes, layout.logs]
     roots = []
     for entry in said.roots:
+        label = entry.label if len(said.roots) > 1 else ""
         if entry.url:
-            label = entry.label if len(said.roots) > 1 else ""
-            from ragstream_core.remote.state import FILES
+            from ragstream_core.remote.state import FILES  # not where folders are all there is
 
             files = mirror_home(layout, project, entry) / FILES
             roots.append(Root(label, files, url=entry.url))
             continue
         path = folder_of(layout, entry)
-        label = entry.label if len(said.roots) > 1 else ""
         real = Path(os.path.realpath(path))
         if real.is_relative_to(os.path.realpath(layout.root)):
             raise UsageError(

@@ -53,6 +53,11 @@ def names(layout: Layout) -> list[str]:
     return sorted(found)
 
 
+def all_names(layout: Layout) -> list[str]:
+    """Return the names of all projects, those included whose index is made elsewhere, sorted."""
+    return sorted({*names(layout), *pulled(layout)})
+
+
 def in_place(layout: Layout) -> list[str]:
     """Return the names of the projects whose documents lie elsewhere, sorted."""
     root = layout.projects
@@ -101,14 +106,9 @@ def _fault(layout: Layout, entry: os.DirEntry[str]) -> str:
 
 
 def require(layout: Layout, project: str) -> None:
-    """Refuse a name that no project has, neither here nor pulled.
-
-    Raises:
-        InvalidName: Not a project name.
-        UnknownProject: There is no such project; the nearest name is named.
-    """
+    """Refuse a name that no project has, neither here nor pulled."""
     checked(project)
-    known = sorted({*names(layout), *pulled(layout)})
+    known = all_names(layout)
     if project in known:
         return
     if fault := dict(unfit(layout)).get(project):
@@ -155,12 +155,7 @@ def pulled(layout: Layout) -> list[str]:
 def require_apart(
     workspace: Workspace, name: str, documents: DocumentTree, *, overlap: bool
 ) -> None:
-    """Refuse folders that lie in one another, or in those of another project.
-
-    Raises:
-        UsageError: Two folders of the project do.
-        Refused: One of another project does, and that is not wanted.
-    """
+    """Refuse folders that lie in one another, or in those of another project."""
     real = [Path(os.path.realpath(root.path)) for root in documents.roots]
     for n, one in enumerate(real):
         for other in real[:n]:

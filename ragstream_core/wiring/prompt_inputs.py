@@ -78,7 +78,7 @@ def pin_inputs(
     now = now or dt.datetime.now().astimezone()
     config = _configured(workspace, request)
     filters = file_sources.filters_of(request.text)
-    settings = within_window(file_sources.narrowed(config.chain(), filters, now))
+    settings = within_window(file_sources.with_history_filters(config.chain(), filters, now))
     for project in request.projects:
         workspace.require_project(project)
     if not (request.projects or request.conversation or journal(workspace).newest().seq):
@@ -95,7 +95,7 @@ def pin_inputs(
         off=tuple(
             sorted(
                 _switched_off(workspace, request.off, pins)
-                | file_sources.closed(workspace, filters, pins, now)
+                | file_sources.excluded_by_filters(workspace, filters, pins, now)
             )
         ),
         lock=request.lock,

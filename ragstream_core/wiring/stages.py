@@ -179,7 +179,7 @@ class _StageMaker:
             _a0(models.embedder(self.workspace.config), self.settings, inputs.texts["aliases"]),
             recent=recent,
             notes=notes,
-            left=file_sources.left(self.workspace, inputs),
+            left=file_sources.count_searchable(self.workspace, inputs),
             persona={"system": prompt.system, "role": prompt.role, "tone": prompt.tone},
             follow_up=FollowUp.of_pinned(follow_up),
         )

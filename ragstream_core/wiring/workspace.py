@@ -58,16 +58,7 @@ class Workspace:
         return self.config.layout
 
     def with_settings(self, changes: Mapping[str, object], *, task: str = "") -> Workspace:
-        """Return this data root under changed settings.
-
-        Args:
-            changes: Dotted key → value, over what was given at load.
-            task: Name of a task profile; empty: the one that it is under.
-
-        Raises:
-            UnknownSetting: An unknown task, key or value.
-            Refused: The profile says what only a confirmed file may say.
-        """
+        """Return this data root under changed settings, and its task profile or another one."""
         if not changes and not task:
             return self
         config = self.config.with_task(task, explicit=changes)
@@ -92,8 +83,7 @@ class Workspace:
 
         Those whose index is made elsewhere are among them, see `own_projects`.
         """
-        pulled = wiring_projects.pulled(self.layout)
-        return sorted({*wiring_projects.names(self.layout), *pulled})
+        return wiring_projects.all_names(self.layout)
 
     def own_projects(self) -> list[str]:
         """Return the names of the projects that are ingested here, sorted."""
@@ -105,33 +95,17 @@ class Workspace:
         return wiring_projects.unfit(self.layout)
 
     def require_project(self, project: str) -> None:
-        """Refuse a name that no project has.
-
-        Raises:
-            InvalidName: The name could lead outside the data root.
-            UnknownProject: There is no such project; the nearest name is named.
-        """
+        """Refuse a name that no project has."""
         wiring_projects.require(self.layout, project)
 
     def require_unused(self, name: str) -> None:
-        """Refuse a name that a project has, whatever its capitals.
-
-        Raises:
-            InvalidName: Not a project name.
-            UsageError: There is such a project.
-        """
+        """Refuse a name that a project has, whatever its capitals."""
         known = {project.lower(): project for project in self.projects()}
         if taken := known.get(checked(name).lower()):
             raise UsageError(f"there is a project {taken!r} already", hint="choose another name")
 
     def documents(self, project: str) -> DocumentTree:
-        """Return where a project's documents lie; a tree without folders if it is pulled.
-
-        Raises:
-            InvalidName: The name could lead outside the data root.
-            UnknownProject: There is no such project.
-            UsageError: Its ``project.yaml`` cannot be used.
-        """
+        """Return where a project's documents lie; a tree without folders if it is pulled."""
         self.require_project(project)
         if is_pulled(self.index_dir(project)):
             from ragstream_core.ingestion.document_tree import DocumentTree
@@ -144,27 +118,11 @@ class Workspace:
         return project_files.tree(self.layout, project)
 
     def open_document(self, project: str, path: str) -> int:
-        """Open a document for reading, beneath its folder; no link is followed.
-
-        Args:
-            project: Its project.
-            path: As in the index.
-
-        Returns:
-            A descriptor the caller closes.
-
-        Raises:
-            InvalidName, UnknownProject, UsageError: As `documents`.
-            OSError: It is missing, a link, or leads upwards.
-        """
+        """Open a document beneath its folder, follow no link, and return its descriptor."""
         return self.documents(project).open(path)
 
     def index_dir(self, project: str) -> Path:
-        """Return a project's index folder, whether it exists or not.
-
-        Raises:
-            InvalidName: The name could lead outside the data root.
-        """
+        """Return a project's index folder, whether it exists or not."""
         return self.layout.index(project)
 
 
@@ -175,18 +133,7 @@ def open_workspace(
     task: str = "",
     explicit: dict[str, Any] | None = None,
 ) -> Workspace:
-    """Load the settings and return the workspace.
-
-    Args:
-        data_dir: The data root; default as configured, else ``./data``.
-        config_path: A configuration file.
-        task: Name of a task profile.
-        explicit: Dotted setting → value.
-
-    Raises:
-        UnknownSetting: A setting that does not exist or has a bad value.
-        UsageError: `retrieval.store` names something that is no vector store.
-    """
+    """Load the settings and return the workspace."""
     given = dict(explicit or {})
     if data_dir is not None:
         given["paths.data_dir"] = str(data_dir)
