@@ -41,11 +41,13 @@ from ragstream_core.settings.layers import parse_assignments as parse_assignment
 from ragstream_core.settings.prompts import PromptConfig, RetrievalConfig
 from ragstream_core.settings.reading import (
     PREFIX,
+    TASKS,
     read_dotenv,
     read_settings,
+    shipped_tasks,
+    task_layer,
     variables_layer,
 )
-from ragstream_core.settings.task_profiles import TASKS, shipped_tasks, task_layer
 
 CONFIG_NAME = "ragstream.yaml"
 DOTENV_NAME = ".env"

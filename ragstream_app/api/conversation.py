@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_app.api.errors import ApiError
-from ragstream_core.settings.persona import MAX_VOICE_CHARS
+from ragstream_core.settings.values import MAX_VOICE_CHARS
 
 if TYPE_CHECKING:
     from ragstream_app.api.forms import Message

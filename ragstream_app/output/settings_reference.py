@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragstream_core.settings import SECTIONS
-from ragstream_core.settings.task_profiles import TASKS
+from ragstream_core.settings.reading import TASKS
 from ragstream_core.settings.values import default_of, values_of
 
 INTRODUCTION = """# Settings reference

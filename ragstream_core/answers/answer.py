@@ -24,7 +24,7 @@ from ragstream_core.prompts.frames import frames
 from ragstream_core.prompts.line_owners import owners
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage, ChatUsage
-from ragstream_core.settings.persona import REFUSAL_PLACE
+from ragstream_core.settings.values import REFUSAL_PLACE
 from ragstream_core.text.markup import answer_html, fold_html, table_html
 
 if TYPE_CHECKING:

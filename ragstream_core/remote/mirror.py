@@ -39,8 +39,7 @@ from ragstream_core.platform.files import (
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.records.identity import Json, sha256_hex
 from ragstream_core.remote.address import Address
-from ragstream_core.remote.names import ancestors, sorted_out
-from ragstream_core.remote.source import RemoteFile, Source, TransferBroken
+from ragstream_core.remote.source import RemoteFile, Source, TransferBroken, ancestors, sorted_out
 from ragstream_core.remote.state import FILES, PARTS, STATE, MirrorState, Row, load_state
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 import ragstream_core.settings.confirmation as asks
-from ragstream_core.settings.persona import Template, Voice, Wording
-from ragstream_core.settings.values import Names, Section
+from ragstream_core.settings.values import Names, Section, Template, Voice, Wording
 
 MS_MARCO = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 NLI = "cross-encoder/nli-MiniLM2-L6-H768"

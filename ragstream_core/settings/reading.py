@@ -1,7 +1,8 @@
-"""Reads the files of settings: what of each counts, and what does not until it is confirmed."""
+"""Reads the files of settings: what of each counts until it is confirmed, and its task profiles."""
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,9 +11,8 @@ from typing import NamedTuple
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import SECTIONS
 from ragstream_core.settings.confirmation import Layer, SettingsFile, own_folder, sift
-from ragstream_core.settings.layers import file_bytes, layer_of, listed, unknown
+from ragstream_core.settings.layers import checked_sections, file_bytes, layer_of, listed, unknown
 from ragstream_core.settings.prompts import MemoryConfig
-from ragstream_core.settings.task_profiles import checked_tasks
 
 Confirmed = Callable[[Path, bytes], bool]
 """Says whether a person has confirmed a file with these bytes."""
@@ -25,6 +25,30 @@ SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_STATE_DIR": None,
     "RAGSTREAM_TEST_MODELS": None,
 }
+CHAT_TASK = "chat"
+"""The profile that chats and the page begin with."""
+TASKS: dict[str, Layer] = {
+    # seed 004: the best ten of BM25 and of the vectors, half and half, reranked, five passages
+    CHAT_TASK: {
+        "retrieval": {"depth": 10, "dense_weight": 0.5, "top_k": 20},
+        "rerank": {"keep": 5},
+    },
+    # seed 001: dense LogAvgExp alone
+    "seed_dense": {"retrieval": {"dense_weight": 1.0}},
+    # seed 003: the best passages embedded anew and sorted by the question's vectors
+    "reembed": {"rerank": {"backend": "reembed"}},
+    # more evidence for long answers
+    "long_form": {
+        "retrieval": {"top_k": 80, "max_context_chars": 48000, "max_context_tokens": 9000},
+        "prompt": {"budget_tokens": 12000, "max_facts": 24},
+    },
+    # a small context window
+    "short": {
+        "retrieval": {"max_context_chars": 6000, "max_context_tokens": 1200},
+        "prompt": {"budget_tokens": 2500, "max_facts": 6},
+    },
+}
+"""Task profiles that ship with RAGstream; `tasks:` in ragstream.yaml adds to them."""
 
 
 class ReadFile(NamedTuple):
@@ -119,3 +143,30 @@ def _target(name: str) -> tuple[str, str] | None:
     if key not in (SECTIONS[section].model_fields if section in SECTIONS else {}):
         raise unknown(f"{section}.{key}" if key else name)
     return section, key
+
+
+def checked_tasks(tasks: object, path: Path | None) -> dict[str, Layer]:
+    """Return the task profiles of a file."""
+    wrong = UnknownSetting(f"{path}: tasks must map names to sections")
+    if not isinstance(tasks, dict):
+        raise wrong
+    found: dict[str, Layer] = {}
+    for name, profile in tasks.items():
+        if not (isinstance(name, str) and isinstance(profile, dict | None)):
+            raise wrong
+        found[name] = checked_sections(profile or {}, f"{path}, task {name}")
+    return found
+
+
+def shipped_tasks() -> dict[str, Layer]:
+    """Return the task profiles that come with RAGstream."""
+    return copy.deepcopy(TASKS)
+
+
+def task_layer(tasks: Mapping[str, Layer], name: str) -> Layer:
+    """Return one task profile."""
+    if name not in tasks:
+        raise UnknownSetting(
+            f"unknown task profile {name!r}", hint=f"one of: {', '.join(sorted(tasks))}"
+        )
+    return tasks[name]

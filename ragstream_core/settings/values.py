@@ -5,11 +5,20 @@ The words are the same in the reference, in the Launchpad and in errors.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    SecretStr,
+    StringConstraints,
+)
 from pydantic.fields import FieldInfo
 
 _NAMES = (
@@ -68,3 +77,57 @@ class Section(BaseModel):
         defer_build=True,
         allow_inf_nan=False,
     )
+
+
+TASK_PLACE = "task"
+PLACES = (TASK_PLACE, "role", "tone", "audience", "depth")
+"""What a template may name in braces; all but the task may be empty in a prompt."""
+REFUSAL_PLACE = "{refusal}"
+MAX_VOICE_CHARS = 500
+MAX_TEMPLATE_CHARS = 8_000
+MAX_WORDING_CHARS = 4_000
+_PLACES = re.compile(r"\{(\w*)\}")
+
+
+@functools.lru_cache(maxsize=64)  # settings are validated for every stage of a prompt
+def _template(text: str) -> str:
+    """Return a template as it stands; the empty one wraps nothing."""
+    if not text.strip():
+        return ""
+    named = _PLACES.findall(text)
+    known = ", ".join(f"{{{name}}}" for name in PLACES)
+    _require_known(named, PLACES, f"there are {known}")
+    if named.count(TASK_PLACE) != 1:
+        raise ValueError(f"write {{{TASK_PLACE}}} once, where your task belongs")
+    return _short(text, MAX_TEMPLATE_CHARS)
+
+
+@functools.lru_cache(maxsize=64)  # settings are validated for every stage of a prompt
+def _wording(text: str) -> str:
+    """Return a wording as it stands; the empty one stands for ours."""
+    if not text.strip():
+        return ""
+    place = REFUSAL_PLACE.strip("{}")
+    _require_known(_PLACES.findall(text), (place,), f"the only one is {REFUSAL_PLACE}")
+    if REFUSAL_PLACE not in text:
+        raise ValueError(f"write {REFUSAL_PLACE} where the sentence of refusal belongs")
+    return _short(text, MAX_WORDING_CHARS)
+
+
+def _require_known(named: Sequence[str], places: Sequence[str], known: str) -> None:
+    if unknown := sorted({f"{{{name}}}" for name in named if name not in places}):
+        raise ValueError(f"{', '.join(unknown)} is no place; {known}")
+
+
+def _short(text: str, most: int) -> str:
+    if len(text) > most:
+        raise ValueError(f"{len(text):,} characters are more than {most:,}")
+    return text
+
+
+Voice = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_VOICE_CHARS)]
+"""A role, a tone or a system line; empty: not set."""
+Template = Annotated[str, AfterValidator(_template)]
+"""Empty, or a text that holds ``{task}`` once and no place in braces beside `PLACES`."""
+Wording = Annotated[str, AfterValidator(_wording)]
+"""Empty, or a text that holds ``{refusal}`` and no other place in braces."""

@@ -33,7 +33,7 @@ from ragstream_core.errors import (
     on_the_command_line,
     worded,
 )
-from ragstream_core.settings.task_profiles import CHAT_TASK
+from ragstream_core.settings.reading import CHAT_TASK
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig

@@ -8,7 +8,7 @@ from ragstream_app.api.conversation import MOST_CHARS, asked_in, sources_text
 from ragstream_app.api.errors import ApiError
 from ragstream_app.api.forms import Message
 from ragstream_core.answers.citations import Citation
-from ragstream_core.settings.persona import MAX_VOICE_CHARS
+from ragstream_core.settings.values import MAX_VOICE_CHARS
 
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(str.strip)
 ROLES = st.sampled_from(["system", "developer", "user", "assistant"])

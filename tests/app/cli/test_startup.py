@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from ragstream_app.cli.commands.chat import DEFAULT_TASK
-from ragstream_core.settings.task_profiles import CHAT_TASK
+from ragstream_core.settings.reading import CHAT_TASK
 
 READERS = ("bs4", "lxml", "markitdown", "mammoth", "openpyxl", "pptx", "markdownify", "pdfplumber",
            "pypdfium2", "mailbox")  # fmt: skip

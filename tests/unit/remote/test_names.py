@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.remote.names import name_fault, sorted_out
-from ragstream_core.remote.source import RemoteFile
+from ragstream_core.remote.source import RemoteFile, name_fault, sorted_out
 
 PARTS = st.sampled_from(["a", "A", "..", ".", "", "b", "\u00e9", "e\u0301", "É", "x\ny", "c\\d"])
 PATHS = st.lists(PARTS, min_size=1, max_size=4).map("/".join) | st.text(max_size=20)
