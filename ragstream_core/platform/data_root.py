@@ -35,7 +35,17 @@ def checked(project: str) -> str:
     return project
 
 
-@dataclass(frozen=True, slots=True)
+class _Below:
+    """A place below the root of a layout."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, layout: Layout, owner: type) -> Path:
+        return layout.root.joinpath(*self._names)
+
+
+@dataclass(frozen=True)
 class Layout:
     """Where everything of a data root lies, whether it exists or not; looks at nothing."""
 
@@ -43,90 +53,27 @@ class Layout:
     indexes: Path
     logs: Path  # of the journal and the debug logs
 
+    doc_raw = _Below("doc_raw")  # documents that were copied here, a folder a project
+    projects = _Below("projects")  # what belongs to a project beside its documents
+    mirrors = _Below("mirrors")  # what was fetched from addresses, a folder a project
+    collections = _Below("chroma_db")  # Chroma's, a folder a project
+    prompts = _Below("prompts")
+    models = _Below("models")  # pulled or exported ones
+    history = _Below("history")  # everything about conversations
+    history_index = _Below("history", "index")
+    history_snapshot = _Below("history", "vectors", "history_store.arrow")
+    history_archive = _Below("history", "archive")  # conversations that were put aside
+    memory = _Below("history", "index", "memory")  # what kept answers are found by, and summaries
+    facts = _Below("memory")  # the remembered facts, as files that a person may edit
+    evaluation = _Below("evaluation")  # what measurements keep
+    specs = _Below("specs")  # drafts of test specifications, a folder a project
+    dagster_home = _Below("dagster_home")
+    server_logs = _Below("logs")  # what the servers that `ragstream up` starts print
+
     @classmethod
     def of(cls, root: Path) -> Layout:
         """Return the layout of a root whose settings put nothing elsewhere."""
         return cls(root, root / "index", root / "history" / "logs")
-
-    @property
-    def doc_raw(self) -> Path:
-        """The documents that were copied here, a folder a project."""
-        return self.root / "doc_raw"
-
-    @property
-    def projects(self) -> Path:
-        """What belongs to a project beside its documents."""
-        return self.root / "projects"
-
-    @property
-    def mirrors(self) -> Path:
-        """What was fetched from addresses, a folder a project."""
-        return self.root / "mirrors"
-
-    @property
-    def collections(self) -> Path:
-        """The Chroma collections of documents, a folder a project."""
-        return self.root / "chroma_db"
-
-    @property
-    def prompts(self) -> Path:
-        """The prompt store."""
-        return self.root / "prompts"
-
-    @property
-    def models(self) -> Path:
-        """Models that were pulled or exported."""
-        return self.root / "models"
-
-    @property
-    def history(self) -> Path:
-        """Everything about conversations."""
-        return self.root / "history"
-
-    @property
-    def history_index(self) -> Path:
-        """The catalog of the conversations."""
-        return self.history / "index"
-
-    @property
-    def history_snapshot(self) -> Path:
-        """The published selection of turns."""
-        return self.history / "vectors" / "history_store.arrow"
-
-    @property
-    def history_archive(self) -> Path:
-        """Conversations that were put aside."""
-        return self.history / "archive"
-
-    @property
-    def memory(self) -> Path:
-        """What kept answers are found by, and summaries of conversations."""
-        return self.history_index / "memory"
-
-    @property
-    def facts(self) -> Path:
-        """The remembered facts, as files that a person may edit."""
-        return self.root / "memory"
-
-    @property
-    def evaluation(self) -> Path:
-        """What measurements keep."""
-        return self.root / "evaluation"
-
-    @property
-    def specs(self) -> Path:
-        """Drafts of test specifications, a folder a project."""
-        return self.root / "specs"
-
-    @property
-    def dagster_home(self) -> Path:
-        """Dagster's instance."""
-        return self.root / "dagster_home"
-
-    @property
-    def server_logs(self) -> Path:
-        """What the servers that `ragstream up` starts print."""
-        return self.root / "logs"
 
     def index(self, project: str) -> Path:
         """The index of a project; a name that could lead elsewhere is refused."""
