@@ -1,7 +1,5 @@
 """The code location `ragstream`: everything Dagster knows of this project, listed."""
 
-import warnings
-
 import dagster as dg
 
 from ragstream_assets import (
@@ -15,11 +13,7 @@ from ragstream_assets import (
     schedules,
     sensors,
 )
-from ragstream_assets.resources import WorkspaceResource
-
-# Dagster copies a sensor whose job takes a resource, and warns of the `owners` that it then sets
-# itself. It does so on the thread that writes a run, so this is a filter and no `catch_warnings`.
-warnings.filterwarnings("ignore", message="Parameter `owners` of init", category=dg.BetaWarning)
+from ragstream_assets.resources import RUN, RunState, WorkspaceResource
 
 defs = dg.Definitions(
     assets=[
@@ -39,7 +33,7 @@ defs = dg.Definitions(
         extras.test_spec,
         extras.draw_project_map,
         extras.FACTS_SPEC,
-        extras.AGENT_LOGS_SPEC,
+        sensors.AGENT_LOGS_SPEC,
         events.MIRROR,
         events.PROMPTS_SPEC,
         events.ANSWERS_SPEC,
@@ -61,7 +55,7 @@ defs = dg.Definitions(
         extras.draw_map,
         extras.write_test_spec,
         extras.remember_facts,
-        extras.import_agent_logs,
+        sensors.import_agent_logs,
         extras.weather_report,
         schedules.retention_job,
     ],
@@ -74,6 +68,7 @@ defs = dg.Definitions(
     ],
     resources={
         "workspace": WorkspaceResource(),
+        RUN: dg.ResourceDefinition(lambda _: RunState()),
         io_managers.STAGE_JSON: io_managers.stage_json,
         extras.IN_MEMORY: dg.mem_io_manager,
     },

@@ -7,7 +7,8 @@ The sealed Chroma collection comes after the commit and is never part of it: if 
 the ingest succeeds, every prompt can be asked, and the collection of the last generation stays.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -28,16 +29,15 @@ from ragstream_assets.metadata import (
     file_metadata,
     index_metadata,
     suspicion_metadata,
-    table,
     unfit_metadata,
 )
-from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.run_state import state_of
-from ragstream_assets.specs import asset_spec, partitioned_check, projects
+from ragstream_assets.resources import Run, RunState, WorkspaceResource
+from ragstream_assets.specs import OWNERS, asset_spec, check_result, project_check, projects
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.check import Finding, verify_structure
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.injection_scan import Tally
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION, compare
@@ -116,43 +116,46 @@ INDEX = asset_spec(
     retry_policy=RETRIES,
 )
 def ingest(
-    context: dg.AssetExecutionContext, config: IngestConfig, workspace: WorkspaceResource
+    context: dg.AssetExecutionContext, config: IngestConfig, workspace: WorkspaceResource, run: Run
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Bring one project's index up to date: fetch if asked, scan, chunk, embed, commit."""
-    space, state = workspace.open(), state_of(context.run_id)
-    with short_errors(context.run_id, again=unattended(context)):
+    space = workspace.open()
+    with short_errors(run, again=unattended(context)):
         (project,) = chosen(context)
-        told = reporter(context.log.info, state.progress)
+        progress = reporter(context, run.progress)
         report_missed_generations(context.instance, space, project)  # before its own: in order
-        unfetched = fetch(context, config, space, project) if config.sync else None
+        unfetched = fetch(context, config, space, project, progress) if config.sync else None
         stats = ingest_project(
             space,
             project,
             verify=config.verify,
             rebuild=config.rebuild,
             accept_missing=config.accept_missing,
-            progress=told,
+            progress=progress,
             provenance={"run_id": context.run_id},
             collection=False,  # an asset of its own, downstream
         )
-        state.ingested(stats)
-        state.tell("suspicion")
+        run.stats, run.ingested_at = stats, time.perf_counter()
+        run.tell("suspicion")
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
         unfit, lists = space.unfit_folders(), kept.figures(space, project)
     context.add_asset_metadata(lists, asset_key=INDEX.key)
     context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
     yield from reported
     if unfetched:  # what is here was ingested all the same
-        with short_errors(context.run_id):
+        with short_errors(run):
             raise unfetched
 
 
 def fetch(
-    context: dg.AssetExecutionContext, config: IngestConfig, space: Workspace, project: str
+    context: dg.AssetExecutionContext,
+    config: IngestConfig,
+    space: Workspace,
+    project: str,
+    progress: PhaseProgress,
 ) -> RagstreamError | None:
     """Bring the project's mirror up to date and report it; return why that was not possible."""
     request = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
-    progress = reporter(context.log.info, state_of(context.run_id).progress)
     try:
         synced = sync_if_remote(space, project, request, progress=progress)
     except RagstreamError as error:
@@ -177,12 +180,11 @@ def results(
 
 
 def sample(workspace: Workspace, stats: IngestionStats) -> list[Chunk]:
-    """Return the first chunks of files that changed; none where nothing was committed.
+    """Return the first chunks of files that changed.
 
     What was committed stays committed when it cannot be shown.
     """
-    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
-    if not (stats.committed and changed):
+    if not (changed := _changed(stats)):
         return []
     try:
         view = open_view(workspace.index_dir(stats.project), generation=stats.generation, keep=True)
@@ -197,13 +199,16 @@ def suspicious(workspace: Workspace, stats: IngestionStats) -> Tally | None:
 
     Figures for people: nothing is left out of the index for it.
     """
-    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
-    if not (stats.committed and changed):
-        return None
     try:
-        return suspicious_passages(workspace, stats.project, changed)
+        changed = _changed(stats)
+        return suspicious_passages(workspace, stats.project, changed) if changed else None
     except RagstreamError:
         return None
+
+
+def _changed(stats: IngestionStats) -> set[str]:
+    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
+    return changed if stats.committed else set()
 
 
 ALL = dg.AssetSelection.groups(GROUP)
@@ -219,7 +224,6 @@ sync_documents = dg.define_asset_job(
     config={"ops": {INGEST_OPS[0]: {"config": {"sync": True}}}},
     executor_def=dg.in_process_executor,
 )
-CODE_VERSION = "1"
 EQUAL = "chroma_equals_the_index"
 CHROMA = dg.AssetKey([GROUP, "chroma_collection"])
 
@@ -233,10 +237,13 @@ class CollectionConfig(dg.Config):
 
 @dg.asset(
     key=CHROMA, deps=[INDEX.key], group_name=GROUP, partitions_def=projects, kinds={"chroma"},
-    owners=["team:ragstream"], code_version=CODE_VERSION, output_required=False,
+    owners=OWNERS, code_version="1", output_required=False,
 )  # fmt: skip
 def chroma_collection(
-    context: dg.AssetExecutionContext, config: CollectionConfig, workspace: WorkspaceResource
+    context: dg.AssetExecutionContext,
+    config: CollectionConfig,
+    workspace: WorkspaceResource,
+    run: Run,
 ) -> Iterator[dg.MaterializeResult[None]]:
     """The same chunks for everything that speaks Chroma: sealed, verified, never half-written.
 
@@ -244,7 +251,7 @@ def chroma_collection(
     be made, a run that also ingests goes on with a warning, and the check fails; launched alone,
     the step fails.
     """
-    state_of(context.run_id).tell("collection")
+    run.tell("collection")
     with short_errors():
         (project,) = chosen(context)
         (done,) = kept.bring_up_to_date(
@@ -255,7 +262,7 @@ def chroma_collection(
             verify=config.verify,
             again=is_alone(context, INDEX.key),
         )
-    yield from made_of(context, done, upstream=INDEX.key)
+    yield from made_of(context, run, done, upstream=INDEX.key)
 
 
 def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
@@ -265,7 +272,7 @@ def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
 
 
 def made_of(
-    context: dg.AssetExecutionContext, done: Outcome, *, upstream: dg.AssetKey
+    context: dg.AssetExecutionContext, run: RunState, done: Outcome, *, upstream: dg.AssetKey
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Yield what a collection is now, or why it was left; where none is to be there, nothing."""
     if done.made:
@@ -280,46 +287,42 @@ def made_of(
         raise failure(done.problem, done.next)
     if done.problem:
         context.log.warning(done.warning)
-        state_of(context.run_id).warn(done.warning)
+        run.warn(done.warning)
     why = done.problem or done.reason
     yield dg.MaterializeResult(metadata={"made": why, "next": done.next or "-"})
 
 
 def collection_metadata(done: Outcome) -> dict[str, Any]:
     """Return what a collection is now, what was done, and how to open it."""
-    told = done.details
+    details = done.details
     same = ("generation", "rows", "added", "deleted", "self_recall", "graph", "chromadb")
     return {
         "made": done.made,
         "reason": done.reason or "-",
-        **{key: told[key] for key in (*same, "collection")},
-        "dead_rows": told["dead"],
-        "vectors_verified": told["verified"],
-        "folder": dg.MetadataValue.path(str(told["folder"])),
-        "seconds": told["seconds"],
+        **{key: details[key] for key in (*same, "collection")},
+        "dead_rows": details["dead"],
+        "vectors_verified": details["verified"],
+        "folder": dg.MetadataValue.path(str(details["folder"])),
+        "seconds": details["seconds"],
     }
 
 
-_EQUAL = partitioned_check(
-    EQUAL, CHROMA, "The sealed collection is that of the newest generation, as verified.", projects
+@dg.multi_asset_check(
+    name="chroma_check",
+    specs=[
+        project_check(
+            EQUAL, CHROMA, "The sealed collection is that of the newest generation, as verified."
+        )
+    ],
 )
-
-
-@dg.multi_asset_check(name="chroma_check", specs=[_EQUAL])
 def chroma_check(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> dg.AssetCheckResult:
     """Compare one project's collection with its index and with what was sealed."""
     with short_errors():
         faults = compare(workspace.open(), context.partition_key)
-    rows = [{"message": fault} for fault in faults]
-    return dg.AssetCheckResult(
-        passed=not faults,
-        check_name=EQUAL,
-        asset_key=CHROMA,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata={"findings": len(faults), "what": table(rows, "message")},
-    )
+    findings = [(fault,) for fault in faults]
+    return check_result(EQUAL, CHROMA, ("message",), findings, is_error=False)
 
 
 COVERS = "manifest_covers_the_folder"
@@ -338,60 +341,45 @@ _INDEX_CHECKS = (
 
 @dg.multi_asset_check(
     name="index_checks",
-    specs=[partitioned_check(name, spec.key, what, projects) for name, spec, what in _INDEX_CHECKS],
+    specs=[project_check(name, spec.key, what) for name, spec, what in _INDEX_CHECKS],
 )
 def index_checks(
-    context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
+    context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource, run: Run
 ) -> Iterator[dg.AssetCheckResult]:
     """Look the promises of one project's index up again."""
-    state_of(context.run.run_id).tell("checks")
+    run.tell("checks")
     yield from checked(workspace.open(), context.partition_key)
 
 
 def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of every check of one project."""
     findings = verify_structure(workspace.index_dir(project), read_texts=False)
-    vectors = [f for f in findings if f.check == "vectors"]
     state = ingestion.status(workspace, project)
     waiting = [Finding("new", path) for path in state.pending.new]
     waiting += [Finding("removed", path) for path in state.pending.removed]
     cut = state.truncated_inputs
-    truncated = [Finding("texts", f"{cut} texts were cut")] if cut else []
-    yield _result(COVERS, FILE_MANIFEST, waiting, severity=dg.AssetCheckSeverity.WARN)
-    yield _result(IDS, INDEX, [f for f in findings if f.check != "vectors"])
-    yield _result(UNIT, EMBEDDINGS, vectors)
-    yield _result(WHOLE, EMBEDDINGS, truncated)
+    by_check = {
+        COVERS: waiting,
+        IDS: [finding for finding in findings if finding.check != "vectors"],
+        UNIT: [finding for finding in findings if finding.check == "vectors"],
+        WHOLE: [Finding("texts", f"{cut} texts were cut")] if cut else [],
+    }
+    for name, spec, _ in _INDEX_CHECKS[:-1]:
+        rows = [(finding.check, finding.message) for finding in by_check[name]]
+        yield check_result(name, spec.key, ("check", "message"), rows, is_error=name != COVERS)
     yield quality_result(kept_quality(workspace, project))
 
 
-def quality_result(found: KeptQuality) -> dg.AssetCheckResult:
+def quality_result(quality: KeptQuality) -> dg.AssetCheckResult:
     """Return the check result of the gold questions, with figures that Dagster plots."""
-    figures = found.figures
+    figures = quality.figures
     metadata: dict[str, Any] = {"questions": figures.questions if figures else 0}
     if figures is not None:
         metadata |= {"recall": figures.recall, "mrr": figures.mrr, "k": figures.k}
     return dg.AssetCheckResult(
-        passed=not found.worse,
+        passed=not quality.worse,
         check_name=QUALITY,
         asset_key=INDEX.key,
-        severity=dg.AssetCheckSeverity.ERROR,
-        description=found.worse or found.note,
+        description=quality.worse or quality.note,
         metadata=metadata,
-    )
-
-
-def _result(
-    name: str,
-    spec: dg.AssetSpec,
-    findings: Sequence[Finding],
-    *,
-    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
-) -> dg.AssetCheckResult:
-    rows = [{"check": f.check, "message": f.message} for f in findings]
-    return dg.AssetCheckResult(
-        passed=not findings,
-        check_name=name,
-        asset_key=spec.key,
-        severity=severity,
-        metadata={"findings": len(findings), "what": table(rows, "check", "message")},
     )

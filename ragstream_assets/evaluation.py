@@ -7,7 +7,6 @@ each. Dagster plots the figures over time; only figures are kept.
 
 import base64
 import functools
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from ragstream_assets.documents import INDEX
 from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.metadata import ROWS, Metadata, bullets, frame, line
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import asset_spec, partitioned_check, projects
+from ragstream_assets.specs import asset_spec, project_check, projects
 from ragstream_core.evaluation.faithfulness import KeptScore, Report, kept
 from ragstream_core.evaluation.prompt_quality import PromptReport
 from ragstream_core.evaluation.sweep import (
@@ -56,17 +55,15 @@ def ask_gold_questions(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Ask one project's gold questions of its newest generation."""
-    space = workspace.open()
+    progress = functools.partial(reporter(context), "questions")
     with short_errors():
         (project,) = chosen(context)
-        told = functools.partial(reporter(context.log.info, None), "questions")
-        report = ask_gold(space, project, progress=told)
-    return dg.MaterializeResult(
-        metadata=report_metadata(report), data_version=dg.DataVersion(digest_of(report.to_json()))
-    )
+        report = ask_gold(workspace.open(), project, progress=progress)
+    version = dg.DataVersion(digest_of(report.to_json()))
+    return dg.MaterializeResult(metadata=gold_metadata(report), data_version=version)
 
 
-def report_metadata(report: GoldReport) -> Metadata:
+def gold_metadata(report: GoldReport) -> Metadata:
     """Return the figures, and a table with a row an expected item; questions are named by line."""
     rows = gold_table(report.questions, report.ranks).drop(columns="question")
     files = {file for question in report.questions for file in question.files}
@@ -94,14 +91,12 @@ def measure_gold_prompts(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Build and measure the prompts of one project's gold questions."""
-    space = workspace.open()
+    progress = functools.partial(reporter(context), "prompts")
     with short_errors():
         (project,) = chosen(context)
-        told = functools.partial(reporter(context.log.info, None), "prompts")
-        report = measure_prompts(space, project, progress=told)
-    return dg.MaterializeResult(
-        metadata=prompts_metadata(report), data_version=dg.DataVersion(digest_of(report.to_json()))
-    )
+        report = measure_prompts(workspace.open(), project, progress=progress)
+    version = dg.DataVersion(digest_of(report.to_json()))
+    return dg.MaterializeResult(metadata=prompts_metadata(report), data_version=version)
 
 
 def prompts_metadata(report: PromptReport) -> Metadata:
@@ -145,23 +140,19 @@ HEAT_MAP = asset_spec(
     after="threshold_sweep",
 )
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", dg.BetaWarning)
-    _by_thresholds = dg.multi_asset(
-        name="sweep_thresholds",
-        specs=[SWEEP],
-        partitions_def=thresholds,
-        backfill_policy=dg.BackfillPolicy.single_run(),  # retrieval is the same for them
-    )
 
-
-@_by_thresholds
+@dg.multi_asset(
+    name="sweep_thresholds",
+    specs=[SWEEP],
+    partitions_def=thresholds,
+    backfill_policy=dg.BackfillPolicy.single_run(),  # retrieval is the same for them
+)
 def sweep_thresholds(
     context: dg.AssetExecutionContext, config: SweepConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Ask the gold questions under some thresholds, and keep a file of figures a pair."""
     space, made = workspace.open(), []
-    progress = functools.partial(reporter(context.log.info, None), "sweep")
+    progress = functools.partial(reporter(context), "sweep")
     with short_errors():
         keys = {pair_of(key): key for key in chosen(context, "pair of thresholds")}
         for project in _projects(space, config):
@@ -246,8 +237,8 @@ FAITHFULNESS = asset_spec(
 ).merge_attributes(deps=[INDEX.key])
 
 
-_FAITHFUL = partitioned_check(
-    CHECK, FAITHFULNESS.key, "The score is at least `evaluation.min_faithfulness`.", projects
+_FAITHFUL = project_check(
+    CHECK, FAITHFULNESS.key, "The score is at least `evaluation.min_faithfulness`."
 )
 
 
@@ -267,7 +258,7 @@ def judge_answers(
             judge=config.judge,
             limit=config.limit,
             ask=config.ask,
-            progress=functools.partial(reporter(context.log.info, None), "answers"),
+            progress=functools.partial(reporter(context), "answers"),
         )
         past = kept(eval_faithfulness.figures_dir(space, project), report.series)
     least = space.config.settings.evaluation.min_faithfulness
@@ -279,12 +270,7 @@ def judge_answers(
 
 
 def faithfulness_metadata(report: Report, past: Sequence[KeptScore]) -> dict[str, Any]:
-    """Return figures, a row a question, and the line over generations.
-
-    Args:
-        report: What was judged.
-        past: The kept figures of its series, ascending.
-    """
+    """Return figures, a row a question, and the line over the kept figures of its series."""
     figures = report.totals
     gold = {"answers": figures.right_known, **asdict(figures.right)} if figures.right else {}
     points = [(str(row.generation), row.score) for row in past if row.score is not None]
@@ -310,12 +296,7 @@ def stable(report: Report) -> dict[str, Json]:
 
 
 def verdict(report: Report, least: float) -> dg.AssetCheckResult:
-    """Return whether the answers are faithful enough; without a claim there is nothing to say.
-
-    Args:
-        report: What was judged.
-        least: `evaluation.min_faithfulness`, in [0, 1].
-    """
+    """Return whether the answers are faithful enough; without a claim there is nothing to say."""
     score = report.score
     said = "no answer claims anything" if score is None else f"{score:.3f}, wanted {least:g}"
     return dg.AssetCheckResult(

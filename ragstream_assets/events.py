@@ -81,9 +81,7 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
     names = sorted({event.partition for event in events if event.partition})
     return dg.SensorResult(
         asset_events=events,
-        dynamic_partitions_requests=[dg.AddDynamicPartitionsRequest("project", names)]
-        if names
-        else None,
+        dynamic_partitions_requests=[projects.build_add_request(names)] if names else None,
         skip_reason="; ".join(filter(None, [said, counted])),
         cursor=json.dumps({"v": CURSOR_VERSION, **report.seen}),
     )
@@ -101,13 +99,7 @@ def read_cursor(text: str | None) -> dict[str, str] | None:
 
 
 class Report:
-    """One look at a data root.
-
-    Args:
-        workspace: The data root.
-        instance: Which events it is asked for.
-        seen: Kind → where it was left; changed as the events are taken.
-    """
+    """One look at a data root; `seen`, where each kind was left, moves as events are taken."""
 
     def __init__(
         self, workspace: Workspace, instance: dg.DagsterInstance, seen: Mapping[str, str]
@@ -234,25 +226,18 @@ def _materialization(project: str, generation: Generation) -> dg.AssetMaterializ
     )
 
 
-SHOWN = 50
-"""Rows of a table; Dagster keeps it in its event log."""
-
-
 def mirrored(done: ProjectSync, event_id: str) -> dg.AssetMaterialization:
     """Return how many files were fetched, and what could not be."""
-    failed = [
-        {"path": path, "reason": reason}
-        for root in done.roots
-        for path, reason in root.report.failed
-    ]
-    failed += [{"path": row.url, "reason": row.message} for row in done.problems]
-    addresses = [{"label": root.label, "address": root.report.url} for root in done.roots]
+    failed = [row for root in done.roots for row in root.report.failed]
+    failed += [(problem.url, problem.message) for problem in done.problems]
     metadata: Metadata = {
         **done.totals(),
         EVENT_ID: event_id,
         "complete": done.is_complete,
         "seconds": round(sum(root.report.seconds for root in done.roots), 3),
-        "addresses": table(addresses, "label", "address"),
-        "not_fetched": table(failed[:SHOWN], "path", "reason"),
+        "addresses": table(
+            ("label", "address"), [(root.label, root.report.url) for root in done.roots]
+        ),
+        "not_fetched": table(("path", "reason"), failed),
     }
     return dg.AssetMaterialization(MIRROR.key, partition=done.project, metadata=metadata)

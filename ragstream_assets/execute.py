@@ -7,20 +7,18 @@ runs the same job.
 
 import datetime as dt
 import time
-import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.documents import INGEST_JOB, INGEST_OPS, SYNC_JOB
+from ragstream_assets.documents import INGEST_JOB, INGEST_OPS, SYNC_JOB, IngestConfig
 from ragstream_assets.instance import drop_instances, instance_for
 from ragstream_assets.launcher import MACHINE_TAG, machine
 from ragstream_assets.prompts import unkept
-from ragstream_assets.resources import adopt
-from ragstream_assets.run_state import RunState, sharing
+from ragstream_assets.resources import RUN, RunState, adopt
 from ragstream_assets.specs import PROJECT_TAG
 from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
@@ -38,31 +36,22 @@ QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
 """Dagster prints a line an event otherwise; what matters is in the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class IngestOptions:
-    """How a project is ingested; the fields are those of the command line."""
-
-    verify: bool = False
-    rebuild: bool = False
-    accept_missing: bool = False
-    sync: bool = False
-
-
 def ingest(
     workspace: Workspace,
     project: str,
-    options: IngestOptions,
+    config: IngestConfig,
     *,
     progress: PhaseProgress | None = None,
 ) -> tuple[IngestionStats, str]:
     """Execute the ingest job for one project; return what it did, and its run."""
     workspace.require_project(project)
-    given: dict[str, Any] = {"verify": options.verify, "rebuild": options.rebuild}
-    ops = {op: {"config": given} for op in INGEST_OPS}
-    first = {**given, "accept_missing": options.accept_missing, "sync": options.sync}
-    ops[INGEST_OPS[0]] = {"config": first}
+    first, second = INGEST_OPS
+    ops = {
+        first: {"config": config.model_dump()},
+        second: {"config": {"verify": config.verify, "rebuild": config.rebuild}},
+    }
     state = RunState(progress=progress)
-    job = SYNC_JOB if options.sync else INGEST_JOB
+    job = SYNC_JOB if config.sync else INGEST_JOB
     result = _execute(workspace, job, ops, state, project=project)
     if state.stats is None:
         raise OperationFailed(f"the run of {project} did nothing", hint="look at it in Dagster")
@@ -108,7 +97,6 @@ def _execute(
     project: str = "",
 ) -> dg.ExecuteInProcessResult:
     """Execute a job here; what one of its steps raised comes out as it was raised there."""
-    run_id = str(uuid.uuid4())
     config = {
         "resources": {"workspace": {"config": adopt(workspace)}},
         "loggers": QUIET,
@@ -118,14 +106,13 @@ def _execute(
         instance = instance_for(workspace.config)
         if project:
             instance.add_dynamic_partitions("project", [project])
-        with sharing(run_id, state):
-            return defs.resolve_job_def(job).execute_in_process(
-                config,
-                instance,
-                project or None,
-                run_id=run_id,
-                tags={MACHINE_TAG: machine(), **({PROJECT_TAG: project} if project else {})},
-            )
+        return defs.resolve_job_def(job).execute_in_process(
+            config,
+            instance,
+            project or None,
+            tags={MACHINE_TAG: machine(), **({PROJECT_TAG: project} if project else {})},
+            resources={RUN: state},
+        )
     except dg.DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
     except RagstreamError:

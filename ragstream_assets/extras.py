@@ -1,27 +1,26 @@
-"""What a person starts now and then: map, test specification, weather, facts, agents' logs.
+"""What a person starts now and then: map, test specification, weather, facts.
 
-Dagster keeps figures, names of files and numbers of turns of them, and no words.
+Dagster keeps figures, names of files and numbers of turns of them, and no words: those of
+conversations would outlive their clearing. So the map here holds no conversations; the one that
+does is drawn by `ragstream index tsne` and on the page.
 """
 
 import base64
 import functools
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.documents import INDEX
-from ragstream_assets.failures import RETRIES, chosen, reporter, short_errors, unattended
+from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.metadata import Metadata, bar, bars, table
-from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import asset_spec, partitioned_check, projects
-from ragstream_core.maps.chunk_map import ChunkMap
+from ragstream_assets.resources import Run, WorkspaceResource
+from ragstream_assets.specs import OWNERS, asset_spec, check_result, project_check, projects
 from ragstream_core.maps.drawing import draw
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services import chunk_maps, inspect_index, neighbours
-from ragstream_core.services import import_conversations as importing
 from ragstream_core.services.inspect_index import IndexReport
 from ragstream_core.services.neighbours import Anchor, Neighbour
 from ragstream_core.services.test_specs import Kept, SpecRequest, unknown_requirements, write_kept
@@ -32,12 +31,9 @@ from ragstream_core.weather.words import day_text
 if TYPE_CHECKING:
     from ragstream_core.wiring.fact_proposals import FoundFact
 
-
-INSPECTION = "inspection"
-MAP_VERSION = "1"
+INSPECTION, DOCUMENTATION = "inspection", "documentation"
 SIZE = (1000, 700)
 """Pixels: Dagster keeps the picture in its event log, so it is no larger than needed."""
-
 ANCHORS, NEIGHBOURS = 10, 3
 
 
@@ -62,25 +58,37 @@ class MapConfig(dg.Config):
 
 @dg.asset(
     key=[INSPECTION, "map"], deps=[INDEX.key], group_name=INSPECTION, partitions_def=projects,
-    kinds={"image"}, owners=["team:ragstream"], code_version=MAP_VERSION,
+    kinds={"image"}, owners=OWNERS, code_version="1",
 )  # fmt: skip
 def draw_project_map(
     context: dg.AssetExecutionContext, config: MapConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """What lies together in a project's index, what is nearest to what, how long its chunks are."""
-    space, progress = workspace.open(), reporter(context.log.info, None)
+    space = workspace.open()
     with short_errors():
         (project,) = chosen(context)
         request = chunk_maps.MapRequest(
             (project,), False, config.method, config.limit, config.seed, config.perplexity
         )
         version = chunk_maps.state(space, request)
-        found = chunk_maps.draw(space, request, progress)
+        drawn = chunk_maps.draw(space, request, reporter(context))
+        picture = base64.b64encode(draw(drawn, size=SIZE)).decode("ascii")
         near = neighbours.nearest(space, [project], anchors=ANCHORS, k=NEIGHBOURS, seed=config.seed)
-        shown = {**_picture(found), **_map_figures(inspect_index.report(space, project))}
-    rows = [_row(anchor, other) for anchor in near for other in anchor.neighbours]
+        report = inspect_index.report(space, project)
+    rows = [
+        (_name(anchor), round(other.score, 3), _name(other))
+        for anchor in near
+        for other in anchor.neighbours
+    ]
     return dg.MaterializeResult(
-        metadata={**shown, "neighbours": table(rows, "chunk", "cosine", "near")},
+        metadata={
+            "map": dg.MetadataValue.md(f"![map](data:image/png;base64,{picture})"),
+            "points": len(drawn.places),
+            "method": drawn.method,
+            "notes": "; ".join(drawn.notes) or "-",
+            **index_figures(report),
+            "neighbours": table(("chunk", "cosine", "near"), rows),
+        },
         data_version=dg.DataVersion(version),
     )
 
@@ -92,19 +100,9 @@ draw_map = dg.define_asset_job(
 )
 
 
-def _picture(found: ChunkMap) -> Metadata:
-    code = base64.b64encode(draw(found, size=SIZE)).decode("ascii")
-    return {
-        "map": dg.MetadataValue.md(f"![map](data:image/png;base64,{code})"),
-        "points": len(found.places),
-        "method": found.method,
-        "notes": "; ".join(found.notes) or "-",
-    }
-
-
-def _map_figures(report: IndexReport) -> Metadata:
+def index_figures(report: IndexReport) -> Metadata:
+    """Return how many chunks an index holds, how long they are, and what is wrong with it."""
     lengths = [(f"{b.low} to {b.high}", b.count) for b in report.tokens.histogram]
-    findings = [finding.to_json() for finding in report.findings]
     return {
         "generation": report.generation,
         "chunks": report.chunks,
@@ -112,16 +110,8 @@ def _map_figures(report: IndexReport) -> Metadata:
         "repeated_chunks": report.repeated.chunks,
         "tokens_a_chunk": report.tokens.mean,
         "lengths": dg.MetadataValue.md(bars(lengths, name="tokens", unit="chunks")),
-        "findings": len(findings),
-        "what": table(findings, "check", "message"),
-    }
-
-
-def _row(anchor: Anchor, other: Neighbour) -> dict[str, str | float]:
-    return {
-        "chunk": _name(anchor),
-        "cosine": round(other.score, 3),
-        "near": _name(other),
+        "findings": len(report.findings),
+        "what": table(("check", "message"), [(row.check, row.message) for row in report.findings]),
     }
 
 
@@ -129,7 +119,6 @@ def _name(row: Anchor | Neighbour) -> str:
     return f"{row.source} #{row.chunk_id.rpartition('::')[2]}"
 
 
-DOCUMENTATION = "documentation"
 SPEC_JOB = "write_test_spec"
 EXIST = "every_referenced_requirement_exists"
 SPEC_KEY = dg.AssetKey([DOCUMENTATION, "test_spec"])
@@ -151,13 +140,13 @@ class TestSpecConfig(dg.Config):
 
 @dg.asset(
     key=SPEC_KEY, deps=[INDEX.key], group_name=DOCUMENTATION, partitions_def=projects,
-    kinds={"markdown"}, owners=["team:ragstream"], code_version="1",
+    kinds={"markdown"}, owners=OWNERS, code_version="1",
 )  # fmt: skip
 def test_spec(
     context: dg.AssetExecutionContext, config: TestSpecConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Test cases with their sources, and which requirement has one: `specs/<project>`."""
-    progress = functools.partial(reporter(context.log.info, None), "requirements")
+    progress = functools.partial(reporter(context), "requirements")
     with short_errors():
         (project,) = chosen(context)
         request = SpecRequest(
@@ -170,50 +159,39 @@ def test_spec(
 
 def spec_metadata(kept: Kept) -> Metadata:
     """Return how many requirements have a case, the coverage table, and where the file lies."""
+    spec = kept.spec
     rows = [
-        {
-            "requirement": row.requirement,
-            "cases": ", ".join(row.cases) or "-",
-            "defined": row.defined or "-",
-            "state": row.state,
-        }
-        for row in kept.spec.coverage
+        (row.requirement, ", ".join(row.cases) or "-", row.defined or "-", row.state)
+        for row in spec.coverage
     ]
-    found = f"no document defines a requirement id like {kept.spec.pattern}"
+    none = f"no document defines a requirement id like {spec.pattern}"
     return {
         "requirements": len(rows),
-        "with_a_case": sum(bool(row.cases) for row in kept.spec.coverage),
-        "cases": len(kept.spec.cases) + len(kept.spec.kept),
-        "states": ", ".join(f"{n} {state}" for state, n in kept.spec.counts.items()) or found,
+        "with_a_case": sum(bool(row.cases) for row in spec.coverage),
+        "cases": len(spec.cases) + len(spec.kept),
+        "states": ", ".join(f"{n} {state}" for state, n in spec.counts.items()) or none,
         "changed": kept.changed,
-        "coverage": table(rows, "requirement", "cases", "defined", "state"),
-        "generation": kept.spec.generation,
+        "coverage": table(("requirement", "cases", "defined", "state"), rows),
+        "generation": spec.generation,
         "file": dg.MetadataValue.path(str(kept.path)),
     }
 
 
-_EXIST = partitioned_check(
-    EXIST, SPEC_KEY, "No case names a requirement that the documents do not have.", projects
+@dg.multi_asset_check(
+    name="test_spec_check",
+    specs=[
+        project_check(
+            EXIST, SPEC_KEY, "No case names a requirement that the documents do not have."
+        )
+    ],
 )
-
-
-@dg.multi_asset_check(name="test_spec_check", specs=[_EXIST])
 def test_spec_check(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> dg.AssetCheckResult:
     """Look up every requirement that one project's specification names."""
     with short_errors():
         unknown = unknown_requirements(workspace.open(), context.partition_key)
-    return dg.AssetCheckResult(
-        passed=not unknown,
-        check_name=EXIST,
-        asset_key=SPEC_KEY,
-        severity=dg.AssetCheckSeverity.ERROR,
-        metadata={
-            "findings": len(unknown),
-            "what": table([{"case": text} for text in unknown], "case"),
-        },
-    )
+    return check_result(EXIST, SPEC_KEY, ("case",), [(text,) for text in unknown])
 
 
 write_test_spec = dg.define_asset_job(
@@ -222,7 +200,6 @@ write_test_spec = dg.define_asset_job(
     description="Write test cases for the requirements of one project; they keep their ids.",
 )
 DAY_COLUMNS = ("day", "mean", "coldest", "warmest", "three_days", "rain_mm", "wind_kmh", "unusual")
-UNKNOWN = "–"
 
 
 class WeatherConfig(dg.Config):
@@ -238,42 +215,47 @@ class WeatherConfig(dg.Config):
 
 @dg.op(out=dg.Out(dg.Nothing))
 def report_weather(
-    context: dg.OpExecutionContext, config: WeatherConfig, workspace: WorkspaceResource
+    context: dg.OpExecutionContext, config: WeatherConfig, workspace: WorkspaceResource, run: Run
 ) -> None:
-    """Asks Open-Meteo's two hosts, at most 15 seconds, and explains the figures."""
-    with short_errors(context.run_id):
-        found = look_up(
+    """Asks Open-Meteo's two hosts, at most 15 seconds, and explains the figures.
+
+    Where it cannot be reached the run succeeds and says so.
+    """
+    with short_errors(run):
+        weather = look_up(
             workspace.open(),
             config.city,
             config.days,
             country=config.country,
             explain=config.explain,
         )
-    if found.problem:
-        context.log.warning(f"no weather: {found.problem}")
-    context.add_output_metadata(weather_metadata(found))
+    if weather.problem:
+        context.log.warning(f"no weather: {weather.problem}")
+    context.add_output_metadata(weather_metadata(weather))
 
 
-def weather_metadata(found: WeatherAnalysis) -> Metadata:
-    """Return the days as a table and a chart, the explanation, or what went wrong."""
-    every = found.overall
-    shown: Metadata = {
-        "place": dg.MetadataValue.text(found.place.label if found.place else found.city),
-        "explanation": dg.MetadataValue.text(found.explanation),
-        "explained_by": dg.MetadataValue.text(found.explained_by),
-        "problem": dg.MetadataValue.text(found.problem or "-"),
-        "warnings": dg.MetadataValue.text("; ".join(found.warnings) or "-"),
-        "source": dg.MetadataValue.text(found.source),
-        "other_places": dg.MetadataValue.text(
-            "; ".join(f"{place.label} {place.position}" for place in found.alternatives) or "-"
-        ),
+def weather_metadata(weather: WeatherAnalysis) -> Metadata:
+    """Return the days as a table and a chart, the explanation, or what went wrong.
+
+    Names of places are shown as text, never as Markdown.
+    """
+    every = weather.overall
+    texts = {
+        "place": weather.place.label if weather.place else weather.city,
+        "explanation": weather.explanation,
+        "explained_by": weather.explained_by,
+        "problem": weather.problem or "-",
+        "warnings": "; ".join(weather.warnings) or "-",
+        "source": weather.source,
+        "other_places": "; ".join(f"{p.label} {p.position}" for p in weather.alternatives) or "-",
     }
+    shown: Metadata = {name: dg.MetadataValue.text(text) for name, text in texts.items()}
     if every is None:
         return shown
     return {
         **shown,
-        "days": table([_day_row(day) for day in found.daily], *DAY_COLUMNS),
-        "chart": dg.MetadataValue.md(_chart(found.daily)),
+        "days": table(DAY_COLUMNS, map(_day_row, weather.daily)),
+        "chart": dg.MetadataValue.md(_chart(weather.daily)),
         "mean_c": round(every.avg_c, 2),
         "coldest_c": every.min_c,
         "warmest_c": every.max_c,
@@ -282,17 +264,16 @@ def weather_metadata(found: WeatherAnalysis) -> Metadata:
     }
 
 
-def _day_row(day: DaySummary) -> dict[str, str | int | float]:
-    return {
-        "day": day_text(day.date),
-        "mean": round(day.avg_c, 1),
-        "coldest": day.min_c,
-        "warmest": day.max_c,
-        "three_days": _known(day.rolling_avg_c),
-        "rain_mm": _known(day.precipitation_mm),
-        "wind_kmh": _known(day.avg_wind_kmh),
-        "unusual": "unusual" if day.anomaly else "",
-    }
+def _day_row(day: DaySummary) -> tuple[str | float, ...]:
+    maybe = (day.rolling_avg_c, day.precipitation_mm, day.avg_wind_kmh)
+    return (
+        day_text(day.date),
+        round(day.avg_c, 1),
+        day.min_c,
+        day.max_c,
+        *("–" if value is None else round(value, 1) for value in maybe),
+        "unusual" if day.anomaly else "",
+    )
 
 
 def _chart(days: tuple[DaySummary, ...]) -> str:
@@ -307,10 +288,6 @@ def _chart(days: tuple[DaySummary, ...]) -> str:
                       "|---|--:|---|---|", *lines])  # fmt: skip
 
 
-def _known(value: float | None) -> str | float:
-    return UNKNOWN if value is None else round(value, 1)
-
-
 @dg.job(executor_def=dg.in_process_executor)
 def weather_report() -> None:
     """The weather of a city with figures, unusual days and an explanation; asks Open-Meteo."""
@@ -319,15 +296,15 @@ def weather_report() -> None:
 
 FACTS_JOB = "remember_facts"
 IN_MEMORY = "in_memory"
-ASSET = ("memory", "facts")
 FACTS_SPEC = asset_spec(
-    ASSET,
+    ("memory", "facts"),
     "What is remembered of what was said: `memory/USER_MEMORY.md` and `memory/COMPANY_MEMORY.md`. "
     "The job `remember_facts` looks for new ones, which wait until a person accepts them: "
     "`ragstream memory candidates`.",
     "markdown",
 )
 WAY = dg.Out(dg.Any, io_manager_key=IN_MEMORY, is_required=False)
+"""Not given is a skip, not a failure (R-252). What users said passes in memory alone."""
 
 
 class FactsConfig(dg.Config):
@@ -355,7 +332,7 @@ def analyze(
     for line in analysis.notes:
         context.log.warning(line)
     if analysis.writable:
-        yield dg.Output(analysis, "analysis", metadata=found_metadata(analysis.found))
+        yield dg.Output(analysis, "analysis", metadata=facts_metadata(analysis.found))
 
 
 @dg.op(out={"fresh": WAY})
@@ -366,10 +343,11 @@ def deduplicate(
     from ragstream_core.wiring import fact_proposals
 
     with short_errors():
-        fresh = fact_proposals.deduplicate(workspace.open(), analysis.found)
-    context.log.info(f"{sum(not row.why for row in fresh)} facts are new of {len(fresh)}")
-    if any(not row.why for row in fresh):
-        yield dg.Output(fresh, "fresh", metadata=found_metadata(fresh))
+        facts = fact_proposals.deduplicate(workspace.open(), analysis.found)
+    new = sum(not fact.why for fact in facts)
+    context.log.info(f"{new} facts are new of {len(facts)}")
+    if new:
+        yield dg.Output(facts, "fresh", metadata=facts_metadata(facts))
 
 
 @dg.op(out=dg.Out(dg.Nothing))
@@ -379,7 +357,7 @@ def write(context: dg.OpExecutionContext, workspace: WorkspaceResource, fresh: A
 
     with short_errors():
         written = fact_proposals.write(workspace.open(), fresh)
-    metadata = found_metadata(written)
+    metadata = facts_metadata(written)
     context.add_output_metadata(metadata)
     context.log_event(dg.AssetMaterialization(FACTS_SPEC.key, metadata=metadata))
 
@@ -390,73 +368,24 @@ def remember_facts() -> None:
     write(deduplicate(analyze()))
 
 
-def found_metadata(found: "Sequence[FoundFact]") -> Metadata:
+def facts_metadata(facts: "Sequence[FoundFact]") -> Metadata:
     """Return the facts by turn, class and outcome; their words stay in the journal."""
-    rows: list[Mapping[str, str | int | float]] = [
-        {
-            "turn": row.seq,
-            "fact": row.fact[-8:] or "-",
-            "about": row.candidate.target,
-            "kind": row.candidate.kind or "-",
-            "form": row.candidate.form,
-            "confidence": row.candidate.confidence,
-            "overlap": round(row.overlap, 2),
-            "skipped": row.why.partition(":")[0] or "-",
-        }
-        for row in found
-    ]
     columns = ("turn", "fact", "about", "kind", "form", "confidence", "overlap", "skipped")
-    return {
-        "facts": len(rows),
-        "new": sum(not row.why for row in found),
-        "candidates": table(rows, *columns),
-    }
-
-
-LOGS_JOB = "import_agent_logs"
-AGENT_LOGS_SPEC = asset_spec(
-    ("history", "agent_logs"),
-    "Turns of coding agents' sessions, read from the folders of `paths.agent_logs` into the "
-    "journal as the logs grow. The logs are only read.",
-    "json",
-)
-
-
-@dg.op(out=dg.Out(dg.Nothing), retry_policy=RETRIES)
-def follow_agent_logs(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
-    """Adds what is new in the logs to the journal."""
-    with short_errors(again=unattended(context)):
-        done = importing.follow_logs(workspace.open())
-    added: Counter[str] = Counter()
-    for row in done.conversations:
-        added[row.format] += row.added
-    rows: list[Mapping[str, str | int | float]] = [
-        {"agent": name, "turns": count} for name, count in sorted(added.items())
+    rows = [
+        (
+            fact.seq,
+            fact.fact[-8:] or "-",
+            fact.candidate.target,
+            fact.candidate.kind or "-",
+            fact.candidate.form,
+            fact.candidate.confidence,
+            round(fact.overlap, 2),
+            fact.why.partition(":")[0] or "-",
+        )
+        for fact in facts
     ]
-    context.log_event(
-        dg.AssetMaterialization(
-            AGENT_LOGS_SPEC.key,
-            metadata={
-                "turns": done.added,
-                "not answered yet": done.unfinished,
-                "not read": len(done.problems),
-                "sessions with secrets": len(done.secrets),
-                "agents": table(rows, "agent", "turns"),
-            },
-        )
-    )
-    if done.problems:
-        context.log.warning(
-            f"{len(done.problems)} records of logs could not be read: "
-            "`ragstream history import FOLDER --dry-run` names them"
-        )
-    if done.secrets:
-        context.log.warning(
-            f"{len(done.secrets)} sessions seem to hold secrets: `ragstream history sessions`"
-        )
-
-
-@dg.job(name=LOGS_JOB, executor_def=dg.in_process_executor)
-def import_agent_logs() -> None:
-    """Read what coding agents' logs hold since the last time."""
-    follow_agent_logs()
+    return {
+        "facts": len(facts),
+        "new": sum(not fact.why for fact in facts),
+        "candidates": table(columns, rows),
+    }

@@ -5,11 +5,11 @@ Dagster stores the errors that leave a step, so only our own words may leave one
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import dagster as dg
 
-from ragstream_assets.run_state import state_of
+from ragstream_assets.resources import RunState
 from ragstream_core.errors import (
     EmbeddingFailed,
     ProjectLocked,
@@ -22,10 +22,11 @@ from ragstream_core.ports import PhaseProgress
 RETRIES = dg.RetryPolicy(max_retries=3, delay=30, backoff=dg.Backoff.EXPONENTIAL)
 """For what may pass: three and a half minutes in all, since a run holds one of few places."""
 PASSING = (ProjectLocked, StoreFailed, EmbeddingFailed)
+_Context = dg.OpExecutionContext | dg.AssetExecutionContext
 UNATTENDED = ("dagster/sensor_name", "dagster/schedule_name")
 
 
-def unattended(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> bool:
+def unattended(context: _Context) -> bool:
     """Whether nobody waits for a run, so that it may wait itself for what may pass."""
     return any(name in context.run.tags for name in UNATTENDED)
 
@@ -47,22 +48,22 @@ def chosen(context: dg.AssetExecutionContext, what: str = "project") -> list[str
 
 
 @contextlib.contextmanager
-def short_errors(run_id: str = "", *, again: bool = False) -> Iterator[None]:
+def short_errors(run: RunState | None = None, *, again: bool = False) -> Iterator[None]:
     """Turn whatever is raised inside into a Dagster failure without foreign text.
 
     A message from below may quote a prompt or a document, and Dagster would keep it. The caller of
-    the run in this process gets the error itself if `run_id` is given; work after the commit gives
+    the run in this process gets the error itself if `run` is given; work after the commit gives
     none, since it never makes an ingest fail that has been committed.
     """
     try:
         yield
     except Exception as error:  # the boundary of everything
-        if run_id:
-            state_of(run_id).error = error
+        if run is not None:
+            run.error = error
         if isinstance(error, RagstreamError):
             may_pass = again and isinstance(error, PASSING)
             raise failure(error.message, error.hint, again=may_pass) from None
-        look = "`ragstream ingest` or `prompt` with --traceback shows it" if run_id else ""
+        look = "`ragstream ingest` or `prompt` with --traceback shows it" if run else ""
         raise failure(f"{type(error).__name__}: unexpected", look) from None
 
 
@@ -71,7 +72,7 @@ QUIET_S = 60.0
 """Seconds without a line after one that Dagster could not write; each try of it takes a while."""
 
 
-def reporter(log: Callable[[str], object], also: PhaseProgress | None) -> PhaseProgress:
+def reporter(context: _Context, also: PhaseProgress | None = None) -> PhaseProgress:
     """Return a progress callback; a log line is an event on disk, so there are few of them.
 
     A line that cannot be written, since the database is away, is left out: the work goes on, and so
@@ -87,7 +88,7 @@ def reporter(log: Callable[[str], object], also: PhaseProgress | None) -> PhaseP
             return
         due = time.monotonic() + LOG_EVERY_S
         try:
-            log(f"{phase}: {done} of {total}")
+            context.log.info(f"{phase}: {done} of {total}")
         except Exception:  # whatever is wrong with Dagster's storage
             due = time.monotonic() + QUIET_S
 

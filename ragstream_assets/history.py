@@ -6,7 +6,6 @@ its turns again. Prompts read the published snapshot and never wait for any of t
 """
 
 import datetime as dt
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -18,8 +17,8 @@ from pydantic import Field
 from ragstream_assets.documents import is_alone, made_of
 from ragstream_assets.failures import RETRIES, chosen, reporter, short_errors, unattended
 from ragstream_assets.metadata import Metadata, bullets, table
-from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import asset_spec
+from ragstream_assets.resources import Run, WorkspaceResource
+from ragstream_assets.specs import asset_spec, check_result
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.index.history import TurnCount
 from ragstream_core.proposers import kept
@@ -34,11 +33,9 @@ from ragstream_core.wiring.history_summaries import summaries
 from ragstream_core.wiring.journal import journal
 
 GROUP = "history"
-EMBED_JOB = "embed_history"
-RECONCILE_JOB = "reconcile_history"
+EMBED_JOB, RECONCILE_JOB = "embed_history", "reconcile_history"
 
 PUBLISH_OP, SEAL_OP = "publish_snapshot", "seal_history_main"
-DATA_VERSION_TAG = "dagster/data_version"
 LOOK_BACK = 100
 months = dg.MonthlyPartitionsDefinition(start_date="2022-11", fmt="%Y-%m", end_offset=1)
 """Months as the turns were written, from the first that people talked to LLMs in; turns of others
@@ -101,18 +98,8 @@ DIGEST = asset_spec(
     after="snapshot",
 )
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", dg.BetaWarning)
-    _observed = dg.multi_observable_source_asset(name="observe_journal", specs=[JOURNAL])
-    _by_month = dg.multi_asset(
-        name="embed_months",
-        specs=[HISTORY_EMBEDDINGS],
-        partitions_def=months,
-        backfill_policy=dg.BackfillPolicy.single_run(),  # the journal is read once, not by month
-    )
 
-
-@_observed  # type: ignore[untyped-decorator]  # Dagster's has no types
+@dg.multi_observable_source_asset(name="observe_journal", specs=[JOURNAL])  # type: ignore[untyped-decorator]
 def observe_journal(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource
 ) -> dg.ObserveResult:
@@ -125,7 +112,12 @@ def observe_journal(
     )
 
 
-@_by_month
+@dg.multi_asset(
+    name="embed_months",
+    specs=[HISTORY_EMBEDDINGS],
+    partitions_def=months,
+    backfill_policy=dg.BackfillPolicy.single_run(),  # the journal is read once, not by month
+)
 def embed_months(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
@@ -173,7 +165,7 @@ def write_session_logs(
 
 @dg.multi_asset(name=SEAL_OP, specs=[COLLECTION])
 def seal_history_main(
-    context: dg.AssetExecutionContext, config: SealConfig, workspace: WorkspaceResource
+    context: dg.AssetExecutionContext, config: SealConfig, workspace: WorkspaceResource, run: Run
 ) -> Iterator[dg.MaterializeResult[None]]:
     """The same turns for everything that speaks Chroma; nothing is embedded."""
     with short_errors():
@@ -181,7 +173,7 @@ def seal_history_main(
         done = resting(space, HISTORY, config.rest_s)
         if done is None:
             (done,) = kept.bring_up_to_date(space, HISTORY, stores=[CHROMA], again=again)
-    yield from made_of(context, done, upstream=SNAPSHOT.key)
+    yield from made_of(context, run, done, upstream=SNAPSHOT.key)
 
 
 @dg.multi_asset(name="roll_up", specs=[DIGEST])
@@ -208,10 +200,7 @@ def report_months(
 ) -> None:
     """Report every month that a run touched, or of which Dagster knows nothing, or another number.
 
-    Args:
-        context: The step; months that it materialises itself only get their figures.
-        done: The run.
-        besides: These months.
+    Those in `besides` the step materialises itself: they only get their figures.
     """
     events = context.instance.fetch_materializations(
         HISTORY_EMBEDDINGS.key, limit=LOOK_BACK
@@ -221,7 +210,7 @@ def report_months(
         if month in besides:
             context.add_asset_metadata(figures, partition_key=month)
         elif month in there and (month in done.stats.months or known.get(month) != figures):
-            tags = {DATA_VERSION_TAG: done.stats.digest}
+            tags = {"dagster/data_version": done.stats.digest}
             event = dg.AssetMaterialization(
                 HISTORY_EMBEDDINGS.key, partition=month, metadata=figures, tags=tags
             )
@@ -230,7 +219,7 @@ def report_months(
 
 def _given(context: dg.AssetExecutionContext) -> dict[str, Any]:
     return {
-        "progress": reporter(context.log.info, None),
+        "progress": reporter(context),
         "provenance": {"run_id": context.run_id},
     }
 
@@ -253,7 +242,6 @@ reconcile_history = dg.define_asset_job(
 def run_metadata(done: Upkeep) -> Metadata:
     """Return what a run embedded, how long it took, and the last turns it read."""
     stats = done.stats
-    sample = [{"turn": name, "characters": len(text)} for name, text in done.sample]
     return {
         "idle": done.idle or "no",
         "turns": stats.turns,
@@ -267,7 +255,7 @@ def run_metadata(done: Upkeep) -> Metadata:
         "up_to_record": stats.seq,
         "seconds": round(stats.seconds, 3),
         "model_seconds": round(stats.model_seconds, 3),
-        "sample": table(sample, "turn", "characters"),
+        "sample": table(("turn", "characters"), [(name, len(text)) for name, text in done.sample]),
         "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
     }
 
@@ -275,12 +263,12 @@ def run_metadata(done: Upkeep) -> Metadata:
 def state_metadata(done: Upkeep) -> Metadata:
     """Return what is embedded by month and conversation, and what of it is published."""
     made = done.snapshot
-    by_month = sorted(_summed(done.counts, "month"), key=lambda row: row["month"], reverse=True)
+    by_month = sorted(_summed(done.counts, "month"), reverse=True)
     return {
         "live_turns": sum(row.turns for row in done.counts),
         "live_chunks": sum(row.chunks for row in done.counts),
-        "by_month": table(by_month, "month", "turns", "chunks"),
-        "by_session": table(_summed(done.counts, "session"), "session", "turns", "chunks"),
+        "by_month": table(("month", "turns", "chunks"), by_month),
+        "by_session": table(("session", "turns", "chunks"), _summed(done.counts, "session")),
         "published_chunks": made.rows if made else 0,
         "published_turns": made.turns if made else 0,
         "evicted": made.evicted if made else 0,
@@ -292,17 +280,13 @@ def state_metadata(done: Upkeep) -> Metadata:
 def month_metadata(done: Upkeep) -> dict[str, Metadata]:
     """Return month → what it holds, for the months in which anything was said."""
     return {
-        row["month"]: {"turns_in_month": row["turns"], "chunks_in_month": row["chunks"]}
-        for row in _summed(done.counts, "month")
+        month: {"turns_in_month": turns, "chunks_in_month": chunks}
+        for month, turns, chunks in _summed(done.counts, "month")
     }
 
 
 def reported(events: Sequence[dg.EventLogRecord]) -> dict[str, Metadata]:
-    """Return month → what was reported of it last.
-
-    Args:
-        events: Materialisations, the newest first.
-    """
+    """Return month → what was reported of it last, from materialisations, the newest first."""
     found: dict[str, Metadata] = {}
     for event in events:
         made = event.asset_materialization
@@ -314,22 +298,22 @@ def reported(events: Sequence[dg.EventLogRecord]) -> dict[str, Metadata]:
 
 def log_metadata(logs: Sequence[Path]) -> Metadata:
     """Return which logs there are, the newest first."""
-    rows: list[dict[str, Any]] = [{"log": path.name, "bytes": path.stat().st_size} for path in logs]
-    return {"sessions": len(rows), "logs": table(rows, "log", "bytes")}
+    rows = [(path.name, path.stat().st_size) for path in logs]
+    return {"sessions": len(rows), "logs": table(("log", "bytes"), rows)}
 
 
 def summary_metadata(summaries: Sequence[tuple[str, str]]) -> Metadata:
     """Return how many summaries there are, of which spans, and how long they are."""
-    rows = [{"span": name, "characters": len(text)} for name, text in summaries]
-    return {"summaries": len(summaries), "spans": table(rows, "span", "characters")}
+    rows = [(name, len(text)) for name, text in summaries]
+    return {"summaries": len(summaries), "spans": table(("span", "characters"), rows)}
 
 
-def _summed(counts: Sequence[TurnCount], name: str) -> list[dict[str, Any]]:
-    """Add up turns and chunks by month or session, in the order in which they come."""
+def _summed(counts: Sequence[TurnCount], name: str) -> list[tuple[str, int, int]]:
+    """Return turns and chunks by month or session, in the order in which they come."""
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in counts:
         sums[getattr(row, name)].update(turns=row.turns, chunks=row.chunks)
-    return [{name: value, **found} for value, found in sums.items()]
+    return [(value, sum_["turns"], sum_["chunks"]) for value, sum_ in sums.items()]
 
 
 HISTORY_WHOLE = "journal_is_whole"
@@ -340,12 +324,7 @@ HIGH_WATER = "high_water_is_in_the_journal"
 FRESH = "snapshot_is_fresh"
 EQUAL = "history_main_equals_the_history"
 _CHECKS = (
-    (
-        HISTORY_WHOLE,
-        JOURNAL,
-        verify.JOURNAL,
-        "Every line verifies and no number is missing.",
-    ),
+    (HISTORY_WHOLE, JOURNAL, verify.JOURNAL, "Every line verifies and no number is missing."),
     (SOUND, HISTORY_EMBEDDINGS, verify.CATALOG, "Ids, texts and vectors are as committed."),
     (PROMPT, HISTORY_EMBEDDINGS, verify.WAITING, "No turn waits for more than a day."),
     (READABLE, SNAPSHOT, verify.SNAPSHOT, "It has its digest and is the newest."),
@@ -353,7 +332,7 @@ _CHECKS = (
     (FRESH, SNAPSHOT, verify.AGE, "It is not older than a day while turns wait."),
     (EQUAL, COLLECTION, verify.COLLECTION, "It is that of the newest generation."),
 )
-_WARNINGS = frozenset({PROMPT, FRESH, EQUAL})
+_WARNINGS = (PROMPT, FRESH, EQUAL)
 _SPECS = [
     dg.AssetCheckSpec(name, asset=spec.key, description=what) for name, spec, _, what in _CHECKS
 ]
@@ -379,39 +358,34 @@ def _wanted(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> Iterator[dg.AssetCheckResult]:
     with short_errors():
-        found = history_report(workspace.open(), dt.datetime.now(dt.UTC))
+        report = history_report(workspace.open(), dt.datetime.now(dt.UTC))
     wanted = {key.name for key in context.selected_asset_check_keys}
-    yield from (result for result in results(found) if result.check_name in wanted)
+    yield from (result for result in results(report) if result.check_name in wanted)
 
 
-def results(found: HistoryReport) -> Iterator[dg.AssetCheckResult]:
+def results(report: HistoryReport) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of every check, with figures that Dagster plots."""
-    figures = _figures(found)
+    figures = _figures(report)
     for name, spec, part, _ in _CHECKS:
-        findings = found.findings[part]
-        rows = [{"message": finding.message} for finding in findings]
-        yield dg.AssetCheckResult(
-            passed=not findings,
-            check_name=name,
-            asset_key=spec.key,
-            severity=_severity(name),
-            metadata={"findings": len(findings), "what": table(rows, "message"), **figures[part]},
+        yield check_result(
+            name,
+            spec.key,
+            ("message",),
+            [(finding.message,) for finding in report.findings[part]],
+            is_error=name not in _WARNINGS,
+            **figures.get(part, {}),
         )
 
 
-def _severity(name: str) -> dg.AssetCheckSeverity:
-    return dg.AssetCheckSeverity.WARN if name in _WARNINGS else dg.AssetCheckSeverity.ERROR
-
-
-def _figures(found: HistoryReport) -> dict[str, dict[str, Any]]:
-    status, snapshot = found.status, found.status.snapshot
-    known: dict[str, dict[str, Any]] = {
+def _figures(report: HistoryReport) -> dict[str, dict[str, Any]]:
+    status, snapshot = report.status, report.status.snapshot
+    figures: dict[str, dict[str, Any]] = {
         verify.JOURNAL: {"records": status.records},
         verify.CATALOG: {"turns": status.turns, "chunks": status.chunks},
         verify.WAITING: {"pending": status.pending},
         verify.MARK: {"records": status.records, "up_to_record": status.seq},
     }
     if snapshot is not None:
-        known[verify.SNAPSHOT] = {"rows": snapshot.rows, "digest": snapshot.digest}
-        known[verify.AGE] = {"age_hours": round(snapshot.age_s / 3600, 2)}
-    return {part: known.get(part, {}) for part in verify.PARTS}
+        figures[verify.SNAPSHOT] = {"rows": snapshot.rows, "digest": snapshot.digest}
+        figures[verify.AGE] = {"age_hours": round(snapshot.age_s / 3600, 2)}
+    return figures

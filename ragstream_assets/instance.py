@@ -46,16 +46,6 @@ def dagster_home(data_dir: Path, chosen: DagsterConfig | None = None) -> Path:
     A ``dagster.yaml`` that somebody has edited or written is left alone; since Dagster loads the
     code that it names, a person has to confirm it. The address of a database is not written: it may
     hold a password, so processes get it in their environment.
-
-    Args:
-        data_dir: The data root.
-        chosen: Where its records lie and how many runs go on at a time; default: the defaults.
-
-    Raises:
-        UnknownSetting: The address is none.
-        ExtraMissing: The extra ``distributed`` is not installed.
-        Refused: ``dagster.yaml`` is not ours, and nobody has confirmed it.
-        OSError: Disk full, permission denied.
     """
     home = make_private_dir(set_dagster_home(data_dir))
     text = (Path(__file__).parent / "dagster.yaml").read_text(encoding="utf-8")
@@ -67,54 +57,35 @@ def dagster_home(data_dir: Path, chosen: DagsterConfig | None = None) -> Path:
         text = _IN_POSTGRES + text[text.index("telemetry:") :]
     stamped = f"{confirmed_files.STAMP}{sha256_hex(text)}\n{text}"
     path = home / "dagster.yaml"
-    current = path.read_text(encoding="utf-8") if path.exists() else None
-    if current is not None and not confirmed_files.is_stamped(current):
-        if not is_confirmed(path, path.read_bytes()):
-            raise Refused(
-                f"{path} was not written by RAGstream, it can name code that is loaded, and you "
-                "have not confirmed it",
-                hint=(
-                    RunCommand("config trust", quoted(path)),
-                    " shows it and asks; without the file it is made anew",
-                ),
-            )
-    elif current != stamped:
+    current = path.read_text(encoding="utf-8") if path.exists() else ""
+    if not current or (confirmed_files.is_stamped(current) and current != stamped):
         replace_text(path, stamped)
+    elif current != stamped and not is_confirmed(path, path.read_bytes()):
+        raise Refused(
+            f"{path} was not written by RAGstream, it can name code that is loaded, and you have "
+            "not confirmed it",
+            hint=(
+                RunCommand("config trust", quoted(path)),
+                " shows it and asks; without the file it is made anew",
+            ),
+        )
     return home
 
 
 def ready_home(config: AppConfig) -> Path:
-    """Make Dagster's folder ready for its servers: `dagster.yaml` and `workspace.yaml`.
-
-    Raises:
-        UnknownSetting: `dagster.storage` is no address of a database.
-        ExtraMissing: The extra ``distributed`` is not installed.
-        OSError: Disk full, permission denied.
-    """
+    """Make Dagster's folder ready for its servers: `dagster.yaml` and `workspace.yaml`."""
     home = dagster_home(config.data_dir, config.settings.dagster)
     replace_text(home / "workspace.yaml", WORKSPACE, durable=False)
     return home
 
 
 def instance_for(config: AppConfig) -> "DagsterInstance":
-    """Return this process's instance under some settings; see `instance_of`.
-
-    Raises:
-        OperationFailed: The database of `dagster.storage` cannot be asked.
-        Exception: As `instance_of`.
-    """
+    """Return this process's instance under some settings."""
     return instance_of(config.data_dir, config.settings.dagster)
 
 
 def instance_of(data_dir: Path, chosen: DagsterConfig | None = None) -> "DagsterInstance":
-    """Return this process's instance of a data root, opening it at the first call.
-
-    Raises:
-        OSError: The folder cannot be written.
-        ProjectLocked: Another process has been opening it for a minute.
-        OperationFailed: The database cannot be asked, or its tables are of another Dagster.
-        Exception: Whatever Dagster raises when its storage is damaged.
-    """
+    """Return this process's instance of a data root, opening it at the first call."""
     storage = chosen.storage.get_secret_value() if chosen else ""
     return _open(dagster_home(data_dir, chosen), storage)
 
@@ -146,10 +117,6 @@ def _readable(instance: "DagsterInstance", home: Path) -> "DagsterInstance":
     """Return an instance whose runs can be read.
 
     An older Dagster's tables are no hindrance as long as nothing that is new in them is needed.
-
-    Raises:
-        OperationFailed: They are of another version, and cannot be read.
-        Exception: Whatever Dagster raises when its storage is damaged.
     """
     try:
         instance.get_run_records(limit=1)

@@ -58,38 +58,32 @@ def _example(workspace: Workspace) -> PromptRequest:
     )
 
 
-TYPED = ("prompt", "projects", "files", "diffs", "off", "lock", "task", "session")
+_TYPED: dict[str, tuple[Any, Any, str]] = {
+    "prompt": (
+        str,
+        "",
+        "A question. When the run begins it moves to the inbox, and the run's config names it as "
+        "`prompt_ref`. Empty: the request that `prompt_ref` names.",
+    ),
+    "projects": ([str], [], "Projects to search; empty: the only one there is."),
+    "files": ([str], [], "Paths to inject, `path` or `project/path`."),
+    "diffs": ([str], [], "Paths whose changes since the last commit are to be shown."),
+    "off": ([str], [], "Files to leave out."),
+    "lock": (bool, False, "Exact File Lock: only the given files."),
+    "task": (str, "", "A task profile."),
+    "session": (str, "", "The conversation it belongs to; empty: none."),
+}
+TYPED = tuple(_TYPED)
 """What of a request can be typed."""
-_LISTS = ("projects", "files", "diffs", "off")
-
-
-def typed_config() -> dict[str, dg.Field]:
-    """Return the fields of a request that the Launchpad offers."""
-    told = {
-        "projects": "Projects to search; empty: the only one there is.",
-        "files": "Paths to inject, `path` or `project/path`.",
-        "diffs": "Paths whose changes since the last commit are to be shown.",
-        "off": "Files to leave out.",
-    }
-    lists = {
-        name: dg.Field([str], default_value=[], description=means) for name, means in told.items()
-    }
-    return {
-        "prompt": dg.Field(
-            str,
-            default_value="",
-            description="A question. When the run begins it moves to the inbox, and the run's "
-            "config names it as `prompt_ref`. Empty: the request that `prompt_ref` names.",
-        ),
-        **lists,
-        "lock": dg.Field(
-            bool, default_value=False, description="Exact File Lock: only the given files."
-        ),
-        "task": dg.Field(str, default_value="", description="A task profile."),
-        "session": dg.Field(
-            str, default_value="", description="The conversation it belongs to; empty: none."
-        ),
-    }
+_OTHER: dict[str, tuple[Any, Any, str]] = {
+    "prompt_ref": (
+        str,
+        EXAMPLE,
+        "`sha256:…` of a request in the inbox, or `example`: a question about the handbook, else "
+        "about the first project.",
+    ),
+    "fresh": (bool, False, "Run the stages even if the kept prompt is unchanged."),
+}
 
 
 def typed_request(workspace: Workspace, config: Mapping[str, Any]) -> PromptRequest | None:
@@ -109,7 +103,9 @@ def typed_request(workspace: Workspace, config: Mapping[str, Any]) -> PromptRequ
             "no project is given", hint=f"projects: one or more of {', '.join(projects) or 'none'}"
         )
     text = str(given.pop("prompt"))
-    fields: dict[str, Any] = {n: tuple(v) if n in _LISTS else v for n, v in given.items()}
+    fields: dict[str, Any] = {
+        n: tuple(v) if isinstance(v, (list, tuple)) else v for n, v in given.items()
+    }
     return PromptRequest(**{**fields, "text": text, "projects": tuple(projects)})
 
 
@@ -130,8 +126,7 @@ def _replace_config(
 ) -> str:
     """Replace the recorded config of a run, leaving no copy of the old one in the database.
 
-    Returns:
-        Why the old one is still there, for people; empty if it is not.
+    Returns why the old one is still there, for people; empty if it is not.
     """
     from sqlalchemy import text
 
@@ -170,20 +165,11 @@ def stage_config(op: str) -> dict[str, dg.Field]:
 def request_config() -> dict[str, dg.Field]:
     """Return what may be said to the first stage; a typed prompt leaves run config at its start."""
     return {
-        **typed_config(),
-        "prompt_ref": dg.Field(
-            dg.String,
-            default_value=EXAMPLE,
-            description="`sha256:…` of a request in the inbox, or `example`: a question about the "
-            "handbook, else about the first project.",
-        ),
+        name: dg.Field(kind, default_value=default, description=means)
+        for name, (kind, default, means) in (_TYPED | _OTHER).items()
+    } | {
         "now": _text("Time of the request, ISO 8601; empty: the present."),
         "time_zone": _text("Name of the zone that `now` is in."),
-        "fresh": dg.Field(
-            dg.Bool,
-            default_value=False,
-            description="Run the stages even if the kept prompt is unchanged.",
-        ),
         **stage_config(OPS[0]),
     }
 

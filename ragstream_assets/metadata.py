@@ -5,7 +5,8 @@ what was read is named by its path and place, and a link says where to read it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,19 @@ USAGE = ("stage", "model", "input_tokens", "output_tokens", "cost_usd", "taken",
 Metadata = dict[str, Any]
 
 
-def table(rows: Sequence[Mapping[str, Any]], *columns: str) -> dg.TableMetadataValue:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dg.TableMetadataValue:
     """Return the first rows as a table; the columns hold even where there are none."""
     return dg.MetadataValue.table(
-        records=[dg.TableRecord({name: row[name] for name in columns}) for row in rows[:ROWS]],
+        records=[
+            dg.TableRecord(dict(zip(columns, row, strict=True))) for row in islice(rows, ROWS)
+        ],
         schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
     )
+
+
+def picked(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """Return some columns of the first rows as a table."""
+    return table(columns, ([row[name] for name in columns] for row in rows))
 
 
 def frame(rows: "pd.DataFrame") -> dg.TableMetadataValue:
@@ -56,39 +64,28 @@ def frame(rows: "pd.DataFrame") -> dg.TableMetadataValue:
 
 def file_metadata(stats: IngestionStats) -> Metadata:
     """Return what became of the files: counts, and a table of the changed and skipped ones."""
-    rows = [
-        {"path": path, "what": what, "reason": ""}
-        for what, paths in stats.changed.items()
-        for path in paths
-    ]
-    rows += [
-        {"path": path, "what": "skipped", "reason": reason}
-        for path, reason in stats.skipped_reasons
-    ]
+    rows = [(path, what, "") for what, paths in stats.changed.items() for path in paths]
+    rows += [(path, "skipped", reason) for path, reason in stats.skipped_reasons]
     counts = {key: stats.files.get(key, 0) for key in FILE_KEYS}
     return {
         **counts,
-        "changes": table(rows, "path", "what", "reason"),
+        "changes": table(("path", "what", "reason"), rows),
         "rows_not_shown": max(0, len(rows) - ROWS),
     }
 
 
 def unfit_metadata(rows: Sequence[tuple[str, str]]) -> Metadata:
     """Return the folders beside the projects' that cannot be projects, and why."""
-    shown = [{"folder": name, "reason": reason} for name, reason in rows]
-    return {"no_projects": table(shown, "folder", "reason")} if rows else {}
+    return {"no_projects": table(("folder", "reason"), rows)} if rows else {}
 
 
 def chunk_metadata(stats: IngestionStats, sample: Sequence[Chunk]) -> Metadata:
     """Return how many chunks there are, and where a few of the new ones lie."""
-    rows = [
-        {"file": c.source, "from": c.span[0], "to": c.span[1], "characters": len(c.snippet)}
-        for c in sample
-    ]
+    rows = [(chunk.source, *chunk.span, len(chunk.snippet)) for chunk in sample]
     return {
         "live": stats.chunks.get("live", 0),
         "documents": stats.documents,
-        "sample": table(rows, "file", "from", "to", "characters"),
+        "sample": table(("file", "from", "to", "characters"), rows),
     }
 
 
@@ -129,13 +126,13 @@ def index_metadata(stats: IngestionStats) -> Metadata:
 
 def suspicion_metadata(seen: Tally) -> Metadata:
     """Return what looks like commands to a language model, by kind, and where."""
-    rows = [{"place": name, "kinds": ", ".join(kinds)} for name, kinds in seen.places]
+    rows = [(name, ", ".join(kinds)) for name, kinds in seen.places]
     counts = {f"suspicious_{kind}": n for kind, n in seen.to_json()["kinds"].items()}
     return {
         "suspicious_passages": seen.suspicious,
         "passages_read": seen.texts,
         **counts,
-        **({"suspicious": table(rows, "place", "kinds")} if rows else {}),
+        **({"suspicious": table(("place", "kinds"), rows)} if rows else {}),
     }
 
 
@@ -143,12 +140,7 @@ def stage_metadata(prompt: SuperPrompt, seconds: float, *, device: str = "") -> 
     """Return what a stage made of a prompt: its view's size, its decisions, its time.
 
     Warnings, what a language model was asked and what people changed by hand are there where they
-    happened.
-
-    Args:
-        prompt: As the stage left it.
-        seconds: What it took.
-        device: Where its model computed; empty where it has none.
+    happened; `device` is where its model computed, empty where it has none.
     """
     op = prompt.extras.trail[-1][0]
     decided = [row for row in decision_rows(prompt) if row["stage"] == prompt.stage]
@@ -160,10 +152,10 @@ def stage_metadata(prompt: SuperPrompt, seconds: float, *, device: str = "") -> 
         "candidates": len(prompt.base_context_chunks),
         "view": len(prompt.views_by_stage.get(prompt.stage, [])),
         "pass": pass_number(prompt),
-        "decisions": table(decided, "rank", "chunk", "score", "kept", "rule", "reason"),
+        "decisions": picked(("rank", "chunk", "score", "kept", "rule", "reason"), decided),
         **(_ranked_by(prompt, device) if op == reranker.OP else {}),
         **_warnings(prompt, op),
-        **({"language_model": table(asked[-1:], *USAGE)} if asked else {}),
+        **({"language_model": picked(USAGE, asked[-1:])} if asked else {}),
         **({"edited_by_hand": ", ".join(edits)} if edits else {}),
     }
 
@@ -178,18 +170,26 @@ def _ranked_by(prompt: SuperPrompt, device: str) -> Metadata:
 
 def prompt_metadata(prompt: SuperPrompt, record: PromptRecord, folder: Path) -> Metadata:
     """Return a finished Super-Prompt's key, file and size, and the last word on every candidate."""
+    selected = len(prompt.final_selection_ids)
+    views = [(stage, len(view)) for stage, view in prompt.views_by_stage.items() if view]
+    blocks = [(block.name, block.tokens) for block in prompt.extras.token_tree.blocks]
+    charts = {
+        "milliseconds_by_stage": bars([*record.timings_ms.items()], name="stage", unit="ms"),
+        "candidates_by_stage": bars(
+            [*views, ("selected", selected)], name="after", unit="candidates"
+        ),
+        "tokens_by_block": bars(blocks, name="block", unit="tokens"),
+    }
     return {
         "prompt_key": record.prompt_key,
         "super_prompt": dg.MetadataValue.path(str(folder / "super_prompt.md")),
         "tokens": record.tokens,
-        "selected": len(prompt.final_selection_ids),
+        "selected": selected,
         **_warnings(prompt),
         **_model_totals(prompt),
-        "milliseconds_by_stage": dg.MetadataValue.md(stage_times(record.timings_ms)),
-        "candidates_by_stage": dg.MetadataValue.md(candidate_flow(prompt)),
-        "tokens_by_block": dg.MetadataValue.md(token_shares(prompt)),
+        **{name: dg.MetadataValue.md(drawn) for name, drawn in charts.items()},
         **suspicion_metadata(_quoted(prompt)),
-        "ledger": table(last_words(prompt), "chunk", "stage", "rank", "score", "kept", "reason"),
+        "ledger": picked(("chunk", "stage", "rank", "score", "kept", "reason"), last_words(prompt)),
     }
 
 
@@ -227,7 +227,7 @@ def _model_totals(prompt: SuperPrompt) -> Metadata:
     if usage is None:
         return {}
     return {
-        "language_model": table(usage_rows(prompt), *USAGE),
+        "language_model": picked(USAGE, usage_rows(prompt)),
         "language_model_input_tokens": usage.input_tokens,
         "language_model_output_tokens": usage.output_tokens,
         "language_model_cost_usd": usd(usage.cost_usd),
@@ -301,10 +301,7 @@ def bar(value: float, largest: float) -> str:
 def bars(rows: Sequence[tuple[str, float]], *, name: str, unit: str) -> str:
     """Return rows of (label, value) as a Markdown table with a bar each.
 
-    Args:
-        rows: In order; labels are our own words, never foreign text.
-        name: Heading of the labels.
-        unit: Heading of the values.
+    Labels are our own words, never foreign text.
     """
     largest = max((value for _, value in rows), default=0)
     lines = [f"| {label} | {value:,.4g} | {bar(value, largest)} |" for label, value in rows]
@@ -314,9 +311,7 @@ def bars(rows: Sequence[tuple[str, float]], *, name: str, unit: str) -> str:
 def line(rows: Sequence[tuple[str, float]], *, steps: int = 10) -> str:
     """Return values in [0, 1] over their labels as a line in a code block, 0 at the bottom.
 
-    Args:
-        rows: In order; labels are our own words of at most five letters.
-        steps: Rows above 0.
+    Labels are our own words of at most five letters.
     """
     heights = [round(max(0.0, min(1.0, value)) * steps) for _, value in rows]
     drawn = []
@@ -328,25 +323,3 @@ def line(rows: Sequence[tuple[str, float]], *, steps: int = 10) -> str:
         drawn.append(f"{height / steps:4.1f} │ {cells.rstrip()}".rstrip())
     labels = "".join(label[:_COLUMN].ljust(_COLUMN + 1) for label, _ in rows)
     return "\n".join(["```text", *drawn, f"     └─{'─' * len(labels)}", f"       {labels}", "```"])
-
-
-def stage_times(timings_ms: Mapping[str, float]) -> str:
-    """Return what each op took, in milliseconds."""
-    return bars(list(timings_ms.items()), name="stage", unit="ms")
-
-
-def candidate_flow(prompt: SuperPrompt) -> str:
-    """Return how many candidates were left after each stage, and what was selected."""
-    rows = [(stage, float(len(view))) for stage, view in prompt.views_by_stage.items() if view]
-    return bars(
-        [*rows, ("selected", float(len(prompt.final_selection_ids)))],
-        name="after",
-        unit="candidates",
-    )
-
-
-def token_shares(prompt: SuperPrompt) -> str:
-    """Return how many tokens each block of the Super-Prompt takes."""
-    blocks = prompt.extras.token_tree.blocks
-    rows = [(block.name, float(block.tokens)) for block in blocks]
-    return bars(rows, name="block", unit="tokens")

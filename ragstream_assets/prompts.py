@@ -28,8 +28,7 @@ from ragstream_assets.launchpad import (
     typed_request,
 )
 from ragstream_assets.metadata import Metadata, prompt_metadata, stage_metadata, table, usd
-from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.run_state import state_of
+from ragstream_assets.resources import Run, RunState, WorkspaceResource
 from ragstream_assets.specs import EVENT_ID
 from ragstream_core.answers.answer import Answer
 from ragstream_core.config import overlay
@@ -48,7 +47,6 @@ from ragstream_core.wiring.models import ranking_device
 from ragstream_core.wiring.saved_prompts import recall, save_prompt
 from ragstream_core.wiring.workspace import Workspace
 
-UNKEPT = "ragstream prompt … --no-persist runs it without a trace"
 OUT = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON)
 IN = dg.In(input_manager_key=STAGE_JSON)
 """An op subset may begin here: then there is no step before it, and `from_run` names a run."""
@@ -56,7 +54,10 @@ IN = dg.In(input_manager_key=STAGE_JSON)
 
 def unkept() -> Refused:
     """Return why there is no run of a prompt of which nothing may be kept."""
-    return Refused("history.persist is off, and a run would keep the prompt", hint=UNKEPT)
+    return Refused(
+        "history.persist is off, and a run would keep the prompt",
+        hint="ragstream prompt … --no-persist runs it without a trace",
+    )
 
 
 def moment(config: Mapping[str, str]) -> dt.datetime | None:
@@ -102,7 +103,7 @@ def moved(context: dg.OpExecutionContext, workspace: Workspace) -> Metadata:
 
 
 def answered(
-    context: dg.OpExecutionContext, workspace: Workspace, inputs: PromptInputs
+    context: dg.OpExecutionContext, workspace: Workspace, run: RunState, inputs: PromptInputs
 ) -> Metadata:
     """Take what the stages left when the same prompt was made before, where nothing has changed.
 
@@ -113,8 +114,7 @@ def answered(
     found, said = recall(workspace, inputs)
     if found is None:
         return {"warnings": said} if said else {}
-    state = state_of(context.run_id)
-    state.passed, state.record = dict(found.passed), found.record
+    run.passed, run.record = dict(found.passed), found.record
     return {"answered_from_the_record": found.key, "asked_before": len(found.asked)}
 
 
@@ -132,87 +132,85 @@ def _is_whole(context: dg.OpExecutionContext) -> bool:
 def staged(
     context: dg.OpExecutionContext,
     workspace: Workspace,
-    *,
+    run: RunState,
     op: str,
     prompt: SuperPrompt,
-) -> tuple[SuperPrompt, Metadata]:
+) -> dg.Output[SuperPrompt]:
     """Run one stage; return its prompt and what to show of it.
 
-    Where the chain has run already, its result is taken and nothing is computed.
+    Where a record answers in place of the stages, its result is taken and nothing is computed.
     """
     from ragstream_core.wiring.stages import stages_of
 
-    state, config = state_of(context.run_id), context.op_config
-    with short_errors(context.run_id):
-        key = str(context.op_handle)
-        if state.record is not None:
-            made = state.passed[key]
-            require_uncleared(workspace, inputs_of(made))
-            device = ranking_device(op, inputs_of(made))
-            return made, stage_metadata(made, 0.0, device=device)
-        started = time.perf_counter()
-        given = change_settings(
-            with_edits(workspace, prompt, config.get("edits", "")), op, config.get("settings", {})
-        )
-        if not persists(inputs_of(given)):
-            raise unkept()
-        result = step(stages_of(workspace), op, given)
-        require_uncleared(workspace, inputs_of(given))
-        seconds = time.perf_counter() - started
-        state.add(key, result, seconds)
-        device = ranking_device(op, inputs_of(given))
-        return result, stage_metadata(result, seconds, device=device)
+    key, config, seconds = str(context.op_handle), context.op_config, 0.0
+    with short_errors(run):
+        if run.record is not None:
+            result = run.passed[key]
+        else:
+            began = time.perf_counter()
+            edited = with_edits(workspace, prompt, config.get("edits", ""))
+            given = change_settings(edited, op, config.get("settings", {}))
+            if not persists(inputs_of(given)):
+                raise unkept()
+            result = step(stages_of(workspace), op, given)
+            seconds = time.perf_counter() - began
+            run.passed[key], run.seconds[key] = result, seconds
+        require_uncleared(workspace, inputs_of(result))
+        shown = stage_metadata(result, seconds, device=ranking_device(op, inputs_of(result)))
+        if op == OPS[-1]:
+            shown |= saved(context, workspace, run, result)
+    output = ("rescoped" if rescoped(result) else "settled") if op == AUDIT else "result"
+    return dg.Output(result, output, metadata=shown)
+
+
+def saved(
+    context: dg.OpExecutionContext, workspace: Workspace, run: RunState, prompt: SuperPrompt
+) -> Metadata:
+    """Save a finished prompt, unless its record answered; return what to show of it."""
+    record = run.record or save_prompt(
+        workspace,
+        prompt,
+        run_id=context.run_id,
+        resumed=StageJsonIOManager(workspace).resumed(context.run_id),
+        timings_ms=run.timings_ms,
+        passed=run.passed,
+    )
+    return prompt_metadata(prompt, record, workspace.store.root / record.prompt_key)
 
 
 def _first_op(spec: StageSpec) -> dg.OpDefinition:
     @dg.op(name=spec.op, description=spec.summary, out=OUT, config_schema=request_config())
     def first(
-        context: dg.OpExecutionContext, workspace: WorkspaceResource
+        context: dg.OpExecutionContext, workspace: WorkspaceResource, run: Run
     ) -> dg.Output[SuperPrompt]:
         space = workspace.open()
-        with short_errors(context.run_id):
+        with short_errors(run):
             told = moved(context, space)
             inputs = pinned(space, context.op_config)
-            told |= answered(context, space, inputs)
-        result, metadata = staged(context, space, op=spec.op, prompt=begin(inputs))
-        return dg.Output(result, metadata={**metadata, **told})
+            told |= answered(context, space, run, inputs)
+        output = staged(context, space, run, spec.op, begin(inputs))
+        return output.with_metadata({**output.metadata, **told})
 
     return first
 
 
 def _stage_op(spec: StageSpec) -> dg.OpDefinition:
+    way = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON, is_required=False)
+    outs = {"settled": way, "rescoped": way} if spec.op == AUDIT else {"result": OUT}
+
     @dg.op(
-        name=spec.op, description=spec.summary, ins={"prompt": IN}, out=OUT,
+        name=spec.op, description=spec.summary, ins={"prompt": IN}, out=outs,
         config_schema=stage_config(spec.op),
     )  # fmt: skip
     def stage(
         context: dg.OpExecutionContext,
         workspace: WorkspaceResource,
-        prompt: SuperPrompt,
-    ) -> dg.Output[SuperPrompt]:
-        result, metadata = staged(context, workspace.open(), op=spec.op, prompt=prompt)
-        return dg.Output(result, metadata=metadata)
-
-    return stage
-
-
-def _audit_op(spec: StageSpec) -> dg.OpDefinition:
-    way = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON, is_required=False)
-    ways = {"settled": way, "rescoped": way}
-
-    @dg.op(
-        name=spec.op, description=spec.summary, ins={"prompt": IN}, out=ways,
-        config_schema=stage_config(spec.op),
-    )  # fmt: skip
-    def audit(
-        context: dg.OpExecutionContext,
-        workspace: WorkspaceResource,
+        run: Run,
         prompt: SuperPrompt,
     ) -> Iterator[dg.Output[SuperPrompt]]:
-        result, metadata = staged(context, workspace.open(), op=spec.op, prompt=prompt)
-        yield dg.Output(result, "rescoped" if rescoped(result) else "settled", metadata=metadata)
+        yield staged(context, workspace.open(), run, spec.op, prompt)
 
-    return audit
+    return stage
 
 
 def _fan_in_op(spec: StageSpec) -> dg.OpDefinition:
@@ -220,50 +218,21 @@ def _fan_in_op(spec: StageSpec) -> dg.OpDefinition:
     def fan_in(
         context: dg.OpExecutionContext,
         workspace: WorkspaceResource,
+        run: Run,
         prompts: list[SuperPrompt],
     ) -> dg.Output[SuperPrompt]:
-        space, named = workspace.open(), context.op_config.get(FROM_RUN, "")
+        space = workspace.open()
         if not prompts:  # an op subset begins here
-            first = StageJsonIOManager(space).taken_over(
-                spec.op, named, context.run, context.instance
-            )
-            prompts = [first]
-        result, metadata = staged(context, space, op=spec.op, prompt=prompts[-1])
-        return dg.Output(result, metadata=metadata)
+            named = context.op_config.get(FROM_RUN, "")
+            stages = StageJsonIOManager(space)
+            prompts = [stages.taken_over(spec.op, named, context.run, context.instance)]
+        return staged(context, space, run, spec.op, prompts[-1])
 
     return fan_in
 
 
-def _last_op(spec: StageSpec) -> dg.OpDefinition:
-    @dg.op(
-        name=spec.op, description=spec.summary, ins={"prompt": IN}, out=OUT,
-        config_schema=stage_config(spec.op),
-    )  # fmt: skip
-    def last(
-        context: dg.OpExecutionContext,
-        workspace: WorkspaceResource,
-        prompt: SuperPrompt,
-    ) -> dg.Output[SuperPrompt]:
-        space, state = workspace.open(), state_of(context.run_id)
-        result, metadata = staged(context, space, op=spec.op, prompt=prompt)
-        with short_errors(context.run_id):
-            record = state.record or save_prompt(
-                space,
-                result,
-                run_id=context.run_id,
-                resumed=StageJsonIOManager(space).resumed(context.run_id),
-                timings_ms=state.timings_ms,
-                passed=state.passed,
-            )
-            folder = space.store.root / record.prompt_key
-            metadata.update(prompt_metadata(result, record, folder))
-        return dg.Output(result, metadata=metadata)
-
-    return last
-
-
 def _op(spec: StageSpec) -> dg.OpDefinition:
-    special = {OPS[0]: _first_op, AUDIT: _audit_op, AFTER_AUDIT: _fan_in_op, OPS[-1]: _last_op}
+    special = {OPS[0]: _first_op, AFTER_AUDIT: _fan_in_op}
     return special.get(spec.op, _stage_op)(spec)
 
 
@@ -316,11 +285,12 @@ def answer(
     context: dg.OpExecutionContext,
     config: AnswerConfig,
     workspace: WorkspaceResource,
+    run: Run,
     prompt: SuperPrompt,
 ) -> None:
     """Asks the language model; the answer is checked and kept in the conversation."""
     space = workspace.open()
-    with short_errors(context.run_id):
+    with short_errors(run):
         prepared = prepare(space, prompt, prompt_key=key_of(prompt), session=config.session)
         found = attempt(space, prepared, allow_secrets=config.allow_secrets)
         turn = last_answer(space, found.prompt_key, found.session)
@@ -340,11 +310,8 @@ def answer_metadata(found: Answer) -> Metadata:
         "characters": len(found.text),
         "status": found.status,
         "citations": table(
-            [
-                {"id": c.id, "source": c.source, "verified": c.verified, "reason": c.reason}
-                for c in found.citations
-            ],
-            "id", "source", "verified", "reason",
+            ("id", "source", "verified", "reason"),
+            [(cited.id, cited.source, cited.verified, cited.reason) for cited in found.citations],
         ),
         "model": found.model or "none was asked",
         "input_tokens": usage.input_tokens if usage else 0,
@@ -353,7 +320,7 @@ def answer_metadata(found: Answer) -> Metadata:
         "total_cost_usd": usd(found.total_cost_usd),
         "session": found.session,
         "warnings": dg.MetadataValue.text("; ".join(found.warnings) or "-"),
-    }  # fmt: skip
+    }
 
 
 @dg.job(name=ANSWER_JOB, executor_def=dg.in_process_executor)

@@ -1,7 +1,8 @@
-"""The workspace as a Dagster resource: it holds settings, the library does the work."""
+"""The resources of every step: the workspace, and what the steps of a run share in its process."""
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
@@ -9,6 +10,10 @@ from pydantic import Field, SecretStr
 
 from ragstream_core.config import AppConfig, quiet_environment
 from ragstream_core.errors import UnknownSetting
+from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.ports import PhaseProgress
+from ragstream_core.prompts.store import PromptRecord
+from ragstream_core.records import SuperPrompt
 from ragstream_core.settings import decides_where
 from ragstream_core.settings.layers import set_variable
 from ragstream_core.wiring.workspace import Workspace, open_workspace
@@ -21,7 +26,7 @@ _workspaces: dict[_Key, Workspace] = {}
 
 
 class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """One data root with its settings, opened once a process."""
+    """One data root with its settings, opened once a process; the library does the work."""
 
     data_dir: str = Field(
         default="", description="The data root; empty: as configured, else `./data`."
@@ -31,11 +36,7 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     )
 
     def open(self) -> Workspace:
-        """Return the workspace; environment and files are read here, at run time.
-
-        Raises:
-            UnknownSetting: A setting that does not exist or has a bad value.
-        """
+        """Return the workspace; environment and files are read here, at run time."""
         key = _key(self.data_dir, self.settings)
         if key not in _workspaces:
             quiet_environment()
@@ -48,8 +49,7 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 def _require_settled(config: AppConfig, settings: Mapping[str, str]) -> None:
     """Refuse addresses and code of a run: its config may lie in a data root that came from others.
 
-    Raises:
-        UnknownSetting: It names another one than this process's own settings, or no known setting.
+    What this process's own settings say as well is taken.
     """
     for name in settings:
         if decides_where(name, settings[name]) and setting_text(config, name) != settings[name]:
@@ -88,3 +88,52 @@ def setting_text(config: AppConfig, dotted: str) -> str | None:
 
 def _key(data_dir: str, settings: dict[str, str]) -> _Key:
     return data_dir, tuple(sorted(settings.items()))
+
+
+@dataclass
+class RunState:
+    """What the steps of one run share; nothing of it is stored.
+
+    Dagster makes one for each run; `--dagster` gives its own, and reads it afterwards.
+
+    Attributes:
+        progress: Told (phase, done, total) while the run ingests.
+        stats: What the ingest did.
+        ingested_at: When it was through, on the clock of `time.perf_counter`.
+        passed: Step → the prompt after it, of the steps that ran in this process.
+        seconds: Step → what it took.
+        record: The record that answers in place of the stages; None if they run.
+        error: What a step raised, before Dagster wrapped it.
+    """
+
+    progress: PhaseProgress | None = None
+    stats: IngestionStats | None = None
+    ingested_at: float = 0.0
+    passed: dict[str, SuperPrompt] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    record: PromptRecord | None = None
+    error: Exception | None = None
+
+    def tell(self, phase: str) -> None:
+        """Report which part of the run begins."""
+        if self.progress is not None:
+            self.progress(phase, 0, 0)
+
+    def warn(self, text: str) -> None:
+        """Add a warning to what the ingest did, if there was one."""
+        if self.stats is not None:
+            self.stats = replace(self.stats, warnings=(*self.stats.warnings, text))
+
+    @property
+    def timings_ms(self) -> dict[str, float]:
+        """Op → milliseconds of its steps, both passes together."""
+        sums: dict[str, float] = {}
+        for step, took in self.seconds.items():
+            op = step.rpartition(".")[2]
+            sums[op] = sums.get(op, 0.0) + took * 1000
+        return sums
+
+
+RUN = "run"
+"""Key of the resource that is a step's `RunState`."""
+Run = dg.ResourceParam[RunState]

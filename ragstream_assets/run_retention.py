@@ -36,10 +36,9 @@ class DroppedRuns:
     """What a retention of runs dropped, or would drop.
 
     Attributes:
-        dry_run: Whether it only looked.
         runs: Their ids, oldest first.
         orphans: How many event files without a run.
-        note: Always empty.
+        note: Always empty; programs have read it.
         logs: How many debug logs.
         bytes: Freed in files; what a database gives back is not counted.
     """
@@ -59,16 +58,9 @@ def gc(
     now: float | None = None,
     dry_run: bool = False,
 ) -> DroppedRuns:
-    """Drop the runs and the debug logs that nobody needs.
+    """Drop the runs and the debug logs that nobody needs; stopped anywhere, run it again.
 
-    Args:
-        workspace: The data root.
-        instance: Where its runs are recorded; default: that of the data root.
-        now: Seconds since the epoch; default: the present moment.
-        dry_run: Only show what would be removed.
-
-    Raises:
-        OSError: Something cannot be removed; what went is gone, run it again.
+    Without an `instance` it is this process's, if Dagster has been used.
     """
     now = time.time() if now is None else now
     rules, home = workspace.config.settings.retention, workspace.layout.dagster_home
@@ -108,26 +100,19 @@ def _superfluous(
 ) -> list[str]:
     """Return the ids of the runs that may go, oldest first.
 
-    Args:
-        records: All runs, newest first.
-        staying: Runs that have to stay; those that need them are added.
-        old: Runs that were made earlier go.
-        count: So many of the newest stay.
+    Of all runs, newest first, those go that were made before `old`, or after the newest `count`,
+    unless one that stays goes on from them.
     """
-    parents: dict[str, set[str]] = {}
+    going = []
     for place, record in enumerate(records):
         run = record.dagster_run
-        recent = place < count and record.create_timestamp.timestamp() >= old
-        if place == 0 or recent or not run.is_finished:
-            staying.add(run.run_id)
-        named = (run.parent_run_id, run.root_run_id, run.tags.get(PARENT_TAG))
-        parents[run.run_id] = {name for name in named if name}
-    waiting = list(staying)
-    while waiting:
-        more = parents.get(waiting.pop(), set()) - staying
-        staying |= more
-        waiting += more
-    return [run_id for run_id in reversed(parents) if run_id not in staying]
+        is_new = place < count and record.create_timestamp.timestamp() >= old
+        if place == 0 or is_new or not run.is_finished or run.run_id in staying:
+            parents = (run.parent_run_id, run.root_run_id, run.tags.get(PARENT_TAG))
+            staying |= {parent for parent in parents if parent}  # older, so they come after it
+        else:
+            going.append(run.run_id)
+    return going[::-1]
 
 
 def _of_kept_prompts(prompts: Path) -> set[str]:

@@ -5,25 +5,23 @@ keep. A project that is being written is left for the next time.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from ragstream_assets import run_retention
 from ragstream_assets.documents import INGEST_OPS, ingest_documents
 from ragstream_assets.failures import short_errors
 from ragstream_assets.history import PUBLISH_OP, reconcile_history
-from ragstream_assets.metadata import table
-from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.metadata import picked, table
+from ragstream_assets.resources import Run, WorkspaceResource
 from ragstream_assets.specs import PROJECT_TAG
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
-from ragstream_core.services import history_update
+from ragstream_core.services import generations, history_update, prompt_retention
+from ragstream_core.services.prompt_retention import DroppedPrompts
 from ragstream_core.wiring.workspace import Workspace
-
-if TYPE_CHECKING:
-    from ragstream_assets.run_retention import DroppedRuns
-    from ragstream_core.services.prompt_retention import DroppedPrompts
 
 NIGHTLY = "15 2 * * *"
 WEEKLY_VERIFY = "30 3 * * 0"
@@ -63,16 +61,16 @@ class RetentionConfig(dg.Config):
     dry_run: bool = Field(default=False, description="Only show what would be removed.")
 
 
-@dg.op(description="Drop what neither the settings nor anybody keeps; say how many bytes it freed.")
+@dg.op
 def drop_unneeded(
-    context: dg.OpExecutionContext, config: RetentionConfig, workspace: WorkspaceResource
+    context: dg.OpExecutionContext, config: RetentionConfig, workspace: WorkspaceResource, run: Run
 ) -> None:
-    """Collect all garbage; a project that is locked or damaged is said and passed by."""
-    from ragstream_assets import run_retention
-    from ragstream_core.services import prompt_retention
+    """Drop what neither the settings nor anybody keeps; say how many bytes it freed.
 
+    A project that is locked or damaged is said and passed by.
+    """
     space, dry_run = workspace.open(), config.dry_run
-    with short_errors(context.run_id):
+    with short_errors(run):
         prompts = prompt_retention.gc(space, dry_run=dry_run)
         runs = run_retention.gc(space, instance=context.instance, dry_run=dry_run)
         rows = [collected(space, name, dry_run=dry_run) for name in space.own_projects()]
@@ -80,32 +78,29 @@ def drop_unneeded(
 
 
 def _figures(
-    prompts: "DroppedPrompts", runs: "DroppedRuns", rows: list[dict[str, Any]]
+    prompts: DroppedPrompts, runs: run_retention.DroppedRuns, rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return what went, in numbers and as two tables: by kind, and by project."""
-    kinds: list[dict[str, Any]] = [
-        {"what": "prompts", "went": len(prompts.prompts), "bytes": prompts.bytes,
-         "note": f"stage files of {prompts.runs} runs, {prompts.files} other files"},
-        {"what": "recorded runs", "went": len(runs.runs), "bytes": runs.bytes,
-         "note": f"{runs.orphans} event files without a run, "
-         f"{runs.logs} debug logs"},
-        {"what": "generations", "went": sum(row["generations"] for row in rows),
-         "bytes": sum(row["bytes"] for row in rows), "note": f"{len(rows)} projects"},
-    ]  # fmt: skip
+    stages = f"stage files of {prompts.runs} runs, {prompts.files} other files"
+    files = f"{runs.orphans} event files without a run, {runs.logs} debug logs"
+    went, freed = (sum(row[name] for row in rows) for name in ("generations", "bytes"))
+    kinds = [
+        ("prompts", len(prompts.prompts), prompts.bytes, stages),
+        ("recorded runs", len(runs.runs), runs.bytes, files),
+        ("generations", went, freed, f"{len(rows)} projects"),
+    ]
     return {
         "projects": len(rows),
         "prompts": len(prompts.prompts),
         "runs": len(runs.runs),
-        "bytes": sum(kind["bytes"] for kind in kinds),
-        "freed": table(kinds, "what", "went", "bytes", "note"),
-        "dropped": table(rows, *COLUMNS),
+        "bytes": prompts.bytes + runs.bytes + freed,
+        "freed": table(("what", "went", "bytes", "note"), kinds),
+        "dropped": picked(COLUMNS, rows),
     }
 
 
 def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
     """Drop what one project no longer needs; return the row that says what went."""
-    from ragstream_core.services import generations
-
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0) | {"project": project, "note": ""}
     try:
         went = generations.gc(workspace, project, dry_run=dry_run)
@@ -119,9 +114,9 @@ def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> d
     return row | numbers | {"generations": len(went.generations)}
 
 
-@dg.job(name=RETENTION_JOB, description="Drop old generations, prompts, runs and logs.")
+@dg.job(name=RETENTION_JOB)
 def retention_job() -> None:
-    """One op over all projects."""
+    """Drop old generations, prompts, runs and logs."""
     drop_unneeded()
 
 

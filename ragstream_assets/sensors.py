@@ -7,16 +7,18 @@ its run tries again by itself what may pass, and Dagster launches a run again wh
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
 
 from ragstream_assets.documents import ingest_documents
-from ragstream_assets.extras import import_agent_logs
+from ragstream_assets.failures import RETRIES, short_errors, unattended
 from ragstream_assets.history import PUBLISH_OP, SEAL_OP, embed_history
+from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import PROJECT_TAG, projects
+from ragstream_assets.specs import PROJECT_TAG, asset_spec, projects
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import InputUnavailable, RagstreamError, UsageError
 from ragstream_core.records.identity import digest_of
@@ -58,11 +60,6 @@ def read_cursor(text: str | None) -> dict[str, str]:
         return {}
 
 
-def write_cursor(seen: Mapping[str, str]) -> str:
-    """Return the sensor's memory as text."""
-    return json.dumps({"v": CURSOR_VERSION, "projects": dict(sorted(seen.items()))})
-
-
 INTERVAL_S = 30
 MOST_REQUESTS = 5
 
@@ -96,8 +93,8 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
             after[name] = known if wanted else digest
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else dg.SkipReason(_idle(workspace, len(names))),
-        cursor=write_cursor(after),
+        skip_reason=None if requests else _idle(workspace, len(names)),
+        cursor=json.dumps({"v": CURSOR_VERSION, "projects": after}),
         dynamic_partitions_requests=_new_partitions(instance, names),
     )
 
@@ -194,14 +191,51 @@ def under_way(instance: dg.DagsterInstance) -> bool:
 
 
 OFF = "paths.agent_logs names no folder: no log is followed"
+LOGS_JOB = "import_agent_logs"
+AGENT_LOGS_SPEC = asset_spec(
+    ("history", "agent_logs"),
+    "Turns of coding agents' sessions, read from the folders of `paths.agent_logs` into the "
+    "journal as the logs grow. The logs are only read.",
+    "json",
+)
 
 
-LOGS_EVERY_S = 60
+@dg.op(out=dg.Out(dg.Nothing), retry_policy=RETRIES)
+def follow_agent_logs(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
+    """Adds what is new in the logs to the journal."""
+    with short_errors(again=unattended(context)):
+        done = importing.follow_logs(workspace.open())
+    added: Counter[str] = Counter()
+    for row in done.conversations:
+        added[row.format] += row.added
+    metadata: Metadata = {
+        "turns": done.added,
+        "not answered yet": done.unfinished,
+        "not read": len(done.problems),
+        "sessions with secrets": len(done.secrets),
+        "agents": table(("agent", "turns"), sorted(added.items())),
+    }
+    context.log_event(dg.AssetMaterialization(AGENT_LOGS_SPEC.key, metadata=metadata))
+    if done.problems:
+        context.log.warning(
+            f"{len(done.problems)} records of logs could not be read: "
+            "`ragstream history import FOLDER --dry-run` names them"
+        )
+    if done.secrets:
+        context.log.warning(
+            f"{len(done.secrets)} sessions seem to hold secrets: `ragstream history sessions`"
+        )
+
+
+@dg.job(name=LOGS_JOB, executor_def=dg.in_process_executor)
+def import_agent_logs() -> None:
+    """Read what coding agents' logs hold since the last time."""
+    follow_agent_logs()
 
 
 @dg.sensor(
     job=import_agent_logs,
-    minimum_interval_seconds=LOGS_EVERY_S,
+    minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Looks at the logs below `paths.agent_logs` and requests an import if one grew.",
 )

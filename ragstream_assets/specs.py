@@ -1,8 +1,18 @@
 """Declares our assets and checks: a two-level key, one owner, an edge to the asset before it."""
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import dagster as dg
+
+from ragstream_assets.metadata import table
+
+# Dagster calls partitions of checks a preview (without them projects overwrite each other), and
+# some more that we use a beta. It copies sensors on the thread that writes a run, so this is a
+# filter and no `catch_warnings`.
+for _category in (dg.BetaWarning, dg.PreviewWarning):
+    warnings.filterwarnings("ignore", category=_category)
 
 OWNERS = ["team:ragstream"]
 EVENT_ID = "event_id"
@@ -35,13 +45,26 @@ def asset_spec(
     )
 
 
-def partitioned_check(
-    name: str, asset: dg.AssetKey, description: str, partitions: dg.PartitionsDefinition[str]
-) -> dg.AssetCheckSpec:
-    """Return the spec of a check with a result for each partition."""
-    with warnings.catch_warnings():
-        # Dagster calls partitions of checks a preview; without them projects overwrite each other.
-        warnings.simplefilter("ignore")
-        return dg.AssetCheckSpec(
-            name, asset=asset, description=description, partitions_def=partitions
-        )
+def project_check(name: str, asset: dg.AssetKey, description: str) -> dg.AssetCheckSpec:
+    """Return the spec of a check with a result for each project."""
+    return dg.AssetCheckSpec(name, asset=asset, description=description, partitions_def=projects)
+
+
+def check_result(
+    name: str,
+    asset: dg.AssetKey,
+    columns: Sequence[str],
+    findings: Sequence[Sequence[Any]],
+    *,
+    is_error: bool = True,
+    **figures: Any,
+) -> dg.AssetCheckResult:
+    """Return the result of a check, which passes where there is no finding."""
+    severity = dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN
+    return dg.AssetCheckResult(
+        passed=not findings,
+        check_name=name,
+        asset_key=asset,
+        severity=severity,
+        metadata={"findings": len(findings), "what": table(columns, findings), **figures},
+    )

@@ -4,7 +4,7 @@ import dagster as dg
 
 from ragstream_assets import execute
 from ragstream_assets.definitions import defs
-from ragstream_assets.execute import IngestOptions
+from ragstream_assets.documents import IngestConfig
 from ragstream_assets.resources import adopt
 
 
@@ -15,7 +15,7 @@ def record_prompt(space, request, *, now=None, fresh=True):
 
 def record_ingest(space, project, *, progress=None, **given):
     """Ingest by the job; return what it did, and its run."""
-    return execute.ingest(space, project, IngestOptions(**given), progress=progress)
+    return execute.ingest(space, project, IngestConfig(**given), progress=progress)
 
 
 def job():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_assets import extras, sensors
+from ragstream_assets import sensors
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.conversations.importers import reader
@@ -24,7 +24,7 @@ def space(root, open_root, monkeypatch, logs):
 
 
 def run(space):
-    return defs.resolve_job_def(extras.LOGS_JOB).execute_in_process(
+    return defs.resolve_job_def(sensors.LOGS_JOB).execute_in_process(
         run_config={"resources": {"workspace": {"config": adopt(space)}}}, raise_on_error=False
     )
 

@@ -1,5 +1,7 @@
 """What the steps of all jobs share: lines of progress may be lost, and nothing else with them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from ragstream_assets import failures
@@ -13,6 +15,11 @@ def clock(monkeypatch):
     return now
 
 
+def step(log):
+    """What a reporter reads of a step's context."""
+    return SimpleNamespace(log=SimpleNamespace(info=log))
+
+
 def test_a_line_that_cannot_be_written_is_left_out_and_tried_less_often(clock):
     lines, told, away = [], [], True
 
@@ -21,7 +28,7 @@ def test_a_line_that_cannot_be_written_is_left_out_and_tried_less_often(clock):
         if away:
             raise OSError("the database is away")
 
-    report = failures.reporter(log, lambda *said: told.append(said))
+    report = failures.reporter(step(log), lambda *said: told.append(said))
     for second in range(1, 101):
         clock[0] = 1000 + second
         away = second < 60
@@ -36,12 +43,12 @@ def test_who_stops_the_work_is_heard(clock):
         raise Stopped("a person asked for it")
 
     with pytest.raises(Stopped):
-        failures.reporter(lambda line: None, stop)("embed", 0, 1)
+        failures.reporter(step(lambda line: None), stop)("embed", 0, 1)
 
     def interrupted(line):
         raise KeyboardInterrupt
 
-    report = failures.reporter(interrupted, None)
+    report = failures.reporter(step(interrupted))
     clock[0] += failures.LOG_EVERY_S
     with pytest.raises(KeyboardInterrupt):
         report("embed", 0, 1)

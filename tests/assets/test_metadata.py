@@ -40,7 +40,7 @@ def _rows(value):
 
 
 def test_each_candidate_has_one_last_word(ingested, request_):
-    prompt = record_prompt(ingested, request_, now=NOW).prompt
+    prompt = record_prompt(ingested, request_, now=NOW).super_prompt
     rows = last_words(prompt)
     decisions = prompt.extras.decisions
     assert [row["id"] for row in rows] and len({row["id"] for row in rows}) == len(rows)

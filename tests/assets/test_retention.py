@@ -132,7 +132,7 @@ def test_real_runs_after_a_year(space, home, request_):
     assert stats.committed and ingest_run
     forgotten = _recorded(space, request_, 2)
     held = _recorded(space, PromptRequest("Who holds the lock of a project?", ("demo",)))[0]
-    prompt_retention.keep(space, held.prompt_key)
+    prompt_retention.keep(space, held.key)
     newest = _recorded(space, request_)[0]
     before = size_of(space.data_dir)
     done = run_retention.gc(space, instance=home, now=time.time() + YEAR)

@@ -244,7 +244,12 @@ class _How:
         with ingest_progress(project) as progress:
             if self.dagster:
                 execute = options.execution()
-                how = execute.IngestOptions(self.verify, self.rebuild, self.accept, self.sync)
+                how = execute.IngestConfig(
+                    verify=self.verify,
+                    rebuild=self.rebuild,
+                    accept_missing=self.accept,
+                    sync=self.sync,
+                )
                 done: tuple[IngestionStats, str] = execute.ingest(
                     self.workspace, project, how, progress=progress
                 )
