@@ -5,7 +5,6 @@ questions: a backfill of all pairs takes a run a row of the heat map, and retrie
 each. Dagster plots the figures over time; only figures are kept.
 """
 
-import base64
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -25,7 +24,6 @@ from ragstream_core.evaluation.sweep import (
     RELATIVES,
     THETAS,
     Point,
-    pictures,
     read_points,
     write_point,
 )
@@ -36,9 +34,8 @@ from ragstream_core.evaluation.tables import (
     sweep_table,
 )
 from ragstream_core.records.identity import Json, digest_of
-from ragstream_core.services import eval_faithfulness, eval_sweep
-from ragstream_core.services.eval_gold import GoldReport, ask_gold
-from ragstream_core.services.eval_prompts import measure_prompts
+from ragstream_core.services import eval_faithfulness, eval_gold
+from ragstream_core.services.eval_gold import GoldReport, ask_gold, measure_prompts
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "evaluation"
@@ -135,8 +132,8 @@ SWEEP = asset_spec(
 )
 HEAT_MAP = asset_spec(
     (GROUP, "heat_map"),
-    "The figures of `threshold_sweep` as pictures: θ to the right, relative downwards.",
-    "image",
+    "The figures of `threshold_sweep` as tables: θ to the right, relative downwards.",
+    "json",
     after="threshold_sweep",
 )
 
@@ -156,8 +153,8 @@ def sweep_thresholds(
     with short_errors():
         keys = {pair_of(key): key for key in chosen(context, "pair of thresholds")}
         for project in _projects(space, config):
-            for point in eval_sweep.sweep(space, project, [*keys], progress=progress):
-                write_point(eval_sweep.points_dir(space, project), point)
+            for point in eval_gold.sweep(space, project, [*keys], progress=progress):
+                write_point(eval_gold.points_dir(space, project), point)
                 made.append((project, point))
     for pair, key in keys.items():
         own = [(name, point) for name, point in made if (point.theta, point.relative) == pair]
@@ -173,11 +170,11 @@ def draw_heat_map(
     space, found = workspace.open(), []
     with short_errors():
         for project in _projects(space, config):
-            now = eval_sweep.sweep_fingerprint(space, project)
-            found.append((project, read_points(eval_sweep.points_dir(space, project), now)))
+            now = eval_gold.sweep_fingerprint(space, project)
+            found.append((project, read_points(eval_gold.points_dir(space, project), now)))
     parts = [line for project, points in found for line in _drawn(project, points)]
     rows = [(project, point) for project, points in found for point in points]
-    version = dg.DataVersion(digest_of([[name, point.to_json()] for name, point in rows]))
+    version = dg.DataVersion(digest_of([[name, asdict(point)] for name, point in rows]))
     shown = {"heat_maps": dg.MetadataValue.md("\n\n".join(parts) or "nothing was swept")}
     return dg.MaterializeResult(metadata={**shown, **_figures(rows)}, data_version=version)
 
@@ -189,7 +186,7 @@ def pair_of(key: object) -> tuple[float, float]:
 
 
 def _projects(workspace: Workspace, config: SweepConfig) -> list[str]:
-    return [config.project] if config.project else eval_sweep.swept_projects(workspace)
+    return [config.project] if config.project else eval_gold.swept_projects(workspace)
 
 
 def _drawn(project: str, points: list[Point]) -> Iterator[str]:
@@ -197,10 +194,12 @@ def _drawn(project: str, points: list[Point]) -> Iterator[str]:
     if not points:
         yield "no point is up to date: materialise `threshold_sweep`"
         return
-    yield "To the right: `gate.theta`. Downwards: `gate.relative`."
-    for name, png in pictures(points).items():
-        yield f"**{name}**"
-        yield f"![{name}](data:image/png;base64,{base64.b64encode(png).decode('ascii')})"
+    thetas, relatives = (sorted({getattr(p, n) for p in points}) for n in ("theta", "relative"))
+    for field, form in (("kept_relevant", ".3f"), ("shown", ".3f"), ("tokens", ".0f")):
+        cells = {(p.theta, p.relative): format(getattr(p, field), form) for p in points}
+        head = [f"{field.replace('_', ' ')}: relative \\ θ", *(f"{t:g}" for t in thetas)]
+        rows = [[f"{r:g}", *(cells.get((t, r), "") for t in thetas)] for r in relatives]
+        yield "\n".join(f"|{'|'.join(row)}|" for row in [head, ["---"] * len(head), *rows])
 
 
 def _figures(made: list[tuple[str, Point]]) -> Metadata:
@@ -252,7 +251,7 @@ def judge_answers(
     space = workspace.open()
     with short_errors():
         (project,) = chosen(context)
-        report = eval_faithfulness.of_gold(
+        report = eval_faithfulness.evaluate_gold(
             space,
             project,
             judge=config.judge,

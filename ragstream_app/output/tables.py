@@ -28,9 +28,8 @@ from ragstream_core.text.plurals import counted
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor_servers import Check
     from ragstream_core.answers.answer import Answer
-    from ragstream_core.evaluation.gate_measurement import GateMeasurement
     from ragstream_core.evaluation.retrieval import EvaluationResult
-    from ragstream_core.evaluation.sweep import Point, Variant
+    from ragstream_core.evaluation.sweep import GateMeasurement, Point, Variant
     from ragstream_core.ingestion.forecast import Forecast
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.prompts.exchanges import AgentsUsage
@@ -354,12 +353,12 @@ def print_variants(variants: Sequence[Variant]) -> None:
 def print_gate(found: GateMeasurement) -> None:
     """Print what both gates came to, and which one `gate.backend: auto` takes."""
     rows = [
-        (name, f"{row['kept_relevant']:.3f}", f"{row['candidates']:.1f}")
+        (name, f"{row.kept_relevant:.3f}", f"{row.candidates:.1f}")
         for name, row in ((found.model, found.nli), ("similarity", found.similarity))
     ]
     _aligned([("gate", "kept", "candidates"), *rows], right=(1, 2))
     chosen = found.model if found.is_better else "similarity"
-    asked, items = found.nli["questions"], found.nli["found"]
+    asked, items = found.nli.questions, found.nli.found
     typer.echo(f"{asked:,.0f} questions · {items:,.0f} expected items found")
     typer.echo(f"gate.backend=auto takes {chosen} at gate.nli_theta={found.nli_theta:g}")
 

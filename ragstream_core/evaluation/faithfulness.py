@@ -11,16 +11,16 @@ series (the same questions, judge and kind of answer) compare over generations.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
 from ragstream_core.answers.citations import Issued
 from ragstream_core.evaluation.agreement import Sentence, Support, is_refusal, sentences_of
 from ragstream_core.evaluation.gold_answers import Comparison, compared
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import Json
 
@@ -278,23 +278,6 @@ class KeptScore:
 
 def kept(folder: Path, series: str = "") -> list[KeptScore]:
     """Return the kept figures by series and generation; damaged ones are passed over."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found.append(_kept_score(path))
-    return sorted(
-        (row for row in found if series in ("", row.series)),
-        key=lambda row: (row.series, row.generation),
-    )
-
-
-_KINDS = {"generation": int, "claims": int, "score": int | float | None}
-
-
-def _kept_score(path: Path) -> KeptScore:
-    report = json.loads(path.read_text(encoding="utf-8"))
-    values = {field.name: report[field.name] for field in fields(KeptScore)}
-    for name, value in values.items():
-        if not isinstance(value, _KINDS.get(name, str)):
-            raise TypeError(name)
-    return KeptScore(**values)
+    scores = (sidecar.read(path, KeptScore) for path in folder.glob("*.json"))
+    wanted = [score for score in scores if score and series in ("", score.series)]
+    return sorted(wanted, key=lambda score: (score.series, score.generation))

@@ -7,6 +7,7 @@ chunk. Metrics come from ir-measures.
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -200,6 +201,17 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     return qrels
 
 
+def ticker(total: int, progress: Progress | None) -> Callable[[], None]:
+    """Return what is called after each of so many steps, and tells how many are done."""
+    done = itertools.count(1)
+
+    def tick() -> None:
+        if progress is not None:
+            progress(next(done), total)
+
+    return tick
+
+
 def evaluate(
     rank: Ranker,
     *,
@@ -216,11 +228,10 @@ def evaluate(
             "no query has a judgement: do the ids of queries and qrels belong together?"
         )
     began = time.perf_counter()
-    run = {}
-    for done, query in enumerate(judged, 1):
+    run, tick = {}, ticker(len(judged), progress)
+    for query in judged:
         run[query["id"]] = rank(query)[:RUN_DEPTH]
-        if progress is not None:
-            progress(done, len(judged))
+        tick()
     seconds = time.perf_counter() - began
     kinds: dict[str, list[str]] = {}
     for query in judged:

@@ -16,7 +16,6 @@ from ragstream_core.errors import (
     WeightsMissing,
     quoted,
 )
-from ragstream_core.evaluation.gate_measurement import read_measurement
 from ragstream_core.models.chat.endpoint_chat import ChatOptions
 from ragstream_core.models.chat.prices import Prices
 from ragstream_core.models.chat.providers import PROVIDERS
@@ -203,6 +202,8 @@ def unmeasured_gate(config: AppConfig, settings: GateConfig) -> str:
 
 
 def _is_better(config: AppConfig, settings: GateConfig) -> bool:
+    from ragstream_core.evaluation.sweep import read_measurement
+
     if not is_usable(config, settings.model):
         return False
     weights = reranker_weights(config, settings.model)

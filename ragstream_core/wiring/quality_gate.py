@@ -41,17 +41,20 @@ def gold_path(workspace: Workspace, project: str) -> Path:
     return workspace.layout.project(project) / GOLD_NAME
 
 
-def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ...]:
-    """Return a project's gold questions that its documents answer.
+def gold_questions(
+    workspace: Workspace, project: str, file: Path | None = None, *, unanswerable: bool = False
+) -> tuple[GoldQuestion, ...]:
+    """Return a file's gold questions, or the project's own; by default those that have an answer.
 
     Raises:
         UsageError: There are none, or a line is not one.
     """
-    path = gold_path(workspace, project)
-    found = answerable(read_gold(path)) if path.is_file() else ()
-    if not found:
+    path = file or gold_path(workspace, project)
+    questions = read_gold(path) if file or path.is_file() else ()
+    questions = questions if unanswerable else answerable(questions)
+    if not questions:
         raise no_gold_questions(workspace, project)
-    return found
+    return questions
 
 
 def answerable(questions: Sequence[GoldQuestion]) -> tuple[GoldQuestion, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from ragstream_assets.evaluation import HEAT_MAP, PROMPTS, SWEEP, pair_of, thresholds
 from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
-from ragstream_core.services.eval_sweep import points_dir, sweep_fingerprint
+from ragstream_core.services.eval_gold import points_dir, sweep_fingerprint
 from tests.assets.executing import execute, shown
 from tests.workspaces import write_gold
 
@@ -43,7 +43,11 @@ def test_a_partition_and_the_maps_of_what_is_there(gold, home):
     assert [(p.theta, p.relative) for p in points] == sorted(map(pair_of, (KEYS[0], KEYS[-1])))
     drawn = shown(materialise(gold, home, HEAT_MAP))
     assert drawn["points"] == 2
-    assert drawn["heat_maps"].count("](data:image/png;base64,iVBOR") == 3
+    for figure in ("kept relevant", "shown", "tokens"):
+        assert (
+            f"|{figure}: relative \\ θ|{points[0].theta:g}|{points[-1].theta:g}|"
+            in drawn["heat_maps"]
+        )
     assert GOLD["question"] not in json.dumps(str(drawn))
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from ragstream_core.evaluation.prompt_quality import PromptMeasure
-from ragstream_core.services.eval_prompts import measure_prompts
+from ragstream_core.services.eval_gold import measure_prompts
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import Workspace
 from tests.benchmarks.bench_prompt_quality import workspace_at

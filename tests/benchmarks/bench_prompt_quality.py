@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ragstream_core.config import parse_assignments, quiet_environment
 from ragstream_core.evaluation.prompt_quality import PromptFigures
-from ragstream_core.services.eval_prompts import measure_prompts
+from ragstream_core.services.eval_gold import measure_prompts
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 from tests.benchmarks.measure import table

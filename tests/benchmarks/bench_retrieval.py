@@ -48,7 +48,7 @@ def gated(corpus: Path, queries: Path, data: Path) -> Iterator[tuple[str, float,
     The documents are those of a project and the queries its gold questions, a sample of each kind.
     """
     from ragstream_core.evaluation.retrieval import read_jsonl, read_qrels
-    from ragstream_core.services.eval_sweep import sweep
+    from ragstream_core.services.eval_gold import sweep
     from ragstream_core.wiring.quality_gate import gold_path
 
     workspace = prepared(corpus / "corpus.jsonl", data, corpus.name)
@@ -64,7 +64,7 @@ def gated(corpus: Path, queries: Path, data: Path) -> Iterator[tuple[str, float,
         chosen = random.Random(7).sample(lines, min(SAMPLE, len(lines)))  # noqa: S311
         gold.write_text("\n".join(chosen), encoding="utf-8")
         (point,) = sweep(workspace, corpus.name, [(gate.theta, gate.relative)])
-        sys.stderr.write(f"{kind} gate: {point.to_json()}\n")
+        sys.stderr.write(f"{kind} gate: {point}\n")
         yield kind, point.kept_relevant, point.fingerprint
     gold.unlink()
 

@@ -9,7 +9,7 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.session import emit_json, session_of
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import AddOption, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.evaluation.faithfulness import Report
@@ -35,7 +35,7 @@ SWEEP_EPILOG = """**Examples**
 
 ragstream eval sweep handbook
 
-ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42 --png maps
+ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42
 
 ragstream eval sweep handbook --vary retrieval.evidence=tight,full --vary prompt.max_facts=6,12"""
 
@@ -140,9 +140,7 @@ def sweep(
     relative: Annotated[
         list[float] | None, typer.Option(help="A `gate.relative`; repeatable; default: four.")
     ] = None,
-    png: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the heat maps there.")
-    ] = None,
+    png: Annotated[str, typer.Option(hidden=True, help="Gone with the next release.")] = "",
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -171,14 +169,19 @@ def sweep(
     """
     from ragstream_app.output.progress import ingest_progress
     from ragstream_core.config import parse_assignments
-    from ragstream_core.evaluation.sweep import RELATIVES, THETAS, pictures, write_point
-    from ragstream_core.services import eval_sweep
+    from ragstream_core.evaluation.sweep import RELATIVES, THETAS, write_point
+    from ragstream_core.services import eval_gold
 
     workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    if png:
+        raise UsageError(
+            "--png is gone: the table holds the same figures",
+            hint=(AddOption("--json"), " prints them for other programs"),
+        )
     if vary:
-        if theta or relative or png:
+        if theta or relative:
             raise UsageError(
-                "--vary goes without --theta, --relative and --png",
+                "--vary goes without --theta and --relative",
                 hint="--vary gate.theta=0.2,0.3 varies a threshold",
             )
         _show_variants(workspace, project, vary, as_json=as_json)
@@ -188,7 +191,7 @@ def sweep(
     ]
     with ingest_progress("sweep") as progress:
         points = list(
-            eval_sweep.sweep(
+            eval_gold.sweep(
                 workspace,
                 project,
                 pairs,
@@ -196,9 +199,7 @@ def sweep(
             )
         )
     for point in points:
-        write_point(eval_sweep.points_dir(workspace, project), point)
-    if png is not None:
-        _write_pictures(png, pictures(points))
+        write_point(eval_gold.points_dir(workspace, project), point)
     if as_json:
         emit_json({"project": project, "points": points})
         return
@@ -211,7 +212,7 @@ def _show_variants(workspace: Workspace, project: str, given: list[str], *, as_j
     from ragstream_app.output.progress import ingest_progress
     from ragstream_app.output.tables import print_variants
     from ragstream_core.config import parse_assignments
-    from ragstream_core.services.eval_prompts import vary_settings
+    from ragstream_core.services.eval_gold import vary_settings
 
     choices = {
         key: [value.strip() for value in values.split(",") if value.strip()]
@@ -249,7 +250,7 @@ def gate(
     """
     from ragstream_app.output.progress import ingest_progress
     from ragstream_core.config import parse_assignments
-    from ragstream_core.services.eval_sweep import measure_gate
+    from ragstream_core.services.eval_gold import measure_gate
 
     workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
     with ingest_progress("gate") as told:
@@ -349,11 +350,11 @@ def _judged(
     from ragstream_core.services import eval_faithfulness
 
     if answers or session or prompts:
-        return eval_faithfulness.of_recorded(
+        return eval_faithfulness.evaluate_recorded(
             workspace, project=project, judge=judge, session=session, prompts=prompts,
             file=answers, limit=limit, progress=progress,
         )  # fmt: skip
-    return eval_faithfulness.of_gold(
+    return eval_faithfulness.evaluate_gold(
         workspace, project, judge=judge, gold=gold, limit=limit, ask=ask, progress=progress
     )
 
@@ -367,14 +368,3 @@ def _write_report(path: Path, report: Report) -> None:
         replace_text(path, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-
-
-def _write_pictures(folder: Path, drawn: dict[str, bytes]) -> None:
-    from ragstream_core.platform.files import replace_bytes
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in drawn.items():
-            replace_bytes(folder / f"{name.replace(' ', '-')}.png", data)
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror or error}") from None

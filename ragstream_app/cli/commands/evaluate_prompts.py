@@ -54,7 +54,7 @@ def prompts(
     """
     from ragstream_app.output.progress import ingest_progress
     from ragstream_core.config import parse_assignments
-    from ragstream_core.services.eval_prompts import measure_prompts, read_report
+    from ragstream_core.services.eval_gold import measure_prompts, read_report
 
     workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
     old = read_report(compare) if compare else None

@@ -7,10 +7,10 @@ import pytest
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
-from ragstream_core.evaluation.sweep import heat_map, pictures, read_points, write_point
+from ragstream_core.evaluation.sweep import read_points, write_point
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import eval_sweep
+from ragstream_core.services import eval_gold
 from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import append_records
@@ -58,7 +58,7 @@ def ask(space, rows):
 
 
 def test_a_stricter_gate_never_keeps_more(space):
-    points = {(p.theta, p.relative): p for p in eval_sweep.sweep(space, "demo", PAIRS)}
+    points = {(p.theta, p.relative): p for p in eval_gold.sweep(space, "demo", PAIRS)}
     assert list(points) == PAIRS
     for (theta, relative), point in points.items():
         for other, stricter in points.items():
@@ -74,7 +74,7 @@ def test_a_stricter_gate_never_keeps_more(space):
 
 
 def test_a_point_is_what_prompts_with_these_settings_are(space, tmp_path):
-    (point,) = eval_sweep.sweep(space, "demo", [(0.3, 0.7)])
+    (point,) = eval_gold.sweep(space, "demo", [(0.3, 0.7)])
     same = opened(tmp_path, **{"gate.theta": 0.3, "gate.relative": 0.7})
     kept, tokens = [], []
     for row in GOLD:
@@ -86,46 +86,46 @@ def test_a_point_is_what_prompts_with_these_settings_are(space, tmp_path):
 
 
 def test_points_of_other_questions_or_generations_are_passed_over(space):
-    folder = eval_sweep.points_dir(space, "demo")
-    made = list(eval_sweep.sweep(space, "demo", [(0.2, 0.5), (0.0, 0.0)]))
+    folder = eval_gold.points_dir(space, "demo")
+    made = list(eval_gold.sweep(space, "demo", [(0.2, 0.5), (0.0, 0.0)]))
     for point in made:
         write_point(folder, point)
     (folder / "0.9-0.9.json").write_text("{broken")
     (folder / "0.8-0.9.json").write_text('{"theta": 0.8}')
-    now = eval_sweep.sweep_fingerprint(space, "demo")
+    now = eval_gold.sweep_fingerprint(space, "demo")
     assert read_points(folder, now) == made[::-1]
 
     swept = opened(space.data_dir, **{"gate.theta": 0.9, "gate.relative": 0.1})
-    assert eval_sweep.sweep_fingerprint(swept, "demo") == now  # the thresholds are what is swept
+    assert eval_gold.sweep_fingerprint(swept, "demo") == now  # the thresholds are what is swept
     other = opened(space.data_dir, **{"retrieval.top_k": 3})
-    assert read_points(folder, eval_sweep.sweep_fingerprint(other, "demo")) == []
+    assert read_points(folder, eval_gold.sweep_fingerprint(other, "demo")) == []
     (docs_of(space) / "new.md").write_text("# New\n\nSomething else entirely.\n")
     ingest_project(space, "demo")
-    later = eval_sweep.sweep_fingerprint(space, "demo")
+    later = eval_gold.sweep_fingerprint(space, "demo")
     assert read_points(folder, later) == []
     ask(space, GOLD[:1])
-    assert eval_sweep.sweep_fingerprint(space, "demo") not in (now, later)
+    assert eval_gold.sweep_fingerprint(space, "demo") not in (now, later)
 
 
 def test_no_word_of_a_question_is_kept(space):
     canary = "wolfsbane"
     ask(space, [{"question": f"Where does logs.md say that {canary} grow?", "file": "logs.md"}])
-    for point in eval_sweep.sweep(space, "demo", [(0.2, 0.5)]):
-        write_point(eval_sweep.points_dir(space, "demo"), point)
+    for point in eval_gold.sweep(space, "demo", [(0.2, 0.5)]):
+        write_point(eval_gold.points_dir(space, "demo"), point)
     files = [path for path in space.data_dir.rglob("*") if path.is_file()]
     holding = [path.name for path in files if canary.encode() in path.read_bytes()]
     assert holding == ["gold.jsonl"]
 
 
 def test_what_was_said_does_not_take_part(space):
-    before = list(eval_sweep.sweep(space, "demo", PAIRS[:1]))
+    before = list(eval_gold.sweep(space, "demo", PAIRS[:1]))
     said = "Visitors sign the paper register; logs are kept on the archive server."
     turn = Turn("turn-1", "talks", "2026-10-05T14:07:00+02:00", GOLD[0]["question"], said)
     append_records(space, [turn])
     embed(space)
     heard = run_prompt(space, pin_inputs(space, PromptRequest(GOLD[0]["question"], ("demo",))))
     assert said in heard.extras.super_prompt
-    assert list(eval_sweep.sweep(space, "demo", PAIRS[:1])) == before
+    assert list(eval_gold.sweep(space, "demo", PAIRS[:1])) == before
 
 
 def test_no_language_model_is_asked(space):
@@ -134,8 +134,8 @@ def test_no_language_model_is_asked(space):
         url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         asking = {"provider.base_url": url, "provider.timeout_s": 1, "provider.budget_s": 1}
         other = opened(space.data_dir, **forms, **asking)
-        assert list(eval_sweep.sweep(other, "demo", PAIRS[:1])) == list(
-            eval_sweep.sweep(space, "demo", PAIRS[:1])
+        assert list(eval_gold.sweep(other, "demo", PAIRS[:1])) == list(
+            eval_gold.sweep(space, "demo", PAIRS[:1])
         )
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -144,21 +144,8 @@ def test_no_language_model_is_asked(space):
 
 def test_what_cannot_be_swept_is_refused(space):
     with pytest.raises(UsageError, match="not between"):
-        next(eval_sweep.sweep(space, "demo", [(0.2, 1.5)]))
+        next(eval_gold.sweep(space, "demo", [(0.2, 1.5)]))
     gold_path(space, "demo").unlink()
     with pytest.raises(UsageError, match="no gold questions"):
-        next(eval_sweep.sweep(space, "demo", [(0.2, 0.5)]))
-    assert eval_sweep.swept_projects(space) == []
-
-
-def test_pictures_of_points_with_gaps(space):
-    made = list(eval_sweep.sweep(space, "demo", [(0.2, 0.5), (0.0, 0.0)]))
-    drawn = pictures(made)
-    assert list(drawn) == ["kept relevant", "shown", "tokens"]
-    assert all(png.startswith(b"\x89PNG\r\n\x1a\n") for png in drawn.values())
-    strict, lenient = (point.tokens for point in made)
-    low, high = sorted((strict, lenient))
-    at = {"columns": [0.0, 0.2], "rows": [0.0, 0.5], "low": low, "high": high, "form": ".0f"}
-    at["names"] = ("tokens", "theta", "relative")
-    assert strict != lenient  # else no place could be told from another
-    assert drawn["tokens"] == heat_map([[lenient, None], [None, strict]], **at)
+        next(eval_gold.sweep(space, "demo", [(0.2, 0.5)]))
+    assert eval_gold.swept_projects(space) == []

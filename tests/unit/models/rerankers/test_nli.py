@@ -12,7 +12,8 @@ from ragstream_app.cli.doctor import _gate
 from ragstream_app.output.tables import print_gate
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.errors import UsageError, WeightsMissing
-from ragstream_core.evaluation.gate_measurement import (
+from ragstream_core.evaluation.sweep import (
+    GateFigures,
     GateMeasurement,
     read_measurement,
     write_measurement,
@@ -21,7 +22,7 @@ from ragstream_core.models.rerankers.cross_encoder import NliModel, entailment_i
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import QueryPiece
-from ragstream_core.services.eval_sweep import measure_gate
+from ragstream_core.services.eval_gold import measure_gate
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import NLI
 from ragstream_core.wiring import models
@@ -172,7 +173,7 @@ def test_weights_that_nothing_here_can_run_are_not_called_absent(space, monkeypa
 
 
 def row(kept, candidates, found=4.0):
-    return {"kept_relevant": kept, "candidates": candidates, "found": found, "questions": 2.0}
+    return GateFigures(kept, candidates, found, 2.0)
 
 
 BETTER, WORSE = row(0.9, 10.0), row(0.8, 12.0)
@@ -232,8 +233,8 @@ def test_the_command_measures_both_gates_on_the_gold_questions(space, capsys):
     found = measure_gate(space, "demo", progress=lambda done, total: steps.append((done, total)))
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert read_measurement(space.layout.models, weights_digest(folder)) == found
-    assert found.nli["questions"] == found.similarity["questions"] == 1
-    assert found.similarity["candidates"] > 0
+    assert found.nli.questions == found.similarity.questions == 1
+    assert found.similarity.candidates > 0
     print_gate(found)
     assert "gate.backend=auto takes" in capsys.readouterr().out
     with pytest.raises(UsageError, match="gold"):
