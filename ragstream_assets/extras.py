@@ -23,7 +23,12 @@ from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services import chunk_maps, inspect_index, neighbours
 from ragstream_core.services.inspect_index import IndexReport
 from ragstream_core.services.neighbours import Anchor, Neighbour
-from ragstream_core.services.test_specs import Kept, SpecRequest, unknown_requirements, write_kept
+from ragstream_core.services.specifications import (
+    SpecRequest,
+    WrittenSpec,
+    unknown_requirements,
+    write_kept,
+)
 from ragstream_core.services.weather import look_up
 from ragstream_core.weather.records import MAX_DAYS, MIN_DAYS, DaySummary, WeatherAnalysis
 from ragstream_core.weather.words import day_text
@@ -157,7 +162,7 @@ def test_spec(
     return dg.MaterializeResult(metadata=spec_metadata(kept), data_version=version)
 
 
-def spec_metadata(kept: Kept) -> Metadata:
+def spec_metadata(kept: WrittenSpec) -> Metadata:
     """Return how many requirements have a case, the coverage table, and where the file lies."""
     spec = kept.spec
     rows = [

@@ -12,7 +12,7 @@ from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ragstream_core.services.test_specs import Made
+    from ragstream_core.services.specifications import WrittenSpec
     from ragstream_core.testspecs.specification import Specification
 
 FORMS = ("", "deterministic", "llm")
@@ -83,8 +83,8 @@ def spec(
             not ours; or the chain failed.
     """
     from ragstream_app.output.progress import ingest_progress
-    from ragstream_core.services import test_specs
-    from ragstream_core.services.test_specs import SpecRequest, generate
+    from ragstream_core.services import specifications
+    from ragstream_core.services.specifications import SpecRequest, generate
     from ragstream_core.wiring.ingestion import changed_files
 
     if form not in FORMS:
@@ -92,7 +92,7 @@ def spec(
     workspace = session_of(ctx).workspace(task=task, explicit=options.setting_values(assignments))
     for warning in changed_files(workspace, (project,)):
         _note(f"warning: {warning}")
-    sections = test_specs.read_sections(out, force=force) if out else []
+    sections = specifications.read_sections(out, force=force) if out else []
     request = SpecRequest(
         project,
         tuple(dict.fromkeys(requirements or ())),
@@ -118,18 +118,18 @@ def spec(
         _tell(made, out, changed=written["changed"])
 
 
-def _written(made: Made, out: Path | None, *, dry_run: bool) -> dict[str, Any]:
+def _written(made: WrittenSpec, out: Path | None, *, dry_run: bool) -> dict[str, Any]:
     """Write the file where there is one and something to write; say what came of it."""
-    from ragstream_core.services import test_specs
+    from ragstream_core.services import specifications
 
     due = out is not None and not dry_run and (made.spec.cases or made.spec.kept)
-    changed = test_specs.write(out, made.markdown) if due and out is not None else False
+    changed = specifications.write(out, made.markdown) if due and out is not None else False
     return {"out": str(out) if due else "", "changed": changed}
 
 
-def _tell(made: Made, out: Path | None, *, changed: bool) -> None:
+def _tell(made: WrittenSpec, out: Path | None, *, changed: bool) -> None:
     from ragstream_app.output.words import printable
-    from ragstream_core.wiring.spec_drafts import NOT_TAKEN
+    from ragstream_core.services.spec_drafts import NOT_TAKEN
 
     found = made.spec
     if not found.coverage:

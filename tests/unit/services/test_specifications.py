@@ -12,11 +12,12 @@ from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, Usa
 from ragstream_core.index.view import forget_views
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.exchanges import Exchanges
-from ragstream_core.services import test_specs
+from ragstream_core.services import spec_drafts, specifications
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.services.test_specs import SpecRequest, generate
+from ragstream_core.services.spec_drafts import OP, Context, Drafter, inputs_of_unit, read_project
+from ragstream_core.services.specifications import SpecRequest, generate
 from ragstream_core.services.trace import trace
 from ragstream_core.testspecs.identifiers import id_pattern
 from ragstream_core.testspecs.markdown import sections_of
@@ -28,10 +29,8 @@ from ragstream_core.testspecs.specification import (
     MENTIONED,
     NOT_TESTABLE,
 )
-from ragstream_core.wiring import models, spec_drafts
+from ragstream_core.wiring import models
 from ragstream_core.wiring.journal import append_turn
-from ragstream_core.wiring.spec_drafts import OP, Drafter
-from ragstream_core.wiring.spec_sources import Context, inputs_of_unit, read_project
 from ragstream_core.wiring.stages import run_prompt
 from tests.model_server import said, status
 from tests.workspaces import docs_of, hashed_workspace
@@ -129,18 +128,18 @@ def test_the_same_inputs_give_the_same_bytes_also_elsewhere_and_after_a_conversa
 def test_a_file_is_continued_and_what_a_person_wrote_stays(space, tmp_path):
     out = tmp_path / "spec.md"
     part = spec(space, requirements=("R-3",), start=7)
-    assert test_specs.write(out, part.markdown) and not test_specs.write(out, part.markdown)
+    assert specifications.write(out, part.markdown) and not specifications.write(out, part.markdown)
     out.write_text(out.read_text() + "\nMy own words.\n")
-    held = test_specs.read_sections(out)
+    held = specifications.read_sections(out)
     rest = generate(space, SpecRequest("demo"), sections=held)
     assert [case.id for case in rest.spec.cases] == ["TC-008", "TC-009"]
     assert rest.spec.kept == ("TC-007",) and "My own words." in rest.markdown
     assert {r.requirement: r.cases for r in rest.spec.coverage}["R-3"] == ("TC-007",)
-    test_specs.write(out, rest.markdown)
-    again = generate(space, SpecRequest("demo"), sections=test_specs.read_sections(out))
+    specifications.write(out, rest.markdown)
+    again = generate(space, SpecRequest("demo"), sections=specifications.read_sections(out))
     assert again.markdown == rest.markdown and again.spec.cases == ()
     renewed = generate(
-        space, SpecRequest("demo", renew=True), sections=test_specs.read_sections(out)
+        space, SpecRequest("demo", renew=True), sections=specifications.read_sections(out)
     )
     assert sorted(c.id for c in renewed.spec.cases) == ["TC-007", "TC-008", "TC-009"]
     assert "My own words." not in renewed.markdown
@@ -188,9 +187,9 @@ def test_a_file_that_is_not_ours_is_refused_and_replaced_only_by_force(space, tm
     out = tmp_path / "mine.md"
     out.write_text("## TC-005: mine\n")
     with pytest.raises(Refused, match="not a test specification"):
-        test_specs.read_sections(out)
-    assert test_specs.read_sections(out, force=True) == []
-    assert test_specs.read_sections(tmp_path / "none.md") == []
+        specifications.read_sections(out)
+    assert specifications.read_sections(out, force=True) == []
+    assert specifications.read_sections(tmp_path / "none.md") == []
 
 
 def test_an_interrupted_specification_goes_on_where_it_was(space):
@@ -225,7 +224,7 @@ def test_where_nothing_may_be_kept_nothing_is(space):
     assert len(found.cases) == 3 and {s.prompt_key for c in found.cases for s in c.sources} == {""}
     assert {p: p.stat().st_mtime_ns for p in space.data_dir.rglob("*")} == before
     with pytest.raises(Refused, match=r"history\.persist"):
-        test_specs.write_kept(silent, SpecRequest("demo"))
+        specifications.write_kept(silent, SpecRequest("demo"))
 
 
 def test_unknown_names_are_refused_with_the_nearest(space):
@@ -237,20 +236,20 @@ def test_unknown_names_are_refused_with_the_nearest(space):
 
 
 def test_the_kept_specification_follows_the_documents(space):
-    first = test_specs.write_kept(space, SpecRequest("demo", renew=True))
+    first = specifications.write_kept(space, SpecRequest("demo", renew=True))
     assert first.changed and first.path.read_text() == first.markdown
-    assert test_specs.unknown_requirements(space, "demo") == []
+    assert specifications.unknown_requirements(space, "demo") == []
     make(space.data_dir, REQUIREMENTS.replace("R-3", "R-5").replace("at once", "after a second"))
     ingest_project(space, "demo")
-    assert test_specs.unknown_requirements(space, "demo") == ["TC-002: R-3"]
-    second = test_specs.write_kept(space, SpecRequest("demo", renew=True))
+    assert specifications.unknown_requirements(space, "demo") == ["TC-002: R-3"]
+    second = specifications.write_kept(space, SpecRequest("demo", renew=True))
     rows = {row.requirement: row for row in second.spec.coverage}
     assert rows["R-1"].cases == ("TC-001",) and "after a second" in second.markdown
     assert rows["R-5"].cases == ("TC-004",) and rows["R-3"].state == GONE
 
 
 def test_forgetting_a_document_takes_its_words_out_of_the_specification(space):
-    test_specs.write_kept(space, SpecRequest("demo", renew=True))
+    specifications.write_kept(space, SpecRequest("demo", renew=True))
     (docs_of(space) / "requirements.md").unlink()
     forget(space, "demo", "requirements.md")
     held = [p for p in space.data_dir.rglob("*") if p.is_file() and b"holds the lock of a" in

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, OperationFailed, Refused, RunCommand, UsageError
 from ragstream_core.platform.files import replace_text
+from ragstream_core.services.spec_drafts import Drafter, Project, Unit, read_project, specs_dir
 from ragstream_core.testspecs.identifiers import id_format, id_pattern
 from ragstream_core.testspecs.markdown import Section, document, renumbered, section, sections_of
 from ragstream_core.testspecs.requirements import SIGNATURE, natural
@@ -29,17 +30,17 @@ from ragstream_core.testspecs.specification import (
     Specification,
     covered,
 )
-from ragstream_core.wiring.spec_drafts import Drafter, specs_dir
-from ragstream_core.wiring.spec_sources import Project, Unit, read_project
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Progress
+    from ragstream_core.services.spec_drafts import Draft
     from ragstream_core.testspecs.specification import TestCase
-    from ragstream_core.wiring.spec_drafts import Draft
     from ragstream_core.wiring.workspace import Workspace
 
 
 SHOWN = 3
+FILE = "test-spec.md"
+MAX_BYTES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,13 @@ class SpecRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class WrittenSpec:
     """A specification and its file."""
 
     spec: Specification  # what was written now, and the coverage of everything
     markdown: str  # the whole file; earlier sections are in it
+    path: Path | None = None  # where the project's own lies
+    changed: bool = False  # whether its bytes are others than before
 
 
 def generate(
@@ -73,7 +76,7 @@ def generate(
     *,
     sections: Sequence[Section] = (),
     progress: Progress | None = None,
-) -> Made:
+) -> WrittenSpec:
     """Write the test specification of a project; its file is not touched.
 
     Args:
@@ -100,7 +103,7 @@ def generate(
     due = [u for u in units if request.renew or not all(name in held for name in u.ids)]
     if request.dry_run:
         spec = _specification(project, request, _planned(project, due), rowed, sections)
-        return Made(spec, document(spec, sections))
+        return WrittenSpec(spec, document(spec, sections))
     drafts = list(_drafted(project, request, due, progress))
     fresh = numbering.fresh({one.id for one in sections}, request.start)
     cases = [replace(d.case, id=own.get(u.ids[0]) or next(fresh)) for u, d in drafts if d.case]
@@ -110,7 +113,7 @@ def generate(
     whole = renumbered([one for one in sections if one.id not in without], made)
     rows = {u: (d.state, d.words) for u, d in drafts}
     spec = _specification(project, request, rows, rowed, whole, cases)
-    return Made(spec, document(spec, whole))
+    return WrittenSpec(spec, document(spec, whole))
 
 
 def _drafted(
@@ -186,10 +189,6 @@ def _place(project: Project, path: str, span: tuple[int, int]) -> str:
     return f"{path}:{line}" if line else path
 
 
-FILE = "test-spec.md"
-MAX_BYTES = 50_000_000
-
-
 def kept_file(workspace: Workspace, project: str) -> Path:
     """Return where a project's own specification lies, whether it exists or not.
 
@@ -252,19 +251,9 @@ def write(path: Path, markdown: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A project's own specification after it was written."""
-
-    spec: Specification
-    markdown: str
-    path: Path  # where it lies; nothing is written where no requirement id was found
-    changed: bool  # whether its bytes are others than before
-
-
 def write_kept(
     workspace: Workspace, request: SpecRequest, *, progress: Progress | None = None
-) -> Kept:
+) -> WrittenSpec:
     """Bring a project's own specification up to date; its cases keep their ids.
 
     Args:
@@ -289,7 +278,7 @@ def write_kept(
     made = generate(workspace, request, sections=sections, progress=progress)
     has_any = bool(made.spec.cases or made.spec.kept) and not request.dry_run
     changed = has_any and write(path, made.markdown)
-    return Kept(made.spec, made.markdown, path, changed)
+    return replace(made, path=path, changed=changed)
 
 
 def unknown_requirements(workspace: Workspace, project: str) -> list[str]:
