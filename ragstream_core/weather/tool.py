@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.platform.endpoint_address import Endpoint
 from ragstream_core.platform.http import Kind, RequestError
 from ragstream_core.ports import ChatModel
 from ragstream_core.weather import analytics, words
@@ -19,7 +18,6 @@ from ragstream_core.weather.records import (
     MAX_NAME,
     MIN_DAYS,
     TEXT,
-    DaySummary,
     Place,
     WeatherAnalysis,
     one_line,
@@ -27,12 +25,10 @@ from ragstream_core.weather.records import (
 
 TIMEOUT_S = 15.0
 """Both questions together take no longer."""
+LATER = "Try again later."
 NEXT: dict[Kind, str] = {
     "unreachable": "Check the network; nothing else of RAGstream needs it.",
-    "busy": "Try again later.",
-    "refused": "Try again later.",
-    "timeout": "Try again later.",
-    "broken": "It was not used. Try again later.",
+    "broken": f"It was not used. {LATER}",
 }
 
 
@@ -58,58 +54,61 @@ class WeatherTool:
             if wrong:
                 return _without(city, days, wrong, "Ask again.")
             return self._looked_up(city, days, str(one_line(country)))
-        except RequestError as error:
-            return _without(city, days, str(error), NEXT[error.kind])
         except Exception as error:  # the face never sees a traceback of a weather report
-            return _without(city, days, f"unexpected: {type(error).__name__}", "Try again later.")
+            return _without(city, days, f"unexpected: {type(error).__name__}", LATER)
 
     def _looked_up(self, city: str, days: int, country: str) -> WeatherAnalysis:
         end = self._api.now() + self._timeout_s
-        places = self._places(city, country, end)
-        if not places:
-            within = f" in {country}" if country else ""
-            return _without(
-                city, days, f"no place named {city}{within} is known to Open-Meteo",
-                "Check the spelling, or ask for a larger place near it.",
-            )  # fmt: skip
-        place, others = places[0], tuple(places[1 : 1 + MAX_ALTERNATIVES])
+        endpoint, place, others = self._api.geocoding, None, tuple[Place, ...]()
         try:
+            places = self._api.places(city, country=country, limit_s=end - self._api.now())
+            if not places:
+                within = f" in {country}" if country else ""
+                return _without(
+                    city, days, f"no place named {city}{within} is known to Open-Meteo",
+                    "Check the spelling, or ask for a larger place near it.",
+                )  # fmt: skip
+            place, others = places[0], tuple(places[1 : 1 + MAX_ALTERNATIVES])
+            endpoint = self._api.forecast
             hours = self._api.hours(place, days, limit_s=end - self._api.now())
         except RequestError as error:
-            what = f"{_name(self._api.forecast)}: {error}"
-            return _without(city, days, what, NEXT[error.kind], place=place, others=others)
-        found = analytics.daily(hours)
-        if not found:
+            what = f"{endpoint.host.removesuffix(':443')}: {error}"
+            next_step = NEXT.get(error.kind, LATER)
+            return _without(city, days, what, next_step, place=place, others=others)
+        summaries = analytics.daily(hours)
+        if not summaries:
             what = "Open-Meteo knows too few hours of these days"
-            return _without(city, days, what, "Try again later.", place=place, others=others)
-        return self._explained(_analysis(city, days, place, found, others=others))
+            return _without(city, days, what, LATER, place=place, others=others)
+        overall, missing = analytics.overall(summaries), days - len(summaries)
+        left_out = f"{missing} of {days} days left out: too little is known"
+        return self._explained(
+            WeatherAnalysis(
+                city=city,
+                days=days,
+                place=place,
+                alternatives=others,
+                daily=tuple(summaries),
+                overall=overall,
+                explanation=words.explain(place, summaries, overall),
+                warnings=(left_out,) if missing else (),
+            )
+        )
 
-    def _places(self, city: str, country: str, end: float) -> list[Place]:
-        try:
-            return self._api.places(city, country=country, limit_s=end - self._api.now())
-        except RequestError as error:
-            raise RequestError(f"{_name(self._api.geocoding)}: {error}", kind=error.kind) from None
-
-    def _explained(self, found: WeatherAnalysis) -> WeatherAnalysis:
+    def _explained(self, analysis: WeatherAnalysis) -> WeatherAnalysis:
         """Have the model explain the figures; if it cannot, the text of the rules stays."""
-        if self._model is None or found.place is None or found.overall is None:
-            return found
+        if self._model is None or analysis.place is None or analysis.overall is None:
+            return analysis
         try:
             text, by = words.explain_with_model(
-                self._model, found.place, found.daily, found.overall
+                self._model, analysis.place, analysis.daily, analysis.overall
             )
-        except RagstreamError as error:
-            why = f"no explanation by the language model: {error.message}"
         except Exception as error:  # a provider is anybody's code
-            why = f"no explanation by the language model: {type(error).__name__}"
+            why = error.message if isinstance(error, RagstreamError) else type(error).__name__
+            said = str(one_line(f"no explanation by the language model: {why}"))
+            changed: dict[str, object] = {"warnings": (*analysis.warnings, said)}
         else:
             changed = {"explanation": text, "explained_by": by or "a language model"}
-            return WeatherAnalysis(**{**dict(found), **changed})
-        return WeatherAnalysis(**{**dict(found), "warnings": (*found.warnings, str(one_line(why)))})
-
-
-def _name(endpoint: Endpoint) -> str:
-    return endpoint.host.removesuffix(":443")
+        return WeatherAnalysis.model_validate({**dict(analysis), **changed})
 
 
 def _wrong(city: str, days: int) -> str:
@@ -119,22 +118,6 @@ def _wrong(city: str, days: int) -> str:
     if not MIN_DAYS <= days <= MAX_DAYS:
         return f"a forecast has {MIN_DAYS} to {MAX_DAYS} days, not {days}"
     return ""
-
-
-def _analysis(
-    city: str, days: int, place: Place, found: list[DaySummary], *, others: tuple[Place, ...]
-) -> WeatherAnalysis:
-    overall, missing = analytics.overall(found), days - len(found)
-    return WeatherAnalysis(
-        city=city,
-        days=days,
-        place=place,
-        alternatives=others,
-        daily=tuple(found),
-        overall=overall,
-        explanation=words.explain(place, found, overall),
-        warnings=(f"{missing} of {days} days left out: too little is known",) if missing else (),
-    )
 
 
 def _without(
