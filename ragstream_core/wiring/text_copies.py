@@ -6,26 +6,21 @@ import contextlib
 import os
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.errors import OperationFailed, RunCommand, TryAgain
+from ragstream_core.errors import OperationFailed, RunCommand, StoreFailed, TryAgain
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.debug_log import is_log
 from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.recorded import SUFFIX, text_of
 from ragstream_core.prompts.store import exchange_files
 from ragstream_core.text.fingerprints import RUN, TextFingerprints, common
-from ragstream_core.wiring.dagster_records import (
-    ASSETS,
-    SETTING,
-    Texts,
-    purge_records,
-    records_left,
-)
 
 if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
+    from ragstream_core.platform.postgres import Connection
     from ragstream_core.wiring.workspace import Workspace
 
 _JOURNAL = re.compile(r"conversation(?:-\d+)?\.log(?:\.torn-\d+)?")
@@ -37,6 +32,8 @@ _BLOCK = 1 << 24
 _SQLITE = b"SQLite format 3\0"
 _SIDES = ("-wal", "-shm", "-journal")
 _BUSY_S = 10.0
+
+Texts = Callable[[], Iterable[str]]
 
 
 class CopyEraser:
@@ -86,14 +83,15 @@ class CopyEraser:
         hits = self._hits(sought, files, staying)
         for path in hits:
             self._purge_file(path, sought)
-        rows = purge_records(self._config, sought, staying)
-        if rows:
-            self.removed.append(f"{SETTING} ({rows} rows)")
-        return not hits and not rows
+        records = _records(self._config, sought, staying, purge=True)
+        if records:
+            self.removed.append(f"{SETTING} ({len(records)} rows)")
+        return not hits and not records
 
     def left(self, sought: TextFingerprints, staying: Texts) -> tuple[list[str], list[str]]:
         """Search everything; return the names of our files with a copy, and of the user's."""
-        ours = records_left(self._config, sought, staying)
+        records = _records(self._config, sought, staying)
+        ours = sorted({f"{SETTING}: {record.table}" for record in records})
         yours: list[str] = []
         for path in self._hits(sought, self._files(), staying):
             (ours if self._is_ours(path) else yours).append(self._name_of(path))
@@ -265,21 +263,89 @@ def _purge_rows(path: Path, sought: TextFingerprints) -> int:
 
 
 def _purge_table(db: sqlite3.Connection, table: str, sought: TextFingerprints) -> int:
-    quoted = '"' + table.replace('"', '""') + '"'
+    quoted = _quoted(table)
     names = [str(row[1]) for row in db.execute(f"PRAGMA table_info({quoted})")]
     hits: dict[int, list[str]] = {}
     for rowid, *values in db.execute(f"SELECT rowid, * FROM {quoted}"):
         for name, value in zip(names, values, strict=True):
             if sought.found_in(_bytes(value)):
-                hits.setdefault(rowid, []).append('"' + name.replace('"', '""') + '"')
+                hits.setdefault(rowid, []).append(name)
     for rowid, columns in hits.items():
-        emptied = ", ".join(f"{column} = NULL" for column in columns)
-        change = f"UPDATE {quoted} SET {emptied}" if table == ASSETS else f"DELETE FROM {quoted}"
-        db.execute(f"{change} WHERE rowid = ?", (rowid,))
+        db.execute(f"{_removal(table, columns)} WHERE rowid = ?", (rowid,))
     return len(hits)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _removal(table: str, columns: Iterable[str]) -> str:
+    """Return the statement that takes a row away, or empties it where Dagster needs the row."""
+    if table == ASSETS:
+        return f"UPDATE {_quoted(table)} SET {', '.join(f'{_quoted(c)} = NULL' for c in columns)}"
+    return f"DELETE FROM {_quoted(table)}"
 
 
 def _bytes(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
+
+
+SETTING = "dagster.storage"
+ASSETS = "asset_keys"
+"""Dagster's table whose rows stay, without the last event."""
+_PLACES = (
+    ("runs", "run_body"),  # of today's runs a question typed into the Launchpad, until one begins
+    # events of versions before, and Dagster's two copies of the last ones
+    ("event_logs", "event"),
+    ("asset_check_executions", "evaluation_event"),
+    (ASSETS, "last_materialization"),
+)
+_AT_ONCE = 200  # rows of a run's events are a few kB each
+
+
+class _Place(NamedTuple):
+    table: str
+    column: str
+    id: object
+
+
+def _records(
+    config: AppConfig, sought: TextFingerprints, staying: Texts, *, purge: bool = False
+) -> list[_Place]:
+    """Return where Dagster's database holds a copy, if there is one; all is one transaction."""
+    url = config.settings.dagster.storage.get_secret_value()
+    if not url or not sought:
+        return []
+    from ragstream_core.platform.postgres import database_at  # loads the driver
+
+    database = database_at(url, setting=SETTING)
+    try:
+        with database.connect() as db, database.errors(), db.transaction():
+            places = _places(db, sought, staying)
+            for place in places if purge else ():
+                change = f"{_removal(place.table, [place.column])} WHERE id = %s"
+                db.execute(change.encode(), (place.id,))
+            return places
+    except OperationFailed as error:
+        raise StoreFailed(
+            f"Dagster's records of these texts may still be there: {error.message}",
+            hint=(*error.advice, ", or take ", SETTING, " away if that database is gone"),
+        ) from error
+
+
+def _places(db: Connection, sought: TextFingerprints, staying: Texts) -> list[_Place]:
+    """Return where a copy stands of what is in no text that stays."""
+    hits: dict[_Place, set[bytes]] = {}
+    for table, column in _PLACES:
+        if db.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
+            continue  # Dagster makes its tables when it first needs them
+        with db.cursor(name="ragstream_erasing") as cursor:
+            cursor.itersize = _AT_ONCE
+            cursor.execute(f"SELECT id, {column} FROM {table}".encode())
+            for number, text in cursor:
+                if runs := sought.found_in(str(text or "").encode("utf-8", "replace")):
+                    hits[_Place(table, column, number)] = runs
+    shared = common(set().union(*hits.values()), staying()) if hits else set()
+    return [place for place, runs in hits.items() if runs - shared]
