@@ -28,8 +28,6 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update, verify
 from ragstream_core.services.history_update import Upkeep
 from ragstream_core.services.verify import HistoryReport, history_report
-from ragstream_core.wiring.history_index import History
-from ragstream_core.wiring.history_summaries import summaries
 from ragstream_core.wiring.journal import journal
 
 GROUP = "history"
@@ -187,7 +185,7 @@ def roll_up(
             return dg.MaterializeResult(
                 metadata={"summaries": 0, "reason": "off: history.summaries"}
             )
-        found = [(row.id, row.text) for row in summaries(History(space))]
+        found = [(row.id, row.text) for row in history_update.summaries(space)]
     version = dg.DataVersion(digest_of([list(row) for row in found]))
     return dg.MaterializeResult(metadata=summary_metadata(found), data_version=version)
 

@@ -265,7 +265,7 @@ def read_projects(workspace: Workspace, named: list[str] | None) -> tuple[str, .
 
 def tell_of_earlier_turns(workspace: Workspace) -> None:
     """Say, the first time, where turns of earlier versions are used."""
-    from ragstream_core.services.earlier_turns import told_once
+    from ragstream_core.services.history_transfer import told_once
 
     with contextlib.suppress(OSError):
         if told := told_once(workspace):

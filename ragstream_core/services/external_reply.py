@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, UsageError
-from ragstream_core.prompts.citations import check_markers, parse_markers
-from ragstream_core.records.prompt_inputs import PromptInputs
+from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.wiring.journal import append_turn, require_persist
+from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Entry, Turn
-    from ragstream_core.records.identity import Json
+    from ragstream_core.records.json_form import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
-class CheckedReply(NamedTuple):
-    """A reply from outside, and the markers in it that its prompt did not issue, as written."""
-
-    turn: Turn
-    unknown: list[str]
-
-
-class KeptReply(NamedTuple):
-    """A reply from outside that is in the journal; ``unknown`` as of `CheckedReply`."""
-
-    entry: Entry
-    unknown: list[str]
-
-
-def append_external(workspace: Workspace, turn: Turn, *, answers: str = "") -> KeptReply:
+def append_external(
+    workspace: Workspace, turn: Turn, *, answers: str = ""
+) -> tuple[Entry, list[str]]:
     """Append a reply from outside, its citations checked before it enters (R-191, R-215).
 
     Args:
         workspace: The data root.
         turn: As for `external_turn`, which completes it.
         answers: As there.
+
+    Returns:
+        Its entry, and the markers in it that its prompt did not issue, as written.
 
     Raises:
         UsageError: No question, no reply, or a field that is not valid.
@@ -47,10 +38,10 @@ def append_external(workspace: Workspace, turn: Turn, *, answers: str = "") -> K
     """
     require_persist(workspace)
     whole, unknown = external_turn(workspace, turn, answers=answers)
-    return KeptReply(append_turn(workspace, whole), unknown)
+    return append_turn(workspace, whole), unknown
 
 
-def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> CheckedReply:
+def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tuple[Turn, list[str]]:
     """Complete a reply from outside by what its prompt knows, and check it; nothing is written.
 
     Args:
@@ -59,18 +50,31 @@ def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> Che
             versions those of the files that it injected, without projects those that it read.
         answers: Key of the prompt that it answers, or its first 6 digits; "": none.
 
+    Returns:
+        The turn, and the markers in it that its prompt did not issue, as written.
+
     Raises:
         UsageError: No question, or no reply.
         UnknownPrompt: No prompt under that key.
         IntegrityError: The prompt's record is damaged.
+        RagstreamError: Its rendering is lost and cannot be made again.
     """
     if not turn.assistant_text.strip():
         raise UsageError(
             "an external reply without its text", hint=AddOption("--assistant-file FILE")
         )
-    key = workspace.store.find(answers) if answers else ""
-    question = turn.user_text or (prompt_text(workspace, key) if key else "")
-    if not question:
+    prompt = KeptPrompt.of(workspace, workspace.store.find(answers)) if answers else None
+    if prompt:
+        files = sorted(prompt.inputs.receipts.items())
+        versions = [{"path": name.partition("/")[2], "sha256": sha256} for name, sha256 in files]
+        turn = replace(
+            turn,
+            user_text=turn.user_text or prompt.inputs.text,
+            versions=turn.versions or tuple(versions),
+            projects=turn.projects or tuple(pin.project for pin in prompt.pins),
+            prompt_key=prompt.key,
+        )
+    if not turn.user_text:
         raise UsageError(
             "an external reply without its question",
             hint=(
@@ -81,24 +85,9 @@ def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> Che
                 " of the prompt that it answers",
             ),
         )
-    citations = checked_citations(workspace, key, turn.assistant_text)
-    versions = turn.versions or (prompt_versions(workspace, key) if key else ())
-    projects = turn.projects or (prompt_projects(workspace, key) if key else ())
-    whole = replace(
-        turn, user_text=question, source="external", versions=versions, projects=projects
-    )
+    citations = _citations(turn.assistant_text, prompt)
     unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
-    return CheckedReply(replace(whole, prompt_key=key, citations=citations), unknown)
-
-
-def prompt_text(workspace: Workspace, key: str) -> str:
-    """Return what was asked by a recorded prompt.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        IntegrityError: Its record is damaged.
-    """
-    return str(workspace.store.record(key).inputs["text"])
+    return replace(turn, source="external", citations=citations), unknown
 
 
 def prompt_session(workspace: Workspace, key: str) -> str:
@@ -112,57 +101,16 @@ def prompt_session(workspace: Workspace, key: str) -> str:
         UnknownPrompt: No prompt under that key.
         IntegrityError: Its record is damaged.
     """
-    return PromptInputs.from_json(
-        workspace.store.record(workspace.store.find(key)).inputs
-    ).history.session
+    return KeptPrompt.of(workspace, key).inputs.history.session
 
 
-def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Json], ...]:
-    """Return the files that a recorded prompt injected, as they were: ``{"path", "sha256"}``.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        IntegrityError: Its record is damaged.
-    """
-    receipts = PromptInputs.from_json(workspace.store.record(key).inputs).receipts
-    rows = ((name.partition("/")[2], sha256) for name, sha256 in sorted(receipts.items()))
-    return tuple({"path": path, "sha256": sha256} for path, sha256 in rows)
-
-
-def prompt_projects(workspace: Workspace, key: str) -> tuple[str, ...]:
-    """Return the projects that a recorded prompt read.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        IntegrityError: Its record is damaged.
-    """
-    pins = PromptInputs.from_json(workspace.store.record(key).inputs).pins
-    return tuple(pin.project for pin in pins)
-
-
-def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict[str, Json], ...]:
-    """Return the citations of an answer, each with whether the prompt issued it.
-
-    Args:
-        workspace: The data root.
-        key: The prompt's full key; "": none, so it issued nothing.
-        answer: The answer's text.
-
-    Returns:
-        ``{"id", "source", "known"}`` in order of appearance, each once.
-
-    Raises:
-        UnknownPrompt: No prompt under that key.
-        RagstreamError: Its rendering is lost and cannot be made again.
-    """
+def _citations(answer: str, prompt: KeptPrompt | None) -> tuple[dict[str, Json], ...]:
+    """Return the citations of an answer in order, each once, with whether the prompt issued it."""
     if not parse_markers(answer):
         return ()
-    from ragstream_core.wiring.kept_prompt import KeptPrompt  # what makes prompts again is heavy
-
-    issued = KeptPrompt.of(workspace, key).issued if key else set()
-    known, unknown = check_markers(answer, issued)
-    ordered = sorted([*known, *unknown], key=lambda marker: marker.span)
+    issued = prompt.issued if prompt else set()
+    markers = sorted(parse_markers(answer), key=lambda marker: marker.span)
     rows: dict[tuple[str, str], dict[str, Json]] = {
-        (m.id, m.source): {"id": m.id, "source": m.source, "known": m.id in issued} for m in ordered
+        (m.id, m.source): {"id": m.id, "source": m.source, "known": m.id in issued} for m in markers
     }
     return tuple(rows.values())

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
+from ragstream_core.conversations.edits import Folded, apply_edits, visible_turns
+from ragstream_core.conversations.journal.records import SILVER, Record, TagEdit, Turn
 from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.conversations.sessions import write_session_logs
+from ragstream_core.conversations.summaries import SOURCE, citing, promoted
 from ragstream_core.conversations.units import TurnChunker, is_summary
 from ragstream_core.errors import (
     GenerationGone,
@@ -35,12 +37,12 @@ from ragstream_core.text.chunk_profiles import ChunkProfile, chunk_profile
 from ragstream_core.text.tokenizer import word_offsets
 from ragstream_core.wiring import erase_turns, models
 from ragstream_core.wiring.history_index import History
-from ragstream_core.wiring.history_summaries import promote
-from ragstream_core.wiring.journal import journal
+from ragstream_core.wiring.journal import completed, journal
 
 if TYPE_CHECKING:
     from ragstream_core.index.selection import SnapshotReport
     from ragstream_core.ports import PhaseProgress
+    from ragstream_core.records import Chunk
     from ragstream_core.wiring.workspace import Workspace
 
 SAMPLE = 5
@@ -184,7 +186,7 @@ def _derive(history: History) -> list[str]:
     steps: dict[str, Callable[[], object]] = {
         "the published selection is out of date": history.publish,
         "the session logs are out of date": lambda: write_session_logs(log, log.folder, since),
-        "no summary was promoted": lambda: notes.extend(promote(history)),
+        "no summary was promoted": lambda: notes.extend(_promote(history)),
     }
     for what, step in steps.items():
         try:
@@ -284,6 +286,47 @@ def session_logs(workspace: Workspace) -> list[Path]:
     return sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """A summary of an old span that prompts search.
+
+    Attributes:
+        id: Its id.
+        title: Its first line.
+        text: All of it.
+        answers: How many answers cite it.
+        tags: As of now.
+    """
+
+    id: str
+    title: str
+    text: str
+    answers: int
+    tags: tuple[str, ...]
+
+
+def summaries(workspace: Workspace) -> list[SummaryRow]:
+    """Return the summaries of old spans that prompts search, in the order of their ids.
+
+    Args:
+        workspace: The data root.
+
+    Raises:
+        RagstreamError: The journal or the published selection cannot be read.
+    """
+    chunks, counts, edits = _cited(History(workspace))
+    return [
+        SummaryRow(
+            chunk.id,
+            chunk.snippet.partition("\n")[0],
+            chunk.snippet,
+            counts[chunk.id],
+            edits.tags(chunk.id, ()),
+        )
+        for chunk in chunks
+    ]
+
+
 def _shown(history: History, stats: HistoryStats) -> Upkeep:
     """Publish; return what the run did, and how the history stands after it."""
     snapshot = retry_while_locked(history.publish, wait_s=WAIT_S)
@@ -297,3 +340,34 @@ def _shown(history: History, stats: HistoryStats) -> Upkeep:
         )
     except GenerationGone:  # all there is broke off or was cleared
         return Upkeep(stats=stats, snapshot=snapshot)
+
+
+def _promote(history: History) -> list[str]:
+    """Tag summaries that proved useful SILVER, by a record; return what was done, for people.
+
+    The tag is an edit like any other: the next prompt obeys, a replay has the tags of then, and
+    whoever takes it off has the last word.
+    """
+    settings = history.workspace.config.settings.history
+    if not (settings.summaries and settings.persist):
+        return []
+    _, counts, edits = _cited(history)
+    names = promoted(counts, edits.edits)
+    history.log.append(completed([TagEdit("", name, "", add=(SILVER,)) for name in names]))
+    return [
+        f"the summary {name} is cited by several answers and now ranks higher (SILVER); "
+        f"take it off: ragstream history tag {name} --remove SILVER"
+        for name in names
+    ]
+
+
+def _cited(history: History) -> tuple[list[Chunk], dict[str, int], Folded]:
+    """Return the summaries, how many answers cite each, and the edits of now."""
+    view = history.selection()
+    rows = view.columns.sources.where(SOURCE.__eq__).nonzero()[0].tolist() if view else []
+    chunks = view.chunks(view.chunk_ids[row] for row in rows) if view and rows else []
+    if not chunks:
+        return [], {}, apply_edits([])
+    edits = apply_edits(history.log.entries())
+    turns = (turn for _, turn, _ in visible_turns(history.log.entries(), edits))
+    return chunks, citing([chunk.id for chunk in chunks], turns), edits

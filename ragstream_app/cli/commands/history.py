@@ -159,10 +159,9 @@ def summaries(ctx: typer.Context, as_json: options.Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from ragstream_core.wiring.history_index import History
-    from ragstream_core.wiring.history_summaries import summaries as published
+    from ragstream_core.services.history_update import summaries as published
 
-    rows = published(History(session_of(ctx).workspace()))
+    rows = published(session_of(ctx).workspace())
     if as_json:
         emit_json({"summaries": [asdict(row) for row in rows]})
         return

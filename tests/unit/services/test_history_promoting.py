@@ -8,10 +8,8 @@ from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.history_update import embed
+from ragstream_core.services.history_update import embed, summaries
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.wiring.history_index import History
-from ragstream_core.wiring.history_summaries import summaries
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
@@ -59,7 +57,7 @@ def test_two_answers_promote_it_and_a_person_has_the_last_word(space):
     assert SUMMARY in told and f"ragstream history tag {SUMMARY} --remove SILVER" in told
     prompt, scores = found(space)
     assert scores.parts["tag"] == 0.1
-    (row,) = summaries(History(space))
+    (row,) = summaries(space)
     assert (row.id, row.answers, row.tags) == (SUMMARY, 2, ("SILVER",))
     assert row.title.startswith("Summary of turns 1 to 12: ")
     key = save_prompt(space, prompt).prompt_key

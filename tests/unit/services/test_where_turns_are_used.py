@@ -12,8 +12,13 @@ from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.chat import ChatSession
-from ragstream_core.services.earlier_turns import TOLD, told_once
-from ragstream_core.services.history_transfer import adopt, export_jsonl, import_jsonl
+from ragstream_core.services.history_transfer import (
+    TOLD,
+    adopt,
+    export_jsonl,
+    import_jsonl,
+    told_once,
+)
 from ragstream_core.services.history_update import embed
 from ragstream_core.services.import_conversations import follow_logs, import_conversations
 from ragstream_core.services.ingest import ingest_project

@@ -109,7 +109,7 @@ def show() -> None:
 
 def _tell_of_earlier_turns() -> None:
     """Say where turns of earlier versions are used: once a data root, while the tab is open."""
-    from ragstream_core.services.earlier_turns import told_once
+    from ragstream_core.services.history_transfer import told_once
 
     state = st.session_state
     if _TOLD_KEY not in state:
