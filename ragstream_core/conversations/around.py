@@ -52,15 +52,10 @@ _SPEAKER = re.compile(r"^(?:\[(?P<date>[^\]\n]{1,40})\] )?(?P<name>[^:\n]{1,64})
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Where each row stands in its conversation.
+    """Where each row stands in its conversation."""
 
-    Attributes:
-        places: Number of its turn, one up from that of the turn before.
-        sittings: Number of its sitting: turns of one conversation without a long pause.
-    """
-
-    places: I64
-    sittings: I64
+    places: I64  # number of its turn, one up from that of the turn before
+    sittings: I64  # number of its sitting: turns of one conversation without a long pause
 
 
 def order_of(columns: HistoryColumns) -> Order:
@@ -117,17 +112,11 @@ def _no_day() -> dt.date:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The turns that were found for a question.
+    """The turns that were found for a question."""
 
-    Attributes:
-        hits: Their hits.
-        rows: Their rows.
-        texts: Their texts, with the speaker before each line.
-    """
-
-    hits: Sequence[Hit]
-    rows: Sequence[int]
-    texts: Sequence[str]
+    hits: Sequence[Hit]  # their hits
+    rows: Sequence[int]  # their rows
+    texts: Sequence[str]  # their texts, with the speaker before each line
 
 
 def _never(term: str) -> float:
@@ -136,16 +125,12 @@ def _never(term: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question about conversations.
+    """A question about conversations."""
 
-    Attributes:
-        text: The question.
-        today: Returns the day on which it is asked; called only if it counts from that day.
-        rarity: Returns the idf of a term in the turns that are searched.
-    """
-
-    text: str
+    text: str  # the question
+    # returns the day on which it is asked; called only if it counts from that day
     today: Callable[[], dt.date] = _no_day
+    # returns the idf of a term in the turns that are searched
     rarity: Callable[[str], float] = _never
 
 

@@ -110,19 +110,12 @@ _TEMPORARY = (".conversation*.tmp", ".session-*.tmp")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is to be cleared; the conditions hold together.
+    """What is to be cleared; the conditions hold together."""
 
-    Attributes:
-        session: One conversation; empty: all.
-        since: From this moment on; None: from the beginning.
-        until: Before this moment; None: to the end.
-        everything: All of it.
-    """
-
-    session: str = ""
-    since: dt.datetime | None = None
-    until: dt.datetime | None = None
-    everything: bool = False
+    session: str = ""  # one conversation; empty: all
+    since: dt.datetime | None = None  # from this moment on; None: from the beginning
+    until: dt.datetime | None = None  # before this moment; None: to the end
+    everything: bool = False  # all of it
 
     @property
     def reason(self) -> str:

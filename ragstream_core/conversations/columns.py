@@ -69,15 +69,10 @@ def _text(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Coded(Generic[V]):
-    """A column with few distinct values.
+    """A column with few distinct values."""
 
-    Attributes:
-        codes: Number of each row's value, shape (rows,).
-        values: The distinct values.
-    """
-
-    codes: I32
-    values: Sequence[V]
+    codes: I32  # number of each row's value, shape (rows,)
+    values: Sequence[V]  # the distinct values
 
     @classmethod
     def of(cls, values: Iterable[V]) -> Coded[V]:
@@ -103,33 +98,19 @@ class Coded(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class HistoryColumns:
-    """What selection looks at, a row each chunk.
+    """What selection looks at, a row each chunk."""
 
-    Attributes:
-        seq: Place of the turn in the journal; of a summary, of its first turn.
-        seq_last: The same, but for a summary, of its last turn.
-        timestamp_ns: Its time, ns since the epoch; may run backwards.
-        importance: Its flag in [0, 1].
-        sessions: Its conversation.
-        tags: Its labels, sorted.
-        projects: Project labels active in it, sorted.
-        sources: ``chat``, ``file`` or ``external``; ``summary`` for a rolled-up span.
-        turn_ids: Id of the turn.
-        start: Character offset in the text of its unit.
-        end: Character offset, exclusive.
-    """
-
-    seq: I64
-    seq_last: I64
-    timestamp_ns: I64
-    importance: F64
-    sessions: Coded[str]
-    tags: Coded[tuple[str, ...]]
-    projects: Coded[tuple[str, ...]]
-    sources: Coded[str]
-    turn_ids: Sequence[str]
-    start: I32
-    end: I32
+    seq: I64  # place of the turn in the journal; of a summary, of its first turn
+    seq_last: I64  # the same, but for a summary, of its last turn
+    timestamp_ns: I64  # its time, ns since the epoch; may run backwards
+    importance: F64  # its flag in [0, 1]
+    sessions: Coded[str]  # its conversation
+    tags: Coded[tuple[str, ...]]  # its labels, sorted
+    projects: Coded[tuple[str, ...]]  # project labels active in it, sorted
+    sources: Coded[str]  # ``chat``, ``file`` or ``external``; ``summary`` for a rolled-up span
+    turn_ids: Sequence[str]  # id of the turn
+    start: I32  # character offset in the text of its unit
+    end: I32  # character offset, exclusive
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -154,53 +135,29 @@ _TAG_VALUE = {GOLD: 1.0, SILVER: 0.5}
 
 
 class SelectedRow(NamedTuple):
-    """One live chunk of one turn.
+    """One live chunk of one turn."""
 
-    Attributes:
-        chunk_id: ``history::<session>::<seq>-<seq>::<chunk_idx>``.
-        seq: Its turn.
-        chunk_idx: Its place in the turn.
-        text: Its text, with the line of date and speaker.
-        text_hash: sha256 of the text.
-        terms: Its own terms as `terms.term_blob` packs them; the neighbours' are added here.
-        session: The conversation.
-        turn_id: Id of the turn's record.
-        timestamp_ns: Time of the turn, ns since the epoch.
-        tags: Labels as of the mark.
-        projects: Project labels active in the turn.
-        active_dbs: Names of the indexes used.
-        source: ``chat``, ``file`` or ``external``.
-        importance: Its flag in [0, 1].
-        start: Character offset in the turn's unit text.
-        end: Character offset, exclusive.
-        versions: Canonical JSON of the files that the turn speaks of.
-        prompt_key: The prompt that it answers, or "".
-        sha256: Digest of the turn's texts, 64 hex digits.
-        seq_last: The last turn of a summary of several; 0 for a chunk of one turn.
-        is_non_answer: Whether it shows that its turn is no answer.
-    """
-
-    chunk_id: str
-    seq: int
-    chunk_idx: int
-    text: str
-    text_hash: str
-    terms: bytes
-    session: str
-    turn_id: str
-    timestamp_ns: int
-    tags: tuple[str, ...] = ()
-    projects: tuple[str, ...] = ()
-    active_dbs: tuple[str, ...] = ()
-    source: str = "chat"
-    importance: float = 0.0
-    start: int = 0
-    end: int = 0
-    versions: str = "[]"
-    prompt_key: str = ""
-    sha256: str = ""
-    seq_last: int = 0
-    is_non_answer: bool = False
+    chunk_id: str  # ``history::<session>::<seq>-<seq>::<chunk_idx>``
+    seq: int  # its turn
+    chunk_idx: int  # its place in the turn
+    text: str  # its text, with the line of date and speaker
+    text_hash: str  # sha256 of the text
+    terms: bytes  # its own terms as `terms.term_blob` packs them; the neighbours' are added here
+    session: str  # the conversation
+    turn_id: str  # id of the turn's record
+    timestamp_ns: int  # time of the turn, ns since the epoch
+    tags: tuple[str, ...] = ()  # labels as of the mark
+    projects: tuple[str, ...] = ()  # project labels active in the turn
+    active_dbs: tuple[str, ...] = ()  # names of the indexes used
+    source: str = "chat"  # ``chat``, ``file`` or ``external``
+    importance: float = 0.0  # its flag in [0, 1]
+    start: int = 0  # character offset in the turn's unit text
+    end: int = 0  # character offset, exclusive
+    versions: str = "[]"  # canonical JSON of the files that the turn speaks of
+    prompt_key: str = ""  # the prompt that it answers, or ""
+    sha256: str = ""  # digest of the turn's texts, 64 hex digits
+    seq_last: int = 0  # the last turn of a summary of several; 0 for a chunk of one turn
+    is_non_answer: bool = False  # whether it shows that its turn is no answer
 
 
 def value_of(tags: Collection[str], importance: float) -> float:

@@ -90,15 +90,10 @@ _GERMAN = re.compile(
 
 
 class Days(NamedTuple):
-    """Days that follow each other, numbered as `datetime.date.toordinal` does.
+    """Days that follow each other, numbered as `datetime.date.toordinal` does."""
 
-    Attributes:
-        first: The first one.
-        last: The last one, ≥ ``first``.
-    """
-
-    first: int
-    last: int
+    first: int  # the first one
+    last: int  # the last one, ≥ ``first``
 
     def meets(self, other: Days) -> bool:
         """Whether a day lies in both."""

@@ -21,17 +21,11 @@ _NUMBER = re.compile(r"^- turn (\d{1,18}), ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class DigestLine:
-    """One line of the digest.
+    """One line of the digest."""
 
-    Attributes:
-        seq: Number of the turn in the journal.
-        date: ``2026-10-05``.
-        text: What was asked and answered, one line.
-    """
-
-    seq: int
-    date: str
-    text: str
+    seq: int  # number of the turn in the journal
+    date: str  # ``2026-10-05``
+    text: str  # what was asked and answered, one line
 
     @property
     def line(self) -> str:

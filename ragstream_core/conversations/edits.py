@@ -27,14 +27,10 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Edits in the order of the journal, as one.
+    """Edits in the order of the journal, as one."""
 
-    Attributes:
-        edits: Turn id → what its tags got and lost.
-        hidden: Disjoint (first, last) ranges of cleared numbers, ascending.
-    """
-
-    edits: Mapping[str, Edit] = field(default_factory=dict)
+    edits: Mapping[str, Edit] = field(default_factory=dict)  # turn id → what its tags got and lost
+    # disjoint (first, last) ranges of cleared numbers, ascending
     hidden: tuple[tuple[int, int], ...] = ()
 
     def tags(self, turn_id: str, tags: Iterable[str]) -> tuple[str, ...]:
@@ -103,14 +99,11 @@ def _is_of_vectors(entry: Entry) -> bool:
 
 @dataclass(slots=True)
 class Backwards:
-    """What records say about earlier ones, read from the newest on: what hides a turn comes first.
+    """What records say of earlier ones, read from the newest on: what hides a turn comes first."""
 
-    Attributes:
-        hidden: Disjoint (first, last) ranges of cleared numbers, ascending.
-        tags: Turn id → tag → whether the turn has it, of the tags that were edited.
-    """
-
+    # disjoint (first, last) ranges of cleared numbers, ascending
     hidden: tuple[tuple[int, int], ...] = ()
+    # turn id → tag → whether the turn has it, of the tags that were edited
     tags: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     def note(self, record: Record, *, counts: bool = True) -> None:

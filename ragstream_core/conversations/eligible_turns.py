@@ -60,33 +60,23 @@ _WINDOWED = re.compile(r".@\d{1,6}(?:\.\d{1,6})?d$")
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Rules of one prompt; an empty tuple and 0 mean no rule.
+    """Rules of one prompt; an empty tuple and 0 mean no rule."""
 
-    Attributes:
-        sessions: Only these conversations.
-        tags: Only turns with one of these tags.
-        projects: Only turns of one of these projects.
-        days: Only turns of so many days.
-        always_tags: Turns with one of these pass ``sessions``, ``projects`` and ``tags``;
-            ``TAG@30d``: those of 30 days only.
-        exclude_tags: Turns with one of these are never found; nothing overrides this.
-        now_ns: The prompt's time, ns since the epoch.
-        since_ns: Only turns from this time on, ns since the epoch; None: all.
-        own: The prompt's projects; turns that belong to others alone are not found unless
-            ``sessions``, ``projects`` or ``always_tags`` name them. Empty: all may be found.
-        session: The prompt's own conversation, all of which it may use.
-    """
-
-    sessions: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    projects: tuple[str, ...] = ()
-    days: float = 0.0
+    sessions: tuple[str, ...] = ()  # only these conversations
+    tags: tuple[str, ...] = ()  # only turns with one of these tags
+    projects: tuple[str, ...] = ()  # only turns of one of these projects
+    days: float = 0.0  # only turns of so many days
+    # turns with one of these pass ``sessions``, ``projects`` and ``tags``; ``TAG@30d``: those of 30
+    # days only
     always_tags: tuple[str, ...] = ()
+    # turns with one of these are never found; nothing overrides this
     exclude_tags: tuple[str, ...] = ()
-    now_ns: int = 0
-    since_ns: int | None = None
+    now_ns: int = 0  # the prompt's time, ns since the epoch
+    since_ns: int | None = None  # only turns from this time on, ns since the epoch; None: all
+    # the prompt's projects; turns that belong to others alone are not found unless ``sessions``,
+    # ``projects`` or ``always_tags`` name them. Empty: all may be found
     own: tuple[str, ...] = ()
-    session: str = ""
+    session: str = ""  # the prompt's own conversation, all of which it may use
 
     @classmethod
     def of(
@@ -114,15 +104,10 @@ def _named(names: Sequence[str], current: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """Which rows may be found.
+    """Which rows may be found."""
 
-    Attributes:
-        mask: Shape (rows,).
-        rules: Number of the rule in `RULES` that left each row out, 0 for none.
-    """
-
-    mask: Mask
-    rules: I8
+    mask: Mask  # shape (rows,)
+    rules: I8  # number of the rule in `RULES` that left each row out, 0 for none
 
     def counts(self) -> dict[str, int]:
         """Return how many rows each rule left out, rules without a row not named."""
@@ -216,19 +201,12 @@ def _any_of(wanted: Iterable[str]) -> Callable[[Iterable[str]], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """What is added to the fused score of each row, columns of their own in the ledger.
+    """What is added to the fused score of each row, columns of their own in the ledger."""
 
-    Attributes:
-        importance: In [0, ``importance_weight``].
-        recency: In [0, ``recency_weight``]; the newer, the more.
-        tag: 0, ``silver_bias`` or ``gold_bias``.
-        damping: In [−``damping``, 0]: what a long silence since the turn takes away.
-    """
-
-    importance: F64
-    recency: F64
-    tag: F64
-    damping: F64
+    importance: F64  # in [0, ``importance_weight``]
+    recency: F64  # in [0, ``recency_weight``]; the newer, the more
+    tag: F64  # 0, ``silver_bias`` or ``gold_bias``
+    damping: F64  # in [−``damping``, 0]: what a long silence since the turn takes away
 
     @property
     def total(self) -> F64:

@@ -45,15 +45,10 @@ _EDGE = " \t\n¿?¡!.,;:"
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """How a question is read that leans on the one before it.
+    """How a question is read that leans on the one before it."""
 
-    Attributes:
-        about: What was asked about before, as far as it holds for the question.
-        query: The question with it: by this passages are searched and judged.
-    """
-
-    about: str
-    query: str
+    about: str  # what was asked about before, as far as it holds for the question
+    query: str  # the question with it: by this passages are searched and judged
 
     def pinned(self) -> str:
         """Return the text that a prompt pins."""

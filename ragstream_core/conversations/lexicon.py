@@ -29,14 +29,10 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Groups of entries that mean the same.
+    """Groups of entries that mean the same."""
 
-    Attributes:
-        groups: The entries of each group, as they were written.
-        by_word: First word → (its phrases, longest first, each with its group and entry).
-    """
-
-    groups: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, ...], ...]  # the entries of each group, as they were written
+    # first word → (its phrases, longest first, each with its group and entry)
     by_word: dict[str, tuple[tuple[Phrase, int, str], ...]]
 
     def expand(self, text: str) -> str:

@@ -26,21 +26,13 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question that has an answer.
+    """One question that has an answer."""
 
-    Attributes:
-        turn: Id of its turn.
-        seq: The turn's number in the journal.
-        sha256: Digest of the question.
-        scope: Under what its answer holds.
-        blue: Whether the turn is tagged BLUE, so that its answer is not given again.
-    """
-
-    turn: str
-    seq: int
-    sha256: str
-    scope: str
-    blue: bool = False
+    turn: str  # id of its turn
+    seq: int  # the turn's number in the journal
+    sha256: str  # digest of the question
+    scope: str  # under what its answer holds
+    blue: bool = False  # whether the turn is tagged BLUE, so that its answer is not given again
 
 
 class Match(NamedTuple):
@@ -52,20 +44,13 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionIndex:
-    """Questions and their vectors.
+    """Questions and their vectors."""
 
-    Attributes:
-        model: Fingerprint of the embedder.
-        seq: Last record of the journal that is in it.
-        chain: Hash of that record's line.
-        rows: The questions, by `Asked.seq` ascending.
-        vectors: Shape (len(rows), dimension), unit rows.
-    """
-
-    model: str
-    seq: int = 0
-    chain: str = ""
-    rows: tuple[Asked, ...] = ()
+    model: str  # fingerprint of the embedder
+    seq: int = 0  # last record of the journal that is in it
+    chain: str = ""  # hash of that record's line
+    rows: tuple[Asked, ...] = ()  # the questions, by `Asked.seq` ascending
+    # shape (len(rows), dimension), unit rows
     vectors: F32 = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
 
     def nearest(self, vector: F32, *, scope: str, least: float) -> list[Match]:

@@ -31,17 +31,11 @@ _LOOK_BACK = 200
 
 @dataclass(frozen=True)
 class Side:
-    """What one speaker of a turn said.
+    """What one speaker of a turn said."""
 
-    Attributes:
-        heading: Date and speaker, as the unit has them.
-        words: To the letter.
-        line: Its place in the text of the unit; None: it is white space, which has none.
-    """
-
-    heading: str
-    words: str
-    line: Line | None
+    heading: str  # date and speaker, as the unit has them
+    words: str  # to the letter
+    line: Line | None  # its place in the text of the unit; None: it is white space, which has none
 
     @functools.cached_property
     def _sentence_ends(self) -> list[int]:
@@ -90,22 +84,14 @@ Fill = Literal["none", "projects", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which pairs are recent for a prompt.
+    """Which pairs are recent for a prompt."""
 
-    Attributes:
-        session: The prompt's own conversation; "": nothing is recent.
-        k: How many pairs, ≥ 0.
-        fill: Whose turns fill up a conversation that has fewer: none, those of `projects`, or
-            anybody's.
-        projects: The prompt's own projects.
-        exclude_tags: Turns with one of these tags are left out.
-    """
-
-    session: str
-    k: int
+    session: str  # the prompt's own conversation; "": nothing is recent
+    k: int  # how many pairs, ≥ 0
+    # whose turns fill up a conversation that has fewer: none, those of `projects`, or anybody's
     fill: Fill = "none"
-    projects: tuple[str, ...] = ()
-    exclude_tags: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()  # the prompt's own projects
+    exclude_tags: tuple[str, ...] = ()  # turns with one of these tags are left out
 
     def fills(self, turn: Turn, tags: Collection[str]) -> bool:
         """Whether a turn of another conversation may fill up this one."""
@@ -117,15 +103,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The pairs of Layer G, oldest first, by the order of the journal.
+    """The pairs of Layer G, oldest first, by the order of the journal."""
 
-    Attributes:
-        own: Complete turns of the prompt's conversation.
-        others: What fills it up, from other conversations.
-    """
-
-    own: tuple[Entry, ...] = ()
-    others: tuple[Entry, ...] = ()
+    own: tuple[Entry, ...] = ()  # complete turns of the prompt's conversation
+    others: tuple[Entry, ...] = ()  # what fills it up, from other conversations
 
     @property
     def pairs(self) -> tuple[Entry, ...]:
@@ -172,16 +153,11 @@ def layer_g(journal: Journal, scope: Scope, *, upto: int | None = None) -> Recen
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What RECENT HISTORY shows of one pair.
+    """What RECENT HISTORY shows of one pair."""
 
-    Attributes:
-        entry: The pair.
-        text: As it stands there.
-        spans: What of the text of its unit stands there; `WHOLE`: all of it.
-    """
-
-    entry: Entry
-    text: str
+    entry: Entry  # the pair
+    text: str  # as it stands there
+    # what of the text of its unit stands there; `WHOLE`: all of it
     spans: tuple[Span, ...] = (WHOLE,)
 
     @property

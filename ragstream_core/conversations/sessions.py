@@ -37,18 +37,13 @@ _TITLE_CHARS = 60
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HistoryTurn:
-    """One question with its answer, as it was said, with its tags of now.
+    """One question with its answer, as it was said, with its tags of now."""
 
-    Attributes:
-        seq: Its number in the journal.
-        turn: What the journal has of it, with the tags of now; a question without an answer has
-            the status ``unanswered``.
-        score: How well it fits a search, 0 or more; 0 if it was not searched for.
-    """
-
-    seq: int
+    seq: int  # its number in the journal
+    # what the journal has of it, with the tags of now; a question without an answer has the status
+    # ``unanswered``
     turn: Turn
-    score: float = 0.0
+    score: float = 0.0  # how well it fits a search, 0 or more; 0 if it was not searched for
 
     @classmethod
     def of(cls, entry: Entry) -> HistoryTurn:
@@ -117,25 +112,15 @@ class HistoryTurn:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A conversation.
+    """A conversation."""
 
-    Attributes:
-        session_id: Its name.
-        turns: How many there are.
-        first: Timestamp of the first one.
-        last: Timestamp of the newest one.
-        seq: Number of the newest one.
-        tags: How many of them have which tag.
-        title: What its program called it, else the beginning of its first question.
-    """
-
-    session_id: str
-    turns: int
-    first: str
-    last: str
-    seq: int
-    tags: dict[str, int]
-    title: str = ""
+    session_id: str  # its name
+    turns: int  # how many there are
+    first: str  # timestamp of the first one
+    last: str  # timestamp of the newest one
+    seq: int  # number of the newest one
+    tags: dict[str, int]  # how many of them have which tag
+    title: str = ""  # what its program called it, else the beginning of its first question
 
 
 def turn_rows(

@@ -79,17 +79,11 @@ def timestamp_ns(turn: Turn) -> int:
 
 
 class Line(NamedTuple):
-    """What one speaker said, in the text of a unit.
+    """What one speaker said, in the text of a unit."""
 
-    Attributes:
-        start: Offset of the line.
-        said: Offset behind ``[date] speaker: ``.
-        end: Offset behind the line, exclusive.
-    """
-
-    start: int
-    said: int
-    end: int
+    start: int  # offset of the line
+    said: int  # offset behind ``[date] speaker: ``
+    end: int  # offset behind the line, exclusive
 
 
 def heading(turn: Turn, speaker: str) -> str:
@@ -119,31 +113,21 @@ def unit(turn: Turn) -> tuple[str, list[Line]]:
 
 
 class Piece(NamedTuple):
-    """One chunk of a turn.
+    """One chunk of a turn."""
 
-    Attributes:
-        text: ``[start:end]`` of the unit, after the date and speaker if it continues a line.
-        start: Character offset in the unit's text.
-        end: Character offset, exclusive.
-    """
-
-    text: str
-    start: int
-    end: int
+    text: str  # ``[start:end]`` of the unit, after the date and speaker if it continues a line
+    start: int  # character offset in the unit's text
+    end: int  # character offset, exclusive
 
 
 @dataclass(frozen=True, slots=True)
 class TurnChunker:
-    """Cuts turns for one model.
+    """Cuts turns for one model."""
 
-    Attributes:
-        token_offsets: The model's tokenizer; without it words and signs are counted.
-        window: Largest number of tokens the model reads at once.
-        profile: How a long line is cut, and what its sizes are counted in.
-    """
-
+    # the model's tokenizer; without it words and signs are counted
     token_offsets: TokenOffsets = word_offsets
-    window: int = UNIT_TOKENS
+    window: int = UNIT_TOKENS  # largest number of tokens the model reads at once
+    # how a long line is cut, and what its sizes are counted in
     profile: ChunkProfile = field(default_factory=lambda: chunk_profile("history_small"))
 
     @property

@@ -19,16 +19,11 @@ OWN_LABEL = "~own"
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a person says of turns that come in.
+    """What a person says of turns that come in."""
 
-    Attributes:
-        projects: Only in these; none: in no project.
-        everywhere: In all of them.
-        is_said: Whether anything was said; else a coding agent's folder may name the project.
-    """
-
-    projects: tuple[str, ...] = ()
-    everywhere: bool = False
+    projects: tuple[str, ...] = ()  # only in these; none: in no project
+    everywhere: bool = False  # in all of them
+    # whether anything was said; else a coding agent's folder may name the project
     is_said: bool = False
 
     @classmethod

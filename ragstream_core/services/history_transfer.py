@@ -136,17 +136,11 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did.
+    """What an import did."""
 
-    Attributes:
-        added: Records that were appended.
-        skipped: Records that existed already, by their ids.
-        sessions: Conversations that were touched, sorted.
-    """
-
-    added: int
-    skipped: int
-    sessions: tuple[str, ...]
+    added: int  # records that were appended
+    skipped: int  # records that existed already, by their ids
+    sessions: tuple[str, ...]  # conversations that were touched, sorted
 
 
 def export_jsonl(workspace: Workspace, session: str = "") -> Iterator[str]:

@@ -53,20 +53,13 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What one run did, and how the history stands after it.
+    """What one run did, and how the history stands after it."""
 
-    Attributes:
-        idle: Why there was nothing to do; empty where there was.
-        stats: The numbers of the run.
-        snapshot: What was published; None: nothing.
-        counts: Embedded turns by conversation and month, the newest first.
-        sample: (chunk id, text) of the last turns of the conversations that were read.
-    """
-
-    idle: str = ""
-    stats: HistoryStats = field(default_factory=HistoryStats)
-    snapshot: SnapshotReport | None = None
-    counts: Sequence[TurnCount] = ()
+    idle: str = ""  # why there was nothing to do; empty where there was
+    stats: HistoryStats = field(default_factory=HistoryStats)  # the numbers of the run
+    snapshot: SnapshotReport | None = None  # what was published; None: nothing
+    counts: Sequence[TurnCount] = ()  # embedded turns by conversation and month, the newest first
+    # (chunk id, text) of the last turns of the conversations that were read
     sample: Sequence[tuple[str, str]] = ()
 
 
@@ -288,21 +281,13 @@ def session_logs(workspace: Workspace) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """A summary of an old span that prompts search.
+    """A summary of an old span that prompts search."""
 
-    Attributes:
-        id: Its id.
-        title: Its first line.
-        text: All of it.
-        answers: How many answers cite it.
-        tags: As of now.
-    """
-
-    id: str
-    title: str
-    text: str
-    answers: int
-    tags: tuple[str, ...]
+    id: str  # its id
+    title: str  # its first line
+    text: str  # all of it
+    answers: int  # how many answers cite it
+    tags: tuple[str, ...]  # as of now
 
 
 def summaries(workspace: Workspace) -> list[SummaryRow]:

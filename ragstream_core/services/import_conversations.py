@@ -60,45 +60,29 @@ MOST_FIRST = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class ImportedConversation:
-    """One conversation of an import.
+    """One conversation of an import."""
 
-    Attributes:
-        session: The name it is kept under.
-        format: Name of the importer.
-        title: Its title; may be empty.
-        timestamp: When it began, ISO 8601; "" if its format has no times.
-        added: Turns that are new.
-        existing: Turns that were there.
-        unfinished: Questions whose answer may still be written; the next import takes them.
-        left_out: Kind of what is not kept of it → how often it comes.
-    """
-
-    session: str
-    format: str
-    title: str
-    timestamp: str
-    added: int
-    existing: int
-    unfinished: int
-    left_out: Mapping[str, int]
+    session: str  # the name it is kept under
+    format: str  # name of the importer
+    title: str  # its title; may be empty
+    timestamp: str  # when it began, ISO 8601; "" if its format has no times
+    added: int  # turns that are new
+    existing: int  # turns that were there
+    unfinished: int  # questions whose answer may still be written; the next import takes them
+    left_out: Mapping[str, int]  # kind of what is not kept of it → how often it comes
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationImport:
-    """What an import did, or would do.
+    """What an import did, or would do."""
 
-    Attributes:
-        conversations: Each that was read, in the order of the export.
-        problems: What could not be read; nothing of it was kept.
-        secrets: Session → kinds of secrets that its new turns seem to hold.
-        dry_run: Whether nothing was written.
-        used_in: Where the new turns may be used: projects, ``nowhere``, ``everywhere``.
-    """
-
+    # each that was read, in the order of the export
     conversations: tuple[ImportedConversation, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...]  # what could not be read; nothing of it was kept
+    # session → kinds of secrets that its new turns seem to hold
     secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    dry_run: bool = False
+    dry_run: bool = False  # whether nothing was written
+    # where the new turns may be used: projects, ``nowhere``, ``everywhere``
     used_in: tuple[str, ...] = ()
 
     @property

@@ -51,25 +51,16 @@ _RECALLED = 20
 
 @dataclass(frozen=True, slots=True)
 class FoundFact:
-    """One fact that was found in a turn, and what became of it.
+    """One fact that was found in a turn, and what became of it."""
 
-    Attributes:
-        turn: Id of the turn.
-        seq: Its number.
-        candidate: The fact.
-        overlap: Largest overlap with what is there, in [0, 1]; 0 before it was looked for.
-        why: Why it is not written; empty: it is, or may be.
-        fact: Its id once it is written.
-        advice: What to run where it is the news of something that is there; mostly empty.
-    """
-
-    turn: str
-    seq: int
-    candidate: Candidate
+    turn: str  # id of the turn
+    seq: int  # its number
+    candidate: Candidate  # the fact
+    # largest overlap with what is there, in [0, 1]; 0 before it was looked for
     overlap: float = 0.0
-    why: str = ""
-    fact: str = ""
-    advice: str = ""
+    why: str = ""  # why it is not written; empty: it is, or may be
+    fact: str = ""  # its id once it is written
+    advice: str = ""  # what to run where it is the news of something that is there; mostly empty
 
     def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
@@ -84,17 +75,11 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What analysing turns gave.
+    """What analysing turns gave."""
 
-    Attributes:
-        found: In the order of the journal.
-        turns: How many turns were read.
-        notes: Why the form that asks a model was not taken.
-    """
-
-    found: tuple[FoundFact, ...] = ()
-    turns: int = 0
-    notes: tuple[str, ...] = ()
+    found: tuple[FoundFact, ...] = ()  # in the order of the journal
+    turns: int = 0  # how many turns were read
+    notes: tuple[str, ...] = ()  # why the form that asks a model was not taken
 
     @property
     def writable(self) -> bool:

@@ -36,58 +36,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
-    """The selection that prompts read.
+    """The selection that prompts read."""
 
-    Attributes:
-        seq: Up to which record it was made.
-        generation: Of the catalog that it was made from.
-        digest: Of its rows.
-        rows: How many it has.
-        evicted: How many were left out for newer ones.
-        age_s: Seconds since it was published.
-    """
-
-    seq: int
-    generation: int
-    digest: str
-    rows: int
-    evicted: int
-    age_s: float
+    seq: int  # up to which record it was made
+    generation: int  # of the catalog that it was made from
+    digest: str  # of its rows
+    rows: int  # how many it has
+    evicted: int  # how many were left out for newer ones
+    age_s: float  # seconds since it was published
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryStatus:
-    """What is embedded of the conversations, and what a run would do.
+    """What is embedded of the conversations, and what a run would do."""
 
-    Attributes:
-        records: Newest number of the journal.
-        seq: Every turn up to here is embedded.
-        generation: Of the catalog; 0 if there is none.
-        digest: Of it.
-        created: When it was made, ISO 8601.
-        model: Fingerprint of the model that embedded it.
-        turns: How many it holds.
-        chunks: Likewise.
-        pending: How many whole turns lie behind ``seq``.
-        oldest_pending: Time of the first of them, or "".
-        other_model: Whether the settings name another model.
-        snapshot: What prompts read; None if there is none.
-        damaged: What cannot be read, one sentence each.
-    """
-
-    records: int
-    seq: int
-    generation: int
-    digest: str
-    created: str
-    model: str
-    turns: int
-    chunks: int
-    pending: int
-    oldest_pending: str
-    other_model: bool
-    snapshot: SnapshotStatus | None
-    damaged: Sequence[str]
+    records: int  # newest number of the journal
+    seq: int  # every turn up to here is embedded
+    generation: int  # of the catalog; 0 if there is none
+    digest: str  # of it
+    created: str  # when it was made, ISO 8601
+    model: str  # fingerprint of the model that embedded it
+    turns: int  # how many it holds
+    chunks: int  # likewise
+    pending: int  # how many whole turns lie behind ``seq``
+    oldest_pending: str  # time of the first of them, or ""
+    other_model: bool  # whether the settings name another model
+    snapshot: SnapshotStatus | None  # what prompts read; None if there is none
+    damaged: Sequence[str]  # what cannot be read, one sentence each
 
     @property
     def published(self) -> int:

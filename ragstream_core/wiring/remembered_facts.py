@@ -45,34 +45,21 @@ def is_secret(text: str) -> bool:
 
 
 class RememberedLine(NamedTuple):
-    """A line of a memory file, with the fact that it is.
+    """A line of a memory file, with the fact that it is."""
 
-    Attributes:
-        target: ``user`` or ``company``.
-        text: The line.
-        id: Of the fact; empty for a line that a person wrote into the file.
-        turn: Id of the turn in which it was said; may be empty.
-        quote: The user's own words; may be empty.
-        form: Who made it: ``rules``, ``llm`` or ``hand``.
-    """
-
-    target: str
-    text: str
-    id: str = ""
-    turn: str = ""
-    quote: str = ""
-    form: str = HAND
+    target: str  # ``user`` or ``company``
+    text: str  # the line
+    id: str = ""  # of the fact; empty for a line that a person wrote into the file
+    turn: str = ""  # id of the turn in which it was said; may be empty
+    quote: str = ""  # the user's own words; may be empty
+    form: str = HAND  # who made it: ``rules``, ``llm`` or ``hand``
 
 
 @dataclass(frozen=True)
 class FactMemory:
-    """What is remembered in one data root.
+    """What is remembered in one data root."""
 
-    Attributes:
-        workspace: The data root.
-    """
-
-    workspace: Workspace
+    workspace: Workspace  # the data root
 
     def facts(self) -> list[FactState]:
         """Return every fact that was not cleared, the oldest first, as it stands now."""

@@ -130,49 +130,31 @@ _ASIDE = re.compile(r",?(?: [\w'’-]+){1,4}(?=[,.;!?\n]|$)")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A fact before anybody has agreed to it.
+    """A fact before anybody has agreed to it."""
 
-    Attributes:
-        target: ``user`` or ``company``.
-        text: The fact, one standalone sentence.
-        quote: The user's own words.
-        confidence: In [0, 1].
-        form: ``rules`` or ``llm``.
-        kind: ``role``, ``preference``, ``company`` or ``workflow``; empty if not said.
-    """
-
-    target: str
-    text: str
-    quote: str
-    confidence: float
-    form: str
-    kind: str = ""
+    target: str  # ``user`` or ``company``
+    text: str  # the fact, one standalone sentence
+    quote: str  # the user's own words
+    confidence: float  # in [0, 1]
+    form: str  # ``rules`` or ``llm``
+    kind: str = ""  # ``role``, ``preference``, ``company`` or ``workflow``; empty if not said
 
 
 @dataclass(frozen=True, slots=True)
 class TurnText:
-    """A turn as the checks see it.
+    """A turn as the checks see it."""
 
-    Attributes:
-        user_text: What the user sent, verbatim.
-        recalled: What the user had before their eyes: earlier answers, what is remembered.
-    """
-
-    user_text: str
+    user_text: str  # what the user sent, verbatim
+    # what the user had before their eyes: earlier answers, what is remembered
     recalled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a fact is sure and new enough.
+    """When a fact is sure and new enough."""
 
-    Attributes:
-        min_confidence: Least confidence, included.
-        max_overlap: Overlap from which a fact is taken for one that is there, included.
-    """
-
-    min_confidence: float = 0.7
-    max_overlap: float = 0.6
+    min_confidence: float = 0.7  # least confidence, included
+    max_overlap: float = 0.6  # overlap from which a fact is taken for one that is there, included
 
 
 def objection(

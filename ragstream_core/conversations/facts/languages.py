@@ -22,29 +22,18 @@ _BEFORE_COLON = re.compile(r"(?:^|[\n.!?]\s*)([^\n.!?:]*):\s+[\"“„«']?\s?")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The patterns of one language.
+    """The patterns of one language."""
 
-    Attributes:
-        speaks: Somebody speaks of themselves, or asks for something for good.
-        we: Somebody speaks for more than one.
-        leads: Openings that are passed over.
-        statements: (``role``, ``preference`` or ``company``, target, how the sentence begins).
-        recurring: What is done again and again.
-        doubts: The sentence is no plain statement of the user, or not for good.
-        other_text: The turn brings another text along, or plays.
-        secrets: Talk of one.
-        function: Terms that say nothing.
-    """
-
-    speaks: re.Pattern[str]
-    we: re.Pattern[str]
-    leads: re.Pattern[str]
+    speaks: re.Pattern[str]  # somebody speaks of themselves, or asks for something for good
+    we: re.Pattern[str]  # somebody speaks for more than one
+    leads: re.Pattern[str]  # openings that are passed over
+    # (``role``, ``preference`` or ``company``, target, how the sentence begins)
     statements: tuple[tuple[str, str, re.Pattern[str]], ...]
-    recurring: re.Pattern[str]
-    doubts: re.Pattern[str]
-    other_text: re.Pattern[str]
-    secrets: re.Pattern[str]
-    function: frozenset[str]
+    recurring: re.Pattern[str]  # what is done again and again
+    doubts: re.Pattern[str]  # the sentence is no plain statement of the user, or not for good
+    other_text: re.Pattern[str]  # the turn brings another text along, or plays
+    secrets: re.Pattern[str]  # talk of one
+    function: frozenset[str]  # terms that say nothing
 
     def statement(self, sentence: str) -> tuple[int, str, str] | None:
         """Return where a statement begins in a sentence, its kind and its target, if it is one."""

@@ -27,23 +27,15 @@ TASK = (
 
 
 class MemoryDecision(BaseModel):
-    """What a model decides about one fact.
-
-    Attributes:
-        should_write: Whether it is to be remembered.
-        target: ``user``, ``company`` or ``none``.
-        summary: One concise standalone sentence.
-        confidence: In [0, 1].
-        quote: The user's words, verbatim.
-    """
+    """What a model decides about one fact."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    should_write: bool
-    target: Literal["user", "company", "none"]
-    summary: str = ""
-    confidence: float = Field(0.0, ge=0, le=1, allow_inf_nan=False)
-    quote: str = ""
+    should_write: bool  # whether it is to be remembered
+    target: Literal["user", "company", "none"]  # ``user``, ``company`` or ``none``
+    summary: str = ""  # one concise standalone sentence
+    confidence: float = Field(0.0, ge=0, le=1, allow_inf_nan=False)  # in [0, 1]
+    quote: str = ""  # the user's words, verbatim
 
 
 def decisions(text: str) -> list[MemoryDecision] | None:

@@ -124,23 +124,15 @@ _RUNS = (
 
 
 class Pattern(NamedTuple):
-    """One kind of statement.
+    """One kind of statement."""
 
-    Attributes:
-        kind: ``role``, ``preference``, ``company`` or ``workflow``.
-        target: ``user`` or ``company``.
-        sure: Confidence in [0, 1].
-        pattern: Matches a whole clause; group ``said`` and perhaps ``verb``, ``adv``, ``what``.
-        becomes: Form of the new sentence behind its subject: ``{verb}`` is conjugated.
-        check: Names what else must hold: ``role``, ``object``, ``recurring``.
-    """
-
-    kind: str
-    target: str
-    sure: float
+    kind: str  # ``role``, ``preference``, ``company`` or ``workflow``
+    target: str  # ``user`` or ``company``
+    sure: float  # confidence in [0, 1]
+    # matches a whole clause; group ``said`` and perhaps ``verb``, ``adv``, ``what``
     pattern: re.Pattern[str]
-    becomes: str
-    check: tuple[str, ...] = ()
+    becomes: str  # form of the new sentence behind its subject: ``{verb}`` is conjugated
+    check: tuple[str, ...] = ()  # names what else must hold: ``role``, ``object``, ``recurring``
 
 
 def _p(kind: str, target: str, sure: float, text: str, becomes: str, *check: str) -> Pattern:

@@ -56,33 +56,19 @@ _KINDS = (b'"kind":"fact"', b'"kind":"cleared"')
 
 @dataclass(frozen=True, slots=True)
 class FactState:
-    """How a fact stands.
+    """How a fact stands."""
 
-    Attributes:
-        id: Its id; `short` names it for people.
-        seq: Number of the record that proposed it.
-        timestamp: When it was proposed.
-        turn: Id of the turn in which the user said it; empty: written by hand.
-        target: ``user`` or ``company``.
-        text: The fact, one line.
-        quote: The user's own words.
-        confidence: In [0, 1].
-        form: ``rules``, ``llm`` or ``hand``.
-        status: ``candidate``, ``accepted`` or ``rejected``.
-        steps: The steps in force after the proposal, oldest first.
-    """
-
-    id: str
-    seq: int
-    timestamp: str
-    turn: str
-    target: str
-    text: str
-    quote: str
-    confidence: float
-    form: str
-    status: str = CANDIDATE
-    steps: tuple[str, ...] = ()
+    id: str  # its id; `short` names it for people
+    seq: int  # number of the record that proposed it
+    timestamp: str  # when it was proposed
+    turn: str  # id of the turn in which the user said it; empty: written by hand
+    target: str  # ``user`` or ``company``
+    text: str  # the fact, one line
+    quote: str  # the user's own words
+    confidence: float  # in [0, 1]
+    form: str  # ``rules``, ``llm`` or ``hand``
+    status: str = CANDIDATE  # ``candidate``, ``accepted`` or ``rejected``
+    steps: tuple[str, ...] = ()  # the steps in force after the proposal, oldest first
 
     @property
     def short(self) -> str:

@@ -46,19 +46,12 @@ class TooMuch(str):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a list, or what is wrong with it.
+    """One member of a list, or what is wrong with it."""
 
-    Attributes:
-        number: Counted from 1; 0: of the whole file.
-        value: What it says; None if something is wrong.
-        problem: What is wrong with it; "" if nothing.
-        size: Its bytes.
-    """
-
-    number: int
-    value: Any = None
-    problem: str = ""
-    size: int = 0
+    number: int  # counted from 1; 0: of the whole file
+    value: Any = None  # what it says; None if something is wrong
+    problem: str = ""  # what is wrong with it; "" if nothing
+    size: int = 0  # its bytes
 
 
 def too_much(data: bytes) -> str:

@@ -33,57 +33,36 @@ class TooManyBranches(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation.
+    """One message of a conversation."""
 
-    Attributes:
-        id: Unique in its conversation.
-        parent: Id of the message before it; one that is not there makes it a first one.
-        role: Who wrote it.
-        text: Its words; may be empty.
-        timestamp: ISO 8601 with a zone; "" if the format has none.
-        model: Name of the model that wrote it, if known.
-        named: Attachments, tool calls and the like, one line each, in their order.
-        finished: Whether the format says that the answer ended with it.
-        given: Texts that belong to it: a pasted text, a document, what a program printed.
-        left_out: Kinds of what is not kept of it, once each time.
-        role_before: What earlier versions took it for, where that was another role; by that the
-            turns that they kept are known again.
-    """
-
-    id: str
-    parent: str
-    role: Role
-    text: str = ""
-    timestamp: str = ""
-    model: str = ""
+    id: str  # unique in its conversation
+    parent: str  # id of the message before it; one that is not there makes it a first one
+    role: Role  # who wrote it
+    text: str = ""  # its words; may be empty
+    timestamp: str = ""  # ISO 8601 with a zone; "" if the format has none
+    model: str = ""  # name of the model that wrote it, if known
+    # attachments, tool calls and the like, one line each, in their order
     named: tuple[str, ...] = ()
-    finished: bool = False
+    finished: bool = False  # whether the format says that the answer ended with it
+    # texts that belong to it: a pasted text, a document, what a program printed
     given: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # kinds of what is not kept of it, once each time
+    # what earlier versions took it for, where that was another role; by that the turns that they
+    # kept are known again
     role_before: Role | None = None
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """A conversation as it was exported.
+    """A conversation as it was exported."""
 
-    Attributes:
-        format: Name of the importer.
-        id: Its id there.
-        title: Its title; may be empty.
-        messages: All of them, of all branches, parents before children.
-        current: Id of the newest message of the branch that is shown; "": the last one.
-        project: Project or folder that it belongs to; may be empty.
-        problems: What could not be read of it, a line each.
-    """
-
-    format: str
-    id: str
-    title: str
-    messages: Sequence[Message]
-    current: str = ""
-    project: str = ""
-    problems: tuple[str, ...] = ()
+    format: str  # name of the importer
+    id: str  # its id there
+    title: str  # its title; may be empty
+    messages: Sequence[Message]  # all of them, of all branches, parents before children
+    current: str = ""  # id of the newest message of the branch that is shown; "": the last one
+    project: str = ""  # project or folder that it belongs to; may be empty
+    problems: tuple[str, ...] = ()  # what could not be read of it, a line each
 
     @cached_property
     def session(self) -> str:
@@ -109,19 +88,13 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question with one of its answers.
+    """A question with one of its answers."""
 
-    Attributes:
-        question: The message of the user; None where the conversation begins with an answer.
-        answer: Messages of the answer, oldest first; may be empty.
-        is_current: Whether it lies on the branch that is shown.
-        is_last: Whether nothing follows it on its branch.
-    """
-
+    # the message of the user; None where the conversation begins with an answer
     question: Message | None
-    answer: tuple[Message, ...]
-    is_current: bool
-    is_last: bool
+    answer: tuple[Message, ...]  # messages of the answer, oldest first; may be empty
+    is_current: bool  # whether it lies on the branch that is shown
+    is_last: bool  # whether nothing follows it on its branch
 
     @property
     def timestamp(self) -> str:

@@ -35,18 +35,13 @@ class _Written:
 
 @dataclass(frozen=True, slots=True)
 class FollowedLogs:
-    """What was imported of the logs up to now.
+    """What was imported of the logs up to now."""
 
-    Attributes:
-        seq: Number of the journal's record up to which `ids` is complete.
-        ids: Digests (`id_digest`) of all turns that were imported, cleared ones among them: of
-            those the ids themselves are erased.
-        files: Path → state when it was read.
-    """
-
-    seq: int
+    seq: int  # number of the journal's record up to which `ids` is complete
+    # digests (`id_digest`) of all turns that were imported, cleared ones among them: of those the
+    # ids themselves are erased
     ids: frozenset[str]
-    files: Mapping[str, LogState]
+    files: Mapping[str, LogState]  # path → state when it was read
 
     @classmethod
     def load(cls, path: Path) -> FollowedLogs:

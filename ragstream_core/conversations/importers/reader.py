@@ -49,32 +49,20 @@ Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 @dataclass(frozen=True, slots=True)
 class ExportFile:
-    """A file that may hold conversations.
+    """A file that may hold conversations."""
 
-    Attributes:
-        name: Path as it was given, with the member of a ZIP behind a colon.
-        stem: Its name without folder and extension.
-        open: Opens it for reading bytes.
-        size: Bytes.
-    """
-
-    name: str
-    stem: str
-    open: Opener
-    size: int
+    name: str  # path as it was given, with the member of a ZIP behind a colon
+    stem: str  # its name without folder and extension
+    open: Opener  # opens it for reading bytes
+    size: int  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An export that was handed over as bytes; nothing of it is written to disk.
+    """An export that was handed over as bytes; nothing of it is written to disk."""
 
-    Attributes:
-        name: Its name, for people.
-        data: Its bytes.
-    """
-
-    name: str
-    data: bytes
+    name: str  # its name, for people
+    data: bytes  # its bytes
 
     def __str__(self) -> str:
         """Return its name."""
@@ -86,17 +74,11 @@ Source = Path | Upload
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that could not be read.
+    """Something that could not be read."""
 
-    Attributes:
-        where: File, and what in it.
-        what: What is wrong with it.
-        unread: The file could not be read to its end; trying again may help.
-    """
-
-    where: str
-    what: str
-    unread: bool = False
+    where: str  # file, and what in it
+    what: str  # what is wrong with it
+    unread: bool = False  # the file could not be read to its end; trying again may help
 
 
 def expanded(name: str) -> Path:

@@ -80,56 +80,37 @@ def project_tag(project: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One exchange, verbatim.
+    """One exchange, verbatim."""
 
-    Attributes:
-        id: UUIDv7.
-        session_id: The conversation it belongs to.
-        timestamp: ISO 8601 with a zone; for people and recency, never for the order.
-        user_text: What was asked.
-        assistant_text: What was answered; may be empty.
-        tags: Labels at the time of writing; later ones are `TagEdit` records.
-        projects: Project labels active in this turn.
-        active_dbs: Names of the indexes used.
-        source: ``chat``, ``file`` or ``external``.
-        importance: In [0, 1].
-        versions: Files the turn speaks of: ``{"path", "sha256", "mtime"}``.
-        prompt_key: The prompt that it answers; may be empty.
-        asked: Id of the `Asked` record that it completes; may be empty.
-        status: ``complete``, or ``partial`` if the answer broke off.
-        speakers: Names of the two sides.
-        citations: Checked markers of the answer: ``{"id", "source", "known"}``.
-        scope: Under what its answer may serve a later question; empty: it never does.
-        origin: Empty for a model's or a person's words; ``cached`` if an earlier answer was
-            given again, ``extract`` if no model could be reached, ``refused`` if the material
-            did not answer; see `non_answers`.
-        origin_turn: Id of the turn whose answer was given again.
-        imported: What another program's export says of it, as (name, value): ``format``,
-            ``conversation``, ``title``, ``message``, ``model``, ``project``, ``branch``.
-        used_in: `OWN_PROJECTS`: by prompts of the projects that it is labelled with or adopted
-            into, and in its own conversation; empty: by those of all, as all turns were once.
-    """
-
-    id: str
-    session_id: str
-    timestamp: str
-    user_text: str
-    assistant_text: str = ""
-    tags: tuple[str, ...] = ()
-    projects: tuple[str, ...] = ()
-    active_dbs: tuple[str, ...] = ()
-    source: str = "chat"
-    importance: float = 0.0
+    id: str  # UUIDv7
+    session_id: str  # the conversation it belongs to
+    timestamp: str  # ISO 8601 with a zone; for people and recency, never for the order
+    user_text: str  # what was asked
+    assistant_text: str = ""  # what was answered; may be empty
+    tags: tuple[str, ...] = ()  # labels at the time of writing; later ones are `TagEdit` records
+    projects: tuple[str, ...] = ()  # project labels active in this turn
+    active_dbs: tuple[str, ...] = ()  # names of the indexes used
+    source: str = "chat"  # ``chat``, ``file`` or ``external``
+    importance: float = 0.0  # in [0, 1]
+    # files the turn speaks of: ``{"path", "sha256", "mtime"}``
     versions: tuple[Mapping[str, Any], ...] = ()
-    prompt_key: str = ""
-    asked: str = ""
-    status: str = "complete"
-    speakers: tuple[str, str] = ("user", "assistant")
+    prompt_key: str = ""  # the prompt that it answers; may be empty
+    asked: str = ""  # id of the `Asked` record that it completes; may be empty
+    status: str = "complete"  # ``complete``, or ``partial`` if the answer broke off
+    speakers: tuple[str, str] = ("user", "assistant")  # names of the two sides
+    # checked markers of the answer: ``{"id", "source", "known"}``
     citations: tuple[Mapping[str, Any], ...] = ()
-    scope: str = ""
+    scope: str = ""  # under what its answer may serve a later question; empty: it never does
+    # empty for a model's or a person's words; ``cached`` if an earlier answer was given again,
+    # ``extract`` if no model could be reached, ``refused`` if the material did not answer; see
+    # `non_answers`
     origin: str = ""
-    origin_turn: str = ""
+    origin_turn: str = ""  # id of the turn whose answer was given again
+    # what another program's export says of it, as (name, value): ``format``, ``conversation``,
+    # ``title``, ``message``, ``model``, ``project``, ``branch``
     imported: tuple[tuple[str, str], ...] = ()
+    # `OWN_PROJECTS`: by prompts of the projects that it is labelled with or adopted into, and in
+    # its own conversation; empty: by those of all, as all turns were once
     used_in: str = ""
 
 
@@ -158,31 +139,19 @@ class TagEdit:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One step in the life of a remembered fact; the newest step says how it stands.
+    """One step in the life of a remembered fact; the newest step says how it stands."""
 
-    Attributes:
-        id: UUIDv7 of this record.
-        fact: Id of the fact, the same in all of its records.
-        turn: Id of the turn in which the user said it; empty: written by hand.
-        timestamp: When.
-        event: One of `FACT_EVENTS`; ``undone`` takes the step before it back.
-        target: ``user`` or ``company``; with ``proposed`` and ``edited`` only.
-        text: The fact, one line; likewise.
-        quote: The user's own words, verbatim in the turn; with ``proposed`` only, as what follows.
-        confidence: In [0, 1].
-        form: Who made it out of the turn: ``rules``, ``llm`` or ``hand``.
-    """
-
-    id: str
-    fact: str
-    turn: str
-    timestamp: str
-    event: str
-    target: str = ""
-    text: str = ""
+    id: str  # UUIDv7 of this record
+    fact: str  # id of the fact, the same in all of its records
+    turn: str  # id of the turn in which the user said it; empty: written by hand
+    timestamp: str  # when
+    event: str  # one of `FACT_EVENTS`; ``undone`` takes the step before it back
+    target: str = ""  # ``user`` or ``company``; with ``proposed`` and ``edited`` only
+    text: str = ""  # the fact, one line; likewise
+    # the user's own words, verbatim in the turn; with ``proposed`` only, as what follows
     quote: str = ""
-    confidence: float = 0.0
-    form: str = ""
+    confidence: float = 0.0  # in [0, 1]
+    form: str = ""  # who made it out of the turn: ``rules``, ``llm`` or ``hand``
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +159,15 @@ class Cleared:
     """Notice that turns were cleared on command; holds no text.
 
     Written first, it hides the turns at once; it stays as the audit record when they are gone.
-
-    Attributes:
-        id: UUIDv7.
-        timestamp: When.
-        seqs: Cleared ``(first, last)`` ranges of ``seq``, ascending, both included.
-        reason: ``session``, ``range`` or ``all``.
-        archived: Whether a copy was put aside outside of retrieval.
-        turns: How many turns.
     """
 
-    id: str
-    timestamp: str
+    id: str  # UUIDv7
+    timestamp: str  # when
+    # cleared ``(first, last)`` ranges of ``seq``, ascending, both included
     seqs: tuple[tuple[int, int], ...]
-    reason: str
-    archived: bool = False
-    turns: int = 0
+    reason: str  # ``session``, ``range`` or ``all``
+    archived: bool = False  # whether a copy was put aside outside of retrieval
+    turns: int = 0  # how many turns
 
 
 Record = Turn | Asked | TagEdit | Fact | Cleared
@@ -220,40 +182,24 @@ KINDS: dict[str, type[Turn] | type[Asked] | type[TagEdit] | type[Fact] | type[Cl
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the journal.
+    """A place in the journal."""
 
-    Attributes:
-        seq: Number of the last record included; 0 before the first.
-        chain: Hash of that record's line, 32 hex digits; covers everything before it.
-        segment: File name of the segment it lies in; a hint.
-        offset: Byte behind its line in that file; a hint.
-    """
-
-    seq: int = 0
-    chain: str = "0" * 32
-    segment: str = ""
-    offset: int = 0
+    seq: int = 0  # number of the last record included; 0 before the first
+    chain: str = "0" * 32  # hash of that record's line, 32 hex digits; covers everything before it
+    segment: str = ""  # file name of the segment it lies in; a hint
+    offset: int = 0  # byte behind its line in that file; a hint
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One verified line.
+    """One verified line."""
 
-    Attributes:
-        seq: Its number, ≥ 1; strictly ascending.
-        record: What it says.
-        chain: Hash of the line, 32 hex digits.
-        segment: Name of the file it lies in.
-        offset: First byte of the line.
-        size: Bytes of the line.
-    """
-
-    seq: int
-    record: Record
-    chain: str
-    segment: str
-    offset: int
-    size: int
+    seq: int  # its number, ≥ 1; strictly ascending
+    record: Record  # what it says
+    chain: str  # hash of the line, 32 hex digits
+    segment: str  # name of the file it lies in
+    offset: int  # first byte of the line
+    size: int  # bytes of the line
 
     @property
     def position(self) -> Position:

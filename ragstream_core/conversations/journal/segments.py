@@ -36,19 +36,12 @@ LineFilter = Callable[[bytes], bool]
 
 
 class Parsed(NamedTuple):
-    """A verified line.
+    """A verified line."""
 
-    Attributes:
-        seq: Its number.
-        prev: Chain hash it names as the one before.
-        line: All of it, newline included.
-        rec: The record's bytes, JSON.
-    """
-
-    seq: int
-    prev: str
-    line: bytes
-    rec: bytes
+    seq: int  # its number
+    prev: str  # chain hash it names as the one before
+    line: bytes  # all of it, newline included
+    rec: bytes  # the record's bytes, JSON
 
     @property
     def chain(self) -> str:
@@ -57,19 +50,12 @@ class Parsed(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A run of bytes of a segment: one verified line, or damage.
+    """A run of bytes of a segment: one verified line, or damage."""
 
-    Attributes:
-        offset: First byte.
-        size: Bytes, ≥ 1.
-        parsed: The line, or None if nothing verifies.
-        raw: The bytes.
-    """
-
-    offset: int
-    size: int
-    parsed: Parsed | None
-    raw: bytes
+    offset: int  # first byte
+    size: int  # bytes, ≥ 1
+    parsed: Parsed | None  # the line, or None if nothing verifies
+    raw: bytes  # the bytes
 
 
 def frame_line(seq: int, prev: str, rec_bytes: bytes) -> bytes:

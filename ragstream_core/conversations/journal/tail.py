@@ -27,20 +27,13 @@ from ragstream_core.platform.files import move_aside, replace_bytes, truncate_du
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What the next line follows.
+    """What the next line follows."""
 
-    Attributes:
-        seq: The last number given.
-        chain: Hash of the last verified line.
-        first: First number in the current segment; 0: it holds none.
-        size: Its bytes.
-        state: Inode, size and time of change of the file when it was last looked at.
-    """
-
-    seq: int = 0
-    chain: str = NO_CHAIN
-    first: int = 0
-    size: int = 0
+    seq: int = 0  # the last number given
+    chain: str = NO_CHAIN  # hash of the last verified line
+    first: int = 0  # first number in the current segment; 0: it holds none
+    size: int = 0  # its bytes
+    # inode, size and time of change of the file when it was last looked at
     state: tuple[int, int, int] = (0, 0, 0)
 
 

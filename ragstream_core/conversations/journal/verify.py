@@ -22,20 +22,15 @@ from ragstream_core.conversations.journal.segments import (
 
 @dataclass(slots=True)
 class JournalReport:
-    """What a check of the journal found.
+    """What a check of the journal found."""
 
-    Attributes:
-        records: Verified records.
-        segments: Files.
-        damaged: (segment, offset, size, reason) of bytes that are not what was written.
-        torn: (file, size) of lines broken off by crashes, quarantined or still at the end.
-        gaps: (first, last) numbers that are missing and were not cleared.
-    """
-
-    records: int = 0
-    segments: int = 0
+    records: int = 0  # verified records
+    segments: int = 0  # files
+    # (segment, offset, size, reason) of bytes that are not what was written
     damaged: list[tuple[str, int, int, str]] = field(default_factory=list)
+    # (file, size) of lines broken off by crashes, quarantined or still at the end
     torn: list[tuple[str, int]] = field(default_factory=list)
+    # (first, last) numbers that are missing and were not cleared
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     @property
