@@ -130,9 +130,10 @@ SWEEP = asset_spec(
     "expected items that pass the gate, `shown` the share that stands in the finished prompts.",
     "json",
 )
+SHADES = "░▒▓█"
 HEAT_MAP = asset_spec(
     (GROUP, "heat_map"),
-    "The figures of `threshold_sweep` as tables: θ to the right, relative downwards.",
+    "The figures of `threshold_sweep` as shaded tables: θ to the right, relative downwards.",
     "json",
     after="threshold_sweep",
 )
@@ -196,10 +197,17 @@ def _drawn(project: str, points: list[Point]) -> Iterator[str]:
         return
     thetas, relatives = (sorted({getattr(p, n) for p in points}) for n in ("theta", "relative"))
     for field, form in (("kept_relevant", ".3f"), ("shown", ".3f"), ("tokens", ".0f")):
-        cells = {(p.theta, p.relative): format(getattr(p, field), form) for p in points}
+        cells = _shaded({(p.theta, p.relative): float(getattr(p, field)) for p in points}, form)
         head = [f"{field.replace('_', ' ')}: relative \\ θ", *(f"{t:g}" for t in thetas)]
         rows = [[f"{r:g}", *(cells.get((t, r), "") for t in thetas)] for r in relatives]
         yield "\n".join(f"|{'|'.join(row)}|" for row in [head, ["---"] * len(head), *rows])
+
+
+def _shaded(values: dict[tuple[float, float], float], form: str) -> dict[tuple[float, float], str]:
+    """Return numbers with a block before each, the fuller the larger; Markdown has no colours."""
+    low, high = min(values.values()), max(values.values())
+    step = (high - low) / (len(SHADES) - 1) or 1.0
+    return {at: f"{SHADES[round((x - low) / step)]} {x:{form}}" for at, x in values.items()}
 
 
 def _figures(made: list[tuple[str, Point]]) -> Metadata:

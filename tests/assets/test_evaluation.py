@@ -48,6 +48,10 @@ def test_a_partition_and_the_maps_of_what_is_there(gold, home):
             f"|{figure}: relative \\ θ|{points[0].theta:g}|{points[-1].theta:g}|"
             in drawn["heat_maps"]
         )
+    values = sorted(point.tokens for point in points)
+    low, high = ("░", "█") if values[0] < values[-1] else ("░", "░")
+    assert f"{low} {values[0]:.0f}" in drawn["heat_maps"]
+    assert f"{high} {values[-1]:.0f}" in drawn["heat_maps"]
     assert GOLD["question"] not in json.dumps(str(drawn))
 
 
