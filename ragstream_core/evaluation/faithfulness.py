@@ -165,6 +165,9 @@ class Totals:
         return {**found, **({"gold": {"answers": known, **right}} if right else {})}
 
 
+_SUMS = ("refused", "claims", "supported", "quoted", "uncited", "unknown_citations")
+
+
 def totals(found: Sequence[Judged]) -> Totals:
     """Return the figures of several answers."""
     counts = [one.counts() for one in found]
@@ -174,12 +177,7 @@ def totals(found: Sequence[Judged]) -> Totals:
         score=_mean(scores) if scores else None,
         answers=len(found),
         scored=len(scores),
-        refused=sum(row.refused for row in counts),
-        claims=sum(row.claims for row in counts),
-        supported=sum(row.supported for row in counts),
-        quoted=sum(row.quoted for row in counts),
-        uncited=sum(row.uncited for row in counts),
-        unknown_citations=sum(row.unknown_citations for row in counts),
+        **{name: sum(getattr(row, name) for row in counts) for name in _SUMS},
         right_known=len(right),
         right=Comparison(
             _mean([one.exact_match for one in right]),

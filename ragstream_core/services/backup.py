@@ -91,8 +91,8 @@ class Backup:
 
     def to_json(self) -> dict[str, Json]:
         """Return what `ragstream backup --json` prints."""
-        row: dict[str, Json] = {name: json_of(getattr(self, name)) for name in self.__slots__}
-        return row | {"history": row["history"] or {}}
+        row: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
+        return row | {"history": self.history or {}}
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -177,7 +177,6 @@ def backup(
             made elsewhere.
         ProjectLocked: Another process writes a project.
         IntegrityError: A copy is not what was committed.
-        OSError: Disk full, permission denied.
     """
     chosen = sorted(set(projects))
     own, not_ingested, pulled = _all_projects(workspace)

@@ -108,7 +108,6 @@ def clear(
         ProjectLocked: Another process kept writing; the turns are hidden, run it again.
         IntegrityError: The catalog is damaged; the turns are hidden.
         OperationFailed: Disk full, or something still holds the text; run it again.
-        OSError: A file cannot be read or removed; run it again.
     """
     log = journal(workspace)
     seen = log.newest()
@@ -202,9 +201,6 @@ def put_aside(
         vectors: Also take their chunks, texts and vectors out of the history's catalog, out of all
             of its generations; prompts that found them cannot be replayed any more.
         dry_run: Only say which.
-
-    Raises:
-        RagstreamError: The journal or the catalog cannot be written; run it again.
     """
     wanted = (INACTIVE, NO_VECTORS) if vectors else (INACTIVE,)
     found = [row for row in _chosen(workspace, choice) if not set(wanted) <= set(row[2])]
@@ -226,9 +222,6 @@ def bring_back(workspace: Workspace, choice: Choice, *, dry_run: bool = False) -
         workspace: The data root.
         choice: Which turns.
         dry_run: Only say which.
-
-    Raises:
-        RagstreamError: The journal cannot be written, or the model failed; run it again.
     """
     found = [row for row in _chosen(workspace, choice) if INACTIVE in row[2]]
     report = _report(found, dry_run=dry_run)
@@ -261,10 +254,6 @@ def anonymise(
         mask: Names and other words to mask; what has a form of its own is found without.
         dry_run: Only count.
         progress: As for `clear`.
-
-    Raises:
-        RagstreamError: As `clear`.
-        OSError: As `clear`.
     """
 
     def secrets(text: str) -> str:

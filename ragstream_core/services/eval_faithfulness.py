@@ -95,8 +95,6 @@ def evaluate_gold(
         UnknownProject: There is no such folder.
         UsageError: There are no gold questions, or no such judge.
         ChatFailed: The model that should answer does not.
-        RagstreamError: Nothing is ingested, or a model is not available.
-        OSError: The figures cannot be written.
     """
     workspace.require_project(project)
     selected = _judge_of(workspace, judge)
@@ -147,7 +145,6 @@ def evaluate_recorded(
     Raises:
         UsageError: None or several of session, prompts and file, or there is no answer in it.
         UnknownPrompt: No prompt under a key.
-        RagstreamError: A model is not available.
     """
     if sum(map(bool, (session, prompts, file))) != 1:
         raise UsageError("one of --session, --prompts and --answers")

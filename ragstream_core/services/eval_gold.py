@@ -95,7 +95,6 @@ def ask_gold(workspace: Workspace, project: str, *, progress: Progress | None = 
     Raises:
         UnknownProject: There is no such folder.
         UsageError: The project has no gold questions, or a line is not one.
-        RagstreamError: Nothing is ingested, or the embedding model is not available.
     """
     workspace.require_project(project)
     gate = gate_of(workspace, project)
@@ -140,7 +139,6 @@ def measure_prompts(
     Raises:
         UnknownProject: There is no such folder.
         UsageError: There are no gold questions, or a line is not one.
-        RagstreamError: Nothing is ingested, or a model is not available.
     """
     workspace.require_project(project)
     questions = gold_questions(workspace, project, gold, unanswerable=True)
@@ -169,7 +167,6 @@ def vary_settings(
     Raises:
         UnknownSetting: A key that no stage reads, or a value out of its range.
         UsageError: A key without a value, or the project has no gold questions.
-        RagstreamError: Nothing is ingested, or a model is not available.
     """
     for key, values in choices.items():
         if not values:
@@ -253,7 +250,6 @@ def sweep(
 
     Raises:
         UsageError: The project has no gold questions, or a threshold is out of range.
-        RagstreamError: Nothing is ingested, or a model is not available.
     """
     for value in itertools.chain.from_iterable(pairs):
         if not 0 <= value <= 1:
@@ -288,8 +284,6 @@ def measure_gate(
     Raises:
         UsageError: The project has no gold questions.
         WeightsMissing: The model of `gate.model` is not on this machine.
-        RagstreamError: Nothing is ingested, or another model is not available.
-        OSError: The measurement cannot be written.
     """
     gate = workspace.config.chain().gate
     models.nli(workspace.config, gate.model)  # refuses before anything is asked
@@ -335,7 +329,6 @@ def sweep_fingerprint(workspace: Workspace, project: str) -> str:
 
     Raises:
         UsageError: The project has no gold questions.
-        RagstreamError: Nothing is ingested.
     """
     questions = gold_questions(workspace, project)
     inputs = _pinned(workspace, project, "sweep")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragstream_core.errors import UsageError
 from ragstream_core.evaluation import conversations
 from ragstream_core.evaluation.conversations import is_conversations
 from ragstream_core.evaluation.retrieval import (
@@ -20,14 +21,16 @@ from ragstream_core.platform.files import make_private_dir
 from ragstream_core.records.identity import digest_of
 from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
 from ragstream_core.services.history_update import embed
+from ragstream_core.text.chunker import Chunker
+from ragstream_core.text.tokenizer import word_offsets
 from ragstream_core.wiring import models, stages
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.history_index import History
+from ragstream_core.wiring.ingestion import profile_of
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.search import reranker_stage, retrieval_stage
 
 if TYPE_CHECKING:
-    from ragstream_core.config import AppConfig
     from ragstream_core.index.snapshot import HistoryView
     from ragstream_core.ports import Progress
     from ragstream_core.wiring.workspace import Workspace
@@ -55,7 +58,6 @@ def evaluate_retrieval(
 
     Raises:
         UsageError: A file is missing or malformed.
-        RagstreamError: A model is not available.
     """
     questions, judgements = read_jsonl(queries), read_qrels(qrels)
     documents = read_jsonl(corpus)
@@ -76,10 +78,6 @@ def _evaluate_documents(
     qrels: dict[str, dict[str, int]],
     progress: Progress | None,
 ) -> EvaluationResult:
-    from ragstream_core.text.chunker import Chunker
-    from ragstream_core.text.tokenizer import word_offsets
-    from ragstream_core.wiring.ingestion import profile_of
-
     embedder = models.embedder(workspace.config)
     settings = workspace.config.chain()
     chunker = Chunker(
@@ -112,17 +110,15 @@ def _evaluate_documents(
     return evaluate(rank, queries=queries, qrels=qrels, fingerprint=fingerprint, progress=progress)
 
 
-OWN_CONVERSATION: dict[str, dict[str, Any]] = {
-    "history": {
-        "persist": True,
-        "enabled": True,
-        "recency_k": 0,  # what RECENT HISTORY shows is not searched
-        "sessions": ("current",),
-        "projects": (),
-        "tags": (),
-        "days": 0.0,
-    },
-    "prompt": {"recent_history": True},
+OWN_CONVERSATION = {
+    "history.persist": True,
+    "history.enabled": True,
+    "history.recency_k": 0,  # what RECENT HISTORY shows is not searched
+    "history.sessions": ["current"],
+    "history.projects": [],
+    "history.tags": [],
+    "history.days": 0.0,
+    "prompt.recent_history": True,
 }
 """What a question is asked under; all other settings are those of the workspace."""
 
@@ -146,7 +142,6 @@ def evaluate_conversations(
 
     Raises:
         UsageError: A row is not what it must be.
-        RagstreamError: A model is not available.
     """
     questions = conversations.questions_of(queries, documents)
     space = _recorded(workspace, documents, progress)
@@ -200,31 +195,17 @@ def _recorded(workspace: Workspace, documents: list[Row], progress: Progress | N
 
 
 def _apart(workspace: Workspace, name: str) -> Workspace:
-    from ragstream_core.wiring.workspace import Workspace
-
     root = workspace.layout.evaluation / name
-    config = _changed(workspace.config, {**OWN_CONVERSATION, "paths": {"data_dir": str(root)}})
+    space = workspace.with_settings({**OWN_CONVERSATION, "paths.data_dir": str(root)})
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    shared = config.layout.models
+    shared = space.layout.models
     if not shared.is_symlink():
         own = make_private_dir(workspace.layout.models)  # or the link leads nowhere
         shared.symlink_to(own.resolve(), target_is_directory=True)
-    return Workspace(config)
-
-
-def _changed(config: AppConfig, changes: dict[str, dict[str, Any]]) -> AppConfig:
-    settings = config.settings
-    sections = {
-        name: getattr(settings, name).model_copy(update=given) for name, given in changes.items()
-    }
-    # not a copy of the config: that would keep the paths which it has worked out
-    fields = {name: getattr(config, name) for name in type(config).model_fields}
-    return config.model_construct(**{**fields, "settings": settings.model_copy(update=sections)})
+    return space
 
 
 def _selection(space: Workspace) -> HistoryView:
-    from ragstream_core.errors import UsageError
-
     view = History(space).selection()
     if view is None or not view.chunk_ids:
         raise UsageError("the conversations hold no text")

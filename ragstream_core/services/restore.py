@@ -81,7 +81,6 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> Resto
         IntegrityError: A file is not what was backed up; nothing was written.
         Refused: Something is there and ``force`` is off; nothing was written.
         ProjectLocked: Another process writes a project.
-        OSError: Disk full, permission denied.
     """
     listed, states = _verified(source)
     names = sorted(name for name, state in states.items() if not _is_there(workspace, name, state))

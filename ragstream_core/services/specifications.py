@@ -88,8 +88,6 @@ def generate(
     Raises:
         UnknownProject: There is no such folder.
         UsageError: A pattern that is none, or an id that no document has.
-        RagstreamError: Nothing is ingested, or the chain refused or failed.
-        OSError: Disk full, permission denied.
     """
     settings = workspace.config.settings.documentation
     fits = id_pattern(request.pattern or settings.requirement_pattern)
@@ -263,7 +261,6 @@ def write_kept(
 
     Raises:
         Refused: Nothing may be kept.
-        RagstreamError: An unknown project, nothing is ingested, or the chain failed.
     """
     if not workspace.config.settings.history.persist:
         raise Refused(
@@ -286,9 +283,6 @@ def unknown_requirements(workspace: Workspace, project: str) -> list[str]:
 
     Returns:
         ``CASE: REQUIREMENT`` of each, in the order of the file.
-
-    Raises:
-        RagstreamError: An unknown project, or nothing is ingested.
     """
     sections = read_sections(kept_file(workspace, project), force=True)
     if not sections:

@@ -69,19 +69,15 @@ class VerifyReport:
         """Return it as `ragstream index check --json` writes it."""
         row: dict[str, Json] = {
             "project": self.project,
-            "findings": [finding.to_json() for finding in self.findings],
-            "healed": list(self.healed),
+            "findings": self.findings,
+            "healed": self.healed,
             "generation": self.generation,
         }
         if self.project == HISTORY:
             row["finished"] = self.finished
         else:
-            states = self.stores
-            row |= {
-                store.report: states[store.report].to_json() if states else {}
-                for store in kept.STORES
-            }
-        return row | ({"suspicious": self.suspicious.to_json()} if self.suspicious else {})
+            row |= {store.report: self.stores.get(store.report, {}) for store in kept.STORES}
+        return row | ({"suspicious": self.suspicious} if self.suspicious else {})
 
 
 def verify_project(workspace: Workspace, project: str, *, part: Part | None = None) -> VerifyReport:
@@ -191,9 +187,6 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
     Args:
         workspace: The data root.
         now: The present moment, with a zone.
-
-    Raises:
-        RagstreamError: The collection cannot be compared.
     """
     history = History(workspace)
     status = history.status()

@@ -31,18 +31,11 @@ def look_up(
         days: 1 to 16.
         country: Two letters or an English name; empty: any.
         explain: ``llm``: the configured language model is sent the figures and explains them.
-
-    Raises:
-        RagstreamError: The provider's settings are wrong; only with ``llm``.
     """
     model = explainer(workspace) if explain == "llm" else None
     return WeatherTool(model=model).run(city, days, country=country)
 
 
 def explainer(workspace: Workspace) -> ChatModel:
-    """Return who would explain the figures; nobody is contacted.
-
-    Raises:
-        RagstreamError: The provider's settings are wrong.
-    """
+    """Return who would explain the figures; nobody is contacted."""
     return models.chat_model(workspace.config)
