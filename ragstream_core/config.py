@@ -73,29 +73,19 @@ QUIET = {
 
 
 class AppConfig(BaseModel):
-    """All settings of one process, frozen, and where each came from (R-092…R-098).
-
-    Attributes:
-        settings: The merged sections.
-        tasks: Named task profiles: section → key → value.
-        origin: Dotted key → ``default``, the file's name, ``.env``, ``environment``, ``task NAME``
-            or ``explicit``.
-        base: The layers below the task: files and environment.
-        explicit: Dotted key → value, as given.
-        task: The task profile that these settings are under; empty for none.
-        files: The settings files that were read, with what of them does not count.
-        folders: Where settings files were looked for.
-    """
+    """All settings of one process, frozen, and where each came from (R-092…R-098)."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     settings: Settings
     tasks: dict[str, Layer]
+    # dotted key → default, the file's name, .env, environment, task NAME or explicit
     origin: dict[str, str]
-    base: tuple[tuple[str, Layer], ...] = Field((), repr=False)  # may hold a key in the clear
+    # the layers below the task, files and environment; they may hold a key in the clear
+    base: tuple[tuple[str, Layer], ...] = Field((), repr=False)
     explicit: dict[str, Any] = Field({}, repr=False)
-    task: str = ""
-    files: tuple[SettingsFile, ...] = ()
-    folders: tuple[Path, ...] = ()
+    task: str = ""  # the task profile that these settings are under
+    files: tuple[SettingsFile, ...] = ()  # with what of them does not count
+    folders: tuple[Path, ...] = ()  # where settings files were looked for
 
     @classmethod
     def load(
@@ -178,21 +168,14 @@ class AppConfig(BaseModel):
         return Path(self.settings.paths.data_dir).absolute()
 
     @functools.cached_property
-    def index_dir(self) -> Path:
-        """The root of all indexes, absolute."""
-        given = self.settings.paths.index_dir
-        return Path(given).absolute() if given else Layout.of(self.data_dir).indexes
-
-    @property
-    def logs_dir(self) -> Path:
-        """The folder of the journal and the debug logs, absolute."""
-        given = self.settings.paths.logs
-        return Path(given).absolute() if given else Layout.of(self.data_dir).logs
-
-    @functools.cached_property
     def layout(self) -> Layout:
-        """Where everything of the data root lies."""
-        return Layout(self.data_dir, self.index_dir, self.logs_dir)
+        """Where everything of the data root lies; `paths` may put indexes and logs elsewhere."""
+        usual, paths = Layout.of(self.data_dir), self.settings.paths
+        return Layout(
+            self.data_dir,
+            Path(paths.index_dir).absolute() if paths.index_dir else usual.indexes,
+            Path(paths.logs).absolute() if paths.logs else usual.logs,
+        )
 
     def chain(self) -> ChainSettings:
         """Return the settings a prompt's result depends on."""

@@ -30,21 +30,13 @@ DAGSTER_FILE = "dagster.yaml"
 
 @dataclass(frozen=True, slots=True)
 class FileSaid:
-    """A file and what of it counts only once it is confirmed.
-
-    Attributes:
-        path: Where it lies.
-        data: All of its bytes.
-        asks: What a person has to confirm; nothing: the file can do no harm.
-        confirmed: Whether these very bytes are confirmed.
-        changed: Whether others of this path were.
-    """
+    """A file and what of it counts only once it is confirmed."""
 
     path: Path
     data: bytes
-    asks: tuple[LeftOut, ...]
-    confirmed: bool
-    changed: bool
+    asks: tuple[LeftOut, ...]  # what a person has to confirm; nothing: the file can do no harm
+    confirmed: bool  # whether these very bytes are confirmed
+    changed: bool  # whether others of this path were
 
 
 def files_of(data: Path | None, place: Path | None = None) -> tuple[FileSaid, ...]:
@@ -129,11 +121,7 @@ def _asks(path: Path, data: bytes) -> tuple[LeftOut, ...]:
         return (LeftOut("all of it", text, "whose code Dagster loads and where it records"),)
 
     def as_a_stranger(_: Path, read: bytes) -> bool:
-        """Say no to the file that is shown.
-
-        Raises:
-            UsageError: It is another one by now.
-        """
+        """Say no to the file that is shown, and refuse another one."""
         if read != data:
             raise UsageError(f"{path} changes while it is read", hint=TryAgain())
         return False

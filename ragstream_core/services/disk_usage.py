@@ -67,7 +67,7 @@ def disk_usage(workspace: Workspace) -> DiskUsage:
     """Return what takes the space below the data root."""
     root = workspace.data_dir
     paths = sorted(root.iterdir()) if root.is_dir() else []
-    elsewhere, logs = workspace.config.index_dir, workspace.config.logs_dir
+    elsewhere, logs = workspace.layout.indexes, workspace.layout.logs
     for folder in (elsewhere, logs):
         if folder.is_dir() and not folder.resolve().is_relative_to(root.resolve()):
             paths.append(folder)

@@ -275,7 +275,7 @@ def _rows(data: bytes | memoryview, types: Sequence[type], what: str) -> list[li
 def _put_history(space: Workspace, bundle: Bundle, inputs: PromptInputs) -> None:
     lines, snapshot = (bundle.parts.get(name) for name in (JOURNAL, SNAPSHOT))
     if lines is not None:
-        replace_bytes(space.config.logs_dir / CURRENT, bytes(lines), durable=False)
+        replace_bytes(space.layout.logs / CURRENT, bytes(lines), durable=False)
     if snapshot is not None:
         history = History(space)
         replace_bytes(history.path, bytes(snapshot), durable=False)

@@ -22,21 +22,13 @@ FOLDERS = (f"doc_raw/{PROJECT}", f"projects/{PROJECT}")
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """What putting the sample project into a data root would do; nothing is done yet.
-
-    Attributes:
-        source: Where the sample lies.
-        data_dir: The data root.
-        new: Files that are not there, as paths below the root.
-        changed: Files that are there with other content.
-        occupied: Whether the root holds something else than parts of the sample.
-    """
+    """What putting the sample project into a data root would do; nothing is done yet."""
 
     source: Path
     data_dir: Path
-    new: tuple[str, ...]
-    changed: tuple[str, ...]
-    occupied: bool
+    new: tuple[str, ...]  # files that are not there, as paths below the root
+    changed: tuple[str, ...]  # files that are there with other content
+    occupied: bool  # whether the root holds something else than parts of the sample
 
     @property
     def needs_consent(self) -> bool:

@@ -47,17 +47,11 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """One saved document.
+    """One saved document."""
 
-    Attributes:
-        path: Relative to the project, with ``/``.
-        label: The name it was given, for people; control characters are replaced.
-        new: Whether it was written; False where the same bytes existed already.
-    """
-
-    path: str
-    label: str
-    new: bool
+    path: str  # relative to the project, with /
+    label: str  # the name it was given, for people; control characters are replaced
+    new: bool  # False where the same bytes existed already
 
 
 def create_project(workspace: Workspace, name: str) -> str:

@@ -24,19 +24,13 @@ Layer = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """The mark of a setting that only a confirmed file may set.
+    """The mark of a setting that only a confirmed file may set."""
 
-    Attributes:
-        what: What it decides, as the object of "it decides …".
-        free: Values that any file may set; its default may be set by any file, too.
-        inside: It is a path (or a name): any file may name what lies in the file's own folder.
-        stops: Nothing runs while it is not confirmed. For settings whose absence would do more than
-            the file asks for: keep what it says is not kept, or write into another data root.
-    """
-
-    what: str
-    free: tuple[object, ...] = ()
-    inside: bool = False
+    what: str  # it decides, as the object of "it decides …"
+    free: tuple[object, ...] = ()  # values that any file may set, as it may its default
+    inside: bool = False  # a path or a name: any file may name what lies in the file's own folder
+    # Nothing runs while it is not confirmed. For settings whose absence would do more than the
+    # file asks for: keep what it says is not kept, or write into another data root.
     stops: bool = False
 
 
@@ -65,37 +59,23 @@ WORDS = Asks("what prompts say in your name")
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A setting that a file nobody has confirmed does not get.
+    """A setting that a file nobody has confirmed does not get."""
 
-    Attributes:
-        name: Its dotted name.
-        value: As it stands there, asterisks for a secret.
-        what: What it decides.
-        task: The task profile that it stands in; empty if in none.
-        stops: Whether nothing may run without it.
-    """
-
-    name: str
-    value: str
-    what: str
-    task: str = ""
-    stops: bool = False
+    name: str  # dotted
+    value: str  # as it stands there, asterisks for a secret
+    what: str  # it decides
+    task: str = ""  # the task profile that it stands in
+    stops: bool = False  # whether nothing may run without it
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings file that was read.
-
-    Attributes:
-        path: Where it lies.
-        state: ``named``: the person named it, by an option or a variable; ``confirmed``: by
-            ``ragstream config trust``; ``unconfirmed``: neither.
-        left_out: What of it does not count therefore.
-    """
+    """A settings file that was read."""
 
     path: Path
+    # by an option or a variable; by `ragstream config trust`; by neither
     state: Literal["named", "confirmed", "unconfirmed"]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()  # what of it does not count therefore
 
 
 def mark_of(field: FieldInfo) -> Asks | None:

@@ -52,15 +52,9 @@ TASKS: dict[str, Layer] = {
 
 
 class ReadFile(NamedTuple):
-    """What counts of a file.
+    """What counts of a file."""
 
-    Attributes:
-        file: Which one, and what does not count.
-        layer: Section → key → value.
-        tasks: Its task profiles.
-    """
-
-    file: SettingsFile
+    file: SettingsFile  # which one, and what does not count
     layer: Layer
     tasks: dict[str, Layer]
 

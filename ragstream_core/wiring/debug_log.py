@@ -45,7 +45,7 @@ def log_of(workspace: Workspace, name: str = "") -> DebugLog | None:
         rotate_bytes=round(given.rotate_mb * _MB),
         rotate_keep=given.rotate_keep,
     )
-    return _log(workspace.config.logs_dir, rules, _session.get() or name, _known(workspace))
+    return _log(workspace.layout.logs, rules, _session.get() or name, _known(workspace))
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def begin_command(name: str) -> None:
 
 def debug_logs(workspace: Workspace, kind: str = "debug") -> list[Path]:
     """Return the files of the Debug Logger, sorted; those in the older place, ``logs``, too."""
-    folders = {workspace.config.logs_dir, workspace.layout.server_logs}
+    folders = {workspace.layout.logs, workspace.layout.server_logs}
     found = (path for folder in folders for path in folder.glob(f"{kind}_*"))
     return sorted(path for path in found if is_log(path.name))  # files of others may lie there
 

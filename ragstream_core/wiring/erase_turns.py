@@ -217,7 +217,7 @@ class ClearedTurns:
 
     def erase_token_vectors(self, hidden: Tombstone) -> None:
         """Remove the cached token vectors of the turns, in every index."""
-        roots = (self.workspace.config.index_dir, self.home)
+        roots = (self.workspace.layout.indexes, self.home)
         folders = (folder for root in roots for folder in root.glob("*"))
         for path in [*token_vectors(folders, hidden.hashes)]:
             self.copies.remove(path)

@@ -171,18 +171,11 @@ class LiveFiles:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswers:
-    """What came from outside while a recorded prompt was made: a language model's, a person's.
+    """What came from outside while a recorded prompt was made: a language model's, a person's."""
 
-    Attributes:
-        digests: The exchanges.
-        live: Ask the model again and compare, instead of reading them.
-        differences: What it said otherwise, for people; filled by the stages.
-        edits: What a person changed by hand.
-    """
-
-    digests: Sequence[str] = ()
-    live: bool = False
-    differences: list[str] = field(default_factory=list)
+    digests: Sequence[str] = ()  # the exchanges
+    live: bool = False  # ask the model again and compare, instead of reading them
+    differences: list[str] = field(default_factory=list)  # of its answers, filled by the stages
     edits: Sequence[Edit] = ()
 
     @classmethod

@@ -311,7 +311,7 @@ def manager_of(
     offsets = getattr(embedder, "token_offsets", word_offsets)
     return IngestionManager(
         workspace.layout.doc_raw,
-        workspace.config.index_dir,
+        workspace.layout.indexes,
         embedder=embedder,
         chunkers=lambda _: Chunker(
             profile_of(workspace),

@@ -57,18 +57,12 @@ Glob = Annotated[str, AfterValidator(_checked_glob)]
 
 
 class RootEntry(BaseModel):
-    """One folder of this machine, or one address.
-
-    Attributes:
-        label: Stands before the paths of its documents if the project has several folders.
-        path: Absolute, or relative to the data root, or beginning with ``~``; or there is a url.
-        url: Where its documents are fetched from, only when a person asks.
-    """
+    """One folder of this machine, or one address."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-    label: str = ""
-    path: str = ""
-    url: str = ""
+    label: str = ""  # before the paths of its documents if the project has several folders
+    path: str = ""  # absolute, or relative to the data root, or beginning with ~
+    url: str = ""  # in place of a path: documents are fetched from there when a person asks
 
     @field_validator("label")
     @classmethod
@@ -104,17 +98,11 @@ class RootEntry(BaseModel):
 
 
 class ProjectFile(BaseModel):
-    """What ``project.yaml`` says.
-
-    Attributes:
-        roots: At least one folder; labels differ in more than capitals.
-        include: Git-style globs of documents to take; none: all.
-        exclude: Git-style globs of what is left out.
-    """
+    """What ``project.yaml`` says."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     roots: tuple[RootEntry, ...] = Field(min_length=1, strict=False)
-    include: tuple[Glob, ...] = Field((), strict=False)
+    include: tuple[Glob, ...] = Field((), strict=False)  # git-style; none: all documents
     exclude: tuple[Glob, ...] = Field((), strict=False)
 
     @model_validator(mode="after")

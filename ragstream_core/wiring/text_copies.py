@@ -57,8 +57,8 @@ class CopyEraser:
         self.removed: list[str] = []
         self._config = workspace.config
         self._data_dir = workspace.data_dir
-        self._index_root = workspace.config.index_dir
-        self._logs = workspace.config.logs_dir
+        self._index_root = workspace.layout.indexes
+        self._logs = workspace.layout.logs
         self._store = store
         self._made = (store, *made)
         self._yours = {*YOURS, *yours}

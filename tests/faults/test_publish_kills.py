@@ -65,7 +65,7 @@ def test_publishing_is_killed_at_random_moments(writer, tmp_path, monkeypatch):
         last.go()
         assert last.wait() == DONE, last.words()
         assert pulled(place, tmp_path / "reader") == states[-1]
-        assert [p.name for p in writer.config.index_dir.iterdir()] == ["demo"]
+        assert [p.name for p in writer.layout.indexes.iterdir()] == ["demo"]
     print(f"\n{killer.line()}")
 
 
@@ -83,7 +83,7 @@ def test_pulling_is_killed_at_random_moments(writer, tmp_path):
         assert digest_in(reader) in states and verify_structure(reader.index_dir("demo")) == []
         pull(reader, place)
         assert digest_in(reader) == digest_in(writer)
-        assert [p.name for p in reader.config.index_dir.glob("[!.]*")] == ["demo"]
+        assert [p.name for p in reader.layout.indexes.glob("[!.]*")] == ["demo"]
     print(f"\n{killer.line()}")
 
 

@@ -280,6 +280,6 @@ def test_paths_from_the_working_directory_hold_for_a_child_that_leaves_it(tmp_pa
         monkeypatch.setenv(name, value)
     monkeypatch.chdir("/")
     found = AppConfig.load()
-    assert (found.data_dir, found.index_dir) == (tmp_path / "data", tmp_path / "indexes")
-    assert found.logs_dir == Path("/var/somewhere") and state_dir() == tmp_path / "state"
+    assert (found.data_dir, found.layout.indexes) == (tmp_path / "data", tmp_path / "indexes")
+    assert found.layout.logs == Path("/var/somewhere") and state_dir() == tmp_path / "state"
     assert found.settings.history.lexicon == str(tmp_path / "words.yaml")

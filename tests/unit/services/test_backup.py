@@ -193,7 +193,7 @@ def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
     assert rules.read_text() == "Cite everything.\n"
     assert ingest_project(space, "demo").generation == 2
     assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
-    assert not [p for p in space.config.index_dir.iterdir() if p.name.startswith(".")]
+    assert not [p for p in space.layout.indexes.iterdir() if p.name.startswith(".")]
 
 
 def test_every_flipped_byte_of_a_backup_is_found_before_anything_is_written(space, tmp_path):

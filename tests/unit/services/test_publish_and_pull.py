@@ -242,7 +242,7 @@ def test_a_pull_that_fails_leaves_nothing_on_the_disk(writer, reader, place):
         block.unlink()
     with pytest.raises(IntegrityError, match="missing or damaged"):
         pull(reader, place)
-    left = [path.name for path in reader.config.index_dir.rglob("*") if path.is_file()]
+    left = [path.name for path in reader.layout.indexes.rglob("*") if path.is_file()]
     assert set(left) <= {LOCK_NAME, HOLDER_NAME}
 
 

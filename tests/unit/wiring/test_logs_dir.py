@@ -146,8 +146,8 @@ def test_conversations_that_lie_elsewhere_are_not_passed_by(tmp_path):
     for touch in (show, journal, lambda space: pin_history(space, "one", "")):
         with pytest.raises(Refused, match="the conversations lie in") as refused:
             touch(opened(tmp_path, **{"paths.logs": str(moved)}))
-        assert f"mv {usual.config.logs_dir}/* {moved}/" in refused.value.hint
-    usual.config.logs_dir.rename(moved)
+        assert f"mv {usual.layout.logs}/* {moved}/" in refused.value.hint
+    usual.layout.logs.rename(moved)
     assert len(show(opened(tmp_path, **{"paths.logs": str(moved)}))) == 1
 
 
