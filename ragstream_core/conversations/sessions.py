@@ -30,9 +30,14 @@ from ragstream_core.conversations.use import used_in
 from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
-from ragstream_core.records.identity import Json
+from ragstream_core.records.json_form import Json, report_of
 
 _TITLE_CHARS = 60
+_SHOWN = (
+    "session_id", "timestamp", "user_text", "assistant_text", "tags", "source", "projects",
+    "active_dbs", "importance", "status", "prompt_key", "speakers", "citations", "versions",
+    "origin", "origin_turn",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,28 +83,9 @@ class HistoryTurn:
 
     def to_json(self) -> dict[str, Json]:
         """Return the fields as `ragstream history show --json` prints them."""
-        turn = self.turn
-        return {
-            "id": turn.id,
-            "seq": self.seq,
-            "session_id": turn.session_id,
-            "timestamp": turn.timestamp,
-            "user_text": turn.user_text,
-            "assistant_text": turn.assistant_text,
-            "tags": list(turn.tags),
-            "source": turn.source,
-            "projects": list(turn.projects),
-            "active_dbs": list(turn.active_dbs),
-            "importance": turn.importance,
-            "status": turn.status,
-            "prompt_key": turn.prompt_key,
-            "speakers": list(turn.speakers),
-            "citations": [dict(c) for c in turn.citations],
-            "versions": [dict(v) for v in turn.versions],
-            "origin": turn.origin,
-            "origin_turn": turn.origin_turn,
-            "used_in": list(used_in(turn)),
-        }
+        shown = {name: report_of(getattr(self.turn, name)) for name in _SHOWN}
+        used = list(used_in(self.turn))
+        return {"id": self.id, "seq": self.seq, **shown, "used_in": used}
 
     def __str__(self) -> str:
         """Return question and answer."""

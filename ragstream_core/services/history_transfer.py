@@ -23,7 +23,7 @@ from ragstream_core.conversations.transfer import (
 )
 from ragstream_core.conversations.use import Use
 from ragstream_core.errors import RunCommand, UsageError
-from ragstream_core.platform.files import make_private_dir, replace_text
+from ragstream_core.platform.files import lines_of, make_private_dir, replace_text
 from ragstream_core.wiring.journal import (
     Written,
     append_records,
@@ -215,7 +215,7 @@ def read_lines(path: Path) -> list[str]:
         UsageError: It cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig").split("\n")
+        return lines_of(path)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(

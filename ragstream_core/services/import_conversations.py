@@ -12,7 +12,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING
 
@@ -76,46 +76,17 @@ class ImportedConversation:
 class ConversationImport:
     """What an import did, or would do."""
 
+    added: int  # turns that are new
+    existing: int  # turns that were there
+    unfinished: int  # questions whose answer may still be written
+    dry_run: bool  # whether nothing was written
+    # where the new turns may be used: projects, ``nowhere``, ``everywhere``
+    used_in: tuple[str, ...]
     # each that was read, in the order of the export
     conversations: tuple[ImportedConversation, ...]
     problems: tuple[Problem, ...]  # what could not be read; nothing of it was kept
     # session → kinds of secrets that its new turns seem to hold
-    secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    dry_run: bool = False  # whether nothing was written
-    # where the new turns may be used: projects, ``nowhere``, ``everywhere``
-    used_in: tuple[str, ...] = ()
-
-    @property
-    def added(self) -> int:
-        """Turns that are new."""
-        return sum(row.added for row in self.conversations)
-
-    @property
-    def existing(self) -> int:
-        """Turns that were there."""
-        return sum(row.existing for row in self.conversations)
-
-    @property
-    def unfinished(self) -> int:
-        """Questions whose answer may still be written."""
-        return sum(row.unfinished for row in self.conversations)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the documented JSON form."""
-        names = ImportedConversation.__slots__
-        return {
-            "added": self.added,
-            "existing": self.existing,
-            "unfinished": self.unfinished,
-            "dry_run": self.dry_run,
-            "used_in": list(self.used_in),
-            "conversations": [
-                {n: getattr(row, n) for n in names} | {"left_out": dict(row.left_out)}
-                for row in self.conversations
-            ],
-            "problems": [{"where": p.where, "what": p.what} for p in self.problems],
-            "secrets": {name: list(kinds) for name, kinds in self.secrets.items()},
-        }
+    secrets: dict[str, tuple[str, ...]]
 
 
 def is_of_rows(source: reader.Source) -> bool:
@@ -263,10 +234,16 @@ def _imported(
             else:
                 run.take(file.name, found)
     run.write()
-    rows = (replace(row, added=row.added - run.refused.pop(row.session, 0)) for row in run.rows)
-    secrets = {name: tuple(sorted(kinds)) for name, kinds in run.secrets.items()}
+    rows = [replace(row, added=row.added - run.refused.pop(row.session, 0)) for row in run.rows]
     return ConversationImport(
-        tuple(rows), tuple(run.problems), secrets, run.dry_run, tuple(sorted(run.used_in))
+        added=sum(row.added for row in rows),
+        existing=sum(row.existing for row in rows),
+        unfinished=sum(row.unfinished for row in rows),
+        dry_run=run.dry_run,
+        used_in=tuple(sorted(run.used_in)),
+        conversations=tuple(rows),
+        problems=tuple(run.problems),
+        secrets={name: tuple(sorted(kinds)) for name, kinds in run.secrets.items()},
     )
 
 

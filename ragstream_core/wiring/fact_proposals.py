@@ -145,8 +145,8 @@ def write(workspace: Workspace, found: Sequence[FoundFact]) -> list[FoundFact]:
             for row in _fresh(workspace, found, entries)
         ]
         written[:] = [row if row.why else replace(row, fact=new_id()) for row in written]
-        records = [record for row in written if not row.why for record in _records(workspace, row)]
-        return [filled for filled in completed(records) if isinstance(filled, Fact)]
+        new = (row for row in written if not row.why)
+        return completed([record for row in new for record in _records(workspace, row)])
 
     if any(not row.why for row in found):
         journal(workspace).append_made(make)

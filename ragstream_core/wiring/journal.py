@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 Written = Turn | TagEdit | Asked | Fact
 """What the journal is given; notices of clearing come from the clearing alone."""
+Given = TypeVar("Given", bound=Written)
 IMPORT_WAIT_S = 10.0
 _TAG_LETTERS = 64
 _named: deque[tuple[str, str]] = deque(maxlen=1_000)
@@ -126,10 +127,10 @@ def importing(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def completed(records: Sequence[Written]) -> list[Written]:
+def completed(records: Sequence[Given]) -> list[Given]:
     """Return records with their ids and times, checked; nothing is written."""
     now = dt.datetime.now().astimezone()
-    return [_completed(record, now) for record in records]
+    return [cast("Given", _completed(record, now)) for record in records]  # of the same class
 
 
 def tag(

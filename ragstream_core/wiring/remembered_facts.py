@@ -142,7 +142,7 @@ class FactMemory:
             step = Fact("", fact.id, fact.turn, "", event)
             if event == "edited":
                 step = replace(step, text=text, target=target or fact.target)
-            return [filled for filled in completed([step]) if isinstance(filled, Fact)]
+            return completed([step])
 
         require_persist(self.workspace)
         journal(self.workspace).append_made(make)

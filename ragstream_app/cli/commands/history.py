@@ -157,13 +157,11 @@ def summaries(ctx: typer.Context, as_json: options.Json = False) -> None:
     Raises:
         RagstreamError: The journal or the published selection cannot be read.
     """
-    from dataclasses import asdict
-
     from ragstream_core.services.history_update import summaries as published
 
     rows = published(session_of(ctx).workspace())
     if as_json:
-        emit_json({"summaries": [asdict(row) for row in rows]})
+        emit_json({"summaries": rows})
         return
     for row in rows:
         tags = ", ".join(row.tags)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -94,7 +93,7 @@ def check(
     status = history.status()
     if as_json:
         rows = [{"check": f.check, "message": f.message} for f in findings]
-        emit_json({"findings": rows, "status": asdict(status)})
+        emit_json({"findings": rows, "status": status})
     else:
         for what in repaired:
             note(f"repaired: {what}")

@@ -135,7 +135,7 @@ def _import_rows(
     lines = _stdin_lines() if source == "-" else read_lines(expanded(source))
     done = import_jsonl(workspace, lines, session=session, use_in=use_in)
     if as_json:
-        emit_json({"added": done.added, "skipped": done.skipped, "sessions": list(done.sessions)})
+        emit_json(done)
         return
     typer.echo(
         f"{counted(done.added, 'record')} added to {counted(len(done.sessions), 'conversation')}, "

@@ -80,6 +80,10 @@ class Problem:
     what: str  # what is wrong with it
     unread: bool = False  # the file could not be read to its end; trying again may help
 
+    def to_json(self) -> dict[str, str]:
+        """Return what people are told."""
+        return {"where": self.where, "what": self.what}
+
 
 def expanded(name: str) -> Path:
     """Return a path with ``~`` in it as the home of that user; an unknown one stays as it is."""

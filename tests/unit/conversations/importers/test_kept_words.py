@@ -332,7 +332,7 @@ def test_the_report_names_what_is_not_kept_by_conversation(space, tmp_path):
         tmp_path / "conversations.json", [called("web.search", "{}", "a page of others")]
     )
     done = import_conversations(space, path, now=NOW)
-    assert done.to_json()["conversations"][0]["left_out"] == {"result of web.search": 1}
+    assert done.conversations[0].left_out == {"result of web.search": 1}
     from ragstream_app.output.imported import left_out
 
     assert list(left_out(done, rest="")) == ["not kept of Locks: 1 × result of web.search"]
