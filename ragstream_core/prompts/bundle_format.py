@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,15 +21,19 @@ from ragstream_core.errors import (
     Refused,
     RunCommand,
 )
+from ragstream_core.index.rows import ChunkRow, FileEntry
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
 if TYPE_CHECKING:
+    from ragstream_core.index.look import Portable
     from ragstream_core.records.prompt_inputs import PromptInputs
 
 MAGIC = b"RSBUNDLE1\n"
 MAX_BYTES = 1 << 30
 MAX_HEAD = 4 << 20
 MAX_PARTS = 20_000
+MAX_DIMENSION = 1 << 16
+MAX_NUMBER = 1 << 53
 RECORD = "record"
 JOURNAL, SNAPSHOT = "history/journal", "history/snapshot"
 BLOB = "blobs/"
@@ -41,6 +45,10 @@ _NAME = re.compile(
 )
 _KEY = re.compile(r"[0-9a-f]{64}")
 _MENTIONED = re.compile(rb'"([0-9a-f]{64})"')
+_FILE = (str, str, int, int, str, str, str)
+_CHUNK = (str, str, str, int, int, int, int, str, str)
+_TEXT = (str, int, str)
+_HEAD = {"index_fp": str, "embed_fp": str, "dimension": int}
 EXACT_STORES = ("catalog", "faiss")
 """Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice."""
 
@@ -171,3 +179,63 @@ def _parts(view: memoryview, listed: list[Any], *, start: int, end: int) -> dict
     if at != end:
         broken("there are bytes behind its last part")
     return found
+
+
+def encode(found: Portable) -> list[bytes]:
+    """Return the parts of a generation in the order of `INDEX_PARTS`."""
+    head = {
+        "index_fp": found.index_fp,
+        "embed_fp": found.embed_fp,
+        "dimension": int(found.vectors.shape[1]),
+    }
+    files = (
+        (f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason) for f in found.files
+    )
+    return [
+        canonical_json(head).encode(),
+        _lines(files),
+        _lines(found.chunks),
+        _lines(found.texts),
+        found.vectors.astype("<f4").tobytes(),
+    ]
+
+
+def _lines(rows: Iterable[Sequence[object]]) -> bytes:
+    return "".join(f"{canonical_json(list(row))}\n" for row in rows).encode()
+
+
+def decode(parts: Sequence[bytes | memoryview]) -> Portable:
+    """Read the parts of a generation, in the order of `INDEX_PARTS`; every row is checked."""
+    import numpy as np
+
+    from ragstream_core.index.look import Portable
+
+    head = strict_json(parts[0], "the head of a generation")
+    if not isinstance(head, dict) or {k: type(v) for k, v in head.items()} != _HEAD:
+        broken("the head of a generation has another form")
+    files = tuple(FileEntry(*row) for row in _rows(parts[1], _FILE, "files"))
+    chunks = tuple(ChunkRow(*row) for row in _rows(parts[2], _CHUNK, "chunks"))
+    texts = tuple((h, n, text) for h, n, text in _rows(parts[3], _TEXT, "texts"))
+    if {text[0] for text in texts} != {chunk.text_hash for chunk in chunks}:
+        broken("its texts are not those of its chunks")
+    if any(sha256_hex(text) != text_hash for text_hash, _, text in texts):
+        broken("a text does not have its hash")
+    dimension = head["dimension"]
+    if not 0 < dimension <= MAX_DIMENSION or len(parts[4]) != len(texts) * dimension * 4:
+        broken("its vectors are not as many as its texts")
+    vectors = np.frombuffer(parts[4], "<f4").reshape(len(texts), dimension).copy()
+    return Portable(head["index_fp"], head["embed_fp"], files, chunks, texts, vectors)
+
+
+def _rows(data: bytes | memoryview, types: Sequence[type], what: str) -> list[list[Any]]:
+    """Return the rows of a part, each with values of these types, the first of them once."""
+    lines = bytes(data).splitlines()
+    rows = [strict_json(line, f"a row of its {what}") for line in lines]
+    for row in rows:
+        if not isinstance(row, list) or [type(value) for value in row] != list(types):
+            broken(f"a row of its {what} has another form")
+        if any(type(value) is int and abs(value) >= MAX_NUMBER * 1024 for value in row):
+            broken(f"a number in its {what} is too large")
+    if len({row[0] for row in rows}) < len(rows):
+        broken(f"a row of its {what} is there twice")
+    return rows

@@ -1,31 +1,36 @@
-"""`ragstream replay`: a kept prompt, or that of a bundle, made again and compared.
+"""`ragstream replay`: a kept prompt, or that of a bundle, made again and compared; `bundle`.
 
-A bundle comes from somewhere else and is treated as such: it is checked as a whole, read by strict
-forms, and what it says of itself is held against the prompt's record. It becomes a data root
-of its own in a private folder that is removed afterwards; the data root stays as it was.
+A bundle holds everything that a prompt is made again from. One that is read comes from somewhere
+else and is treated as such: it is checked as a whole, read by strict forms, and what it says of
+itself is held against the prompt's record. It becomes a data root of its own in a private folder
+that is removed afterwards; the data root stays as it was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.segments import CURRENT
 from ragstream_core.errors import (
+    AddOption,
     EmbeddingFailed,
     InputUnavailable,
     IntegrityError,
     RagstreamError,
     RunCommand,
+    UnknownPrompt,
     UsageError,
 )
-from ragstream_core.index.rows import ChunkRow, FileEntry
+from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.platform.array_file import OTHER
 from ragstream_core.platform.files import make_private_dir, replace_bytes
 from ragstream_core.prompts.bundle_format import (
@@ -33,12 +38,16 @@ from ragstream_core.prompts.bundle_format import (
     INDEX_PARTS,
     JOURNAL,
     MAX_BYTES,
+    MAX_NUMBER,
     RECORD,
     SNAPSHOT,
     Bundle,
     broken,
+    decode,
+    encode,
     index_part,
     mentioned,
+    pack,
     require_exact,
     required_blobs,
     strict_json,
@@ -47,10 +56,11 @@ from ragstream_core.prompts.bundle_format import (
 from ragstream_core.prompts.inputs import settings_at
 from ragstream_core.prompts.replay import replay
 from ragstream_core.prompts.store import RECORD_NAME
-from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.prompt_inputs import PromptInputs
+from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.history_index import History
+from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.kept_prompt import KeptPrompt
 
 if TYPE_CHECKING:
@@ -59,14 +69,8 @@ if TYPE_CHECKING:
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
-MAX_DIMENSION = 1 << 16
-MAX_NUMBER = 1 << 53
 _NO_VALUE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, EmbeddingFailed)
 """What foreign values of a wrong kind raise, wherever they are first used."""
-_FILE = (str, str, int, int, str, str, str)
-_CHUNK = (str, str, str, int, int, int, int, str, str)
-_TEXT = (str, int, str)
-_HEAD = {"index_fp": str, "embed_fp": str, "dimension": int}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 
 
@@ -231,47 +235,6 @@ def _put_generation(space: Workspace, bundle: Bundle, pin: Pin) -> None:
     put_in(space.index_dir(pin.project), found, n=pin.generation, digest=pin.digest)
 
 
-def decode(parts: Sequence[bytes | memoryview]) -> Portable:
-    """Read the parts of a generation, in the order of `INDEX_PARTS`.
-
-    Raises:
-        IntegrityError: A row has another form, is there twice, or has not what belongs to it.
-    """
-    import numpy as np
-
-    from ragstream_core.index.look import Portable
-
-    head = strict_json(parts[0], "the head of a generation")
-    if not isinstance(head, dict) or {k: type(v) for k, v in head.items()} != _HEAD:
-        broken("the head of a generation has another form")
-    files = tuple(FileEntry(*row) for row in _rows(parts[1], _FILE, "files"))
-    chunks = tuple(ChunkRow(*row) for row in _rows(parts[2], _CHUNK, "chunks"))
-    texts = tuple((h, n, text) for h, n, text in _rows(parts[3], _TEXT, "texts"))
-    if {text[0] for text in texts} != {chunk.text_hash for chunk in chunks}:
-        broken("its texts are not those of its chunks")
-    if any(sha256_hex(text) != text_hash for text_hash, _, text in texts):
-        broken("a text does not have its hash")
-    dimension = head["dimension"]
-    if not 0 < dimension <= MAX_DIMENSION or len(parts[4]) != len(texts) * dimension * 4:
-        broken("its vectors are not as many as its texts")
-    vectors = np.frombuffer(parts[4], "<f4").reshape(len(texts), dimension).copy()
-    return Portable(head["index_fp"], head["embed_fp"], files, chunks, texts, vectors)
-
-
-def _rows(data: bytes | memoryview, types: Sequence[type], what: str) -> list[list[Any]]:
-    """Return the rows of a part, each with values of these types, the first of them once."""
-    lines = bytes(data).splitlines()
-    rows = [strict_json(line, f"a row of its {what}") for line in lines]
-    for row in rows:
-        if not isinstance(row, list) or [type(value) for value in row] != list(types):
-            broken(f"a row of its {what} has another form")
-        if any(type(value) is int and abs(value) >= MAX_NUMBER * 1024 for value in row):
-            broken(f"a number in its {what} is too large")
-    if len({row[0] for row in rows}) < len(rows):
-        broken(f"a row of its {what} is there twice")
-    return rows
-
-
 def _put_history(space: Workspace, bundle: Bundle, inputs: PromptInputs) -> None:
     lines, snapshot = (bundle.parts.get(name) for name in (JOURNAL, SNAPSHOT))
     if lines is not None:
@@ -290,3 +253,106 @@ def _put_history(space: Workspace, bundle: Bundle, inputs: PromptInputs) -> None
         if view is None or view.digest != inputs.history.snapshot:
             broken("its older turns differ")
         view.verify()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBundle:
+    """A bundle that was written."""
+
+    prompt_key: str  # of the prompt that it makes again
+    path: str  # where it lies
+    bytes: int  # its size
+    projects: dict[str, int]  # name → generation
+    chunks: int  # how many it holds
+    blobs: int  # injected bytes, query vectors and answers of a model that it holds
+    records: int  # of the conversation
+    secrets: list[str]  # where it seems to hold keys or passwords, sorted
+
+
+def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
+    """Write the bundle of a recorded prompt; a file that is there is replaced.
+
+    Args:
+        workspace: The data root.
+        key: Its key or the first digits.
+        target: Where to.
+
+    Raises:
+        UnknownPrompt: No prompt under that key, or bytes that it injected are not kept.
+        GenerationGone: A generation that it was made from is no longer there.
+        InputUnavailable: It needs a store or a conversation that cannot be put into a file.
+        IntegrityError: The record or an index is damaged.
+        Refused: It would be larger than 1 GB.
+        UsageError: The target is a folder.
+        OSError: Disk full, permission denied.
+    """
+    from ragstream_core.index.look import take_out
+
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
+    kept = KeptPrompt.of(workspace, key)
+    inputs = kept.inputs
+    require_exact(inputs)
+    prompt_inputs.require_inputs(workspace, inputs)
+    parts = {RECORD: (kept.folder / RECORD_NAME).read_bytes()}
+    required = required_blobs(inputs)
+    for digest in required:
+        parts[BLOB + digest] = workspace.store.blob(digest)
+    for digest in mentioned(parts[RECORD]) - set(required):
+        with contextlib.suppress(UnknownPrompt):
+            parts[BLOB + digest] = workspace.store.blob(digest)
+    secrets = _secrets_beside(parts)
+    chunks = 0
+    for pin in inputs.pins:
+        found = take_out(workspace.index_dir(pin.project), pin.generation, pin.digest)
+        chunks += len(found.chunks)
+        secrets |= _secrets_in(found)
+        encoded = dict(zip(INDEX_PARTS, encode(found), strict=True))
+        parts |= {index_part(pin.project, kind): data for kind, data in encoded.items()}
+    history = dict(_history(kept))
+    secrets |= _secrets_beside(history)
+    data = pack(kept.key, parts | history)
+    replace_bytes(target.resolve(), data)
+    return WrittenBundle(
+        prompt_key=kept.key,
+        path=str(target),
+        bytes=len(data),
+        projects={pin.project: pin.generation for pin in inputs.pins},
+        chunks=chunks,
+        blobs=sum(name.startswith(BLOB) for name in parts),
+        records=history.get(JOURNAL, b"").count(b"\n"),
+        secrets=sorted(secrets),
+    )
+
+
+def _secrets_in(found: Portable) -> set[str]:
+    """Return kind and file of what seems to be a secret among the texts of a generation."""
+    kinds = {digest: {one.kind for one in find_secrets(text)} for digest, _, text in found.texts}
+    return {f"{kind} in {row.path}" for row in found.chunks for kind in kinds[row.text_hash]}
+
+
+def _secrets_beside(parts: Mapping[str, bytes]) -> set[str]:
+    """Return the same of the record, of injected bytes and of the conversation."""
+    return {
+        f"{one.kind} in {'the conversation' if name == JOURNAL else 'the prompt'}"
+        for name, data in parts.items()
+        if name != SNAPSHOT  # the journal has its texts
+        for one in find_secrets(data.decode("utf-8", "replace"))
+    }
+
+
+def _history(kept: KeptPrompt) -> Iterator[tuple[str, bytes]]:
+    """Yield what a prompt saw of the conversation, and nothing where it saw nothing."""
+    memory, pin = kept.memory(), kept.inputs.history
+    if not pin.seq:
+        return
+    first = 1 if memory.shown else pin.seq  # what is not shown is only checked
+    yield (
+        JOURNAL,
+        b"".join(raw for _, raw in journal(kept.workspace).lines(first, pin.seq + 1)),
+    )
+    if memory.view is not None:
+        from ragstream_core.index import selection
+
+        memory.view.verify()
+        yield SNAPSHOT, bytes(selection.encode(memory.view))

@@ -208,7 +208,7 @@ def bundle(
         GenerationGone: A generation that it was made from is no longer there.
         InputUnavailable: Something else that it was made from cannot be put into a file.
     """
-    from ragstream_core.services.prompt_bundle import write_bundle
+    from ragstream_core.services.replay import write_bundle
 
     workspace = session_of(ctx).workspace()
     full_key = workspace.store.find(key)

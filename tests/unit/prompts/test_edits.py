@@ -20,8 +20,7 @@ from ragstream_core.records.identity import digest_of, sha256_hex
 from ragstream_core.services import edit_prompt
 from ragstream_core.services.diff_prompts import ALL, diff
 from ragstream_core.services.forget import forget
-from ragstream_core.services.prompt_bundle import write_bundle
-from ragstream_core.services.replay import replay_bundle, replay_prompt
+from ragstream_core.services.replay import replay_bundle, replay_prompt, write_bundle
 from ragstream_core.services.what_if import leave_one_out
 from ragstream_core.wiring.answering import answer, prepare
 from ragstream_core.wiring.kept_prompt import KeptPrompt

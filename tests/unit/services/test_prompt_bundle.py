@@ -24,8 +24,7 @@ from ragstream_core.prompts import bundle_format
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.history_update import embed
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.prompt_bundle import write_bundle
-from ragstream_core.services.replay import replay_bundle
+from ragstream_core.services.replay import replay_bundle, write_bundle
 from ragstream_core.services.trace import trace
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.kept_prompt import KeptPrompt

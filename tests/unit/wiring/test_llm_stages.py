@@ -34,8 +34,7 @@ from ragstream_core.services.diff_prompts import diff
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.prompt_bundle import write_bundle
-from ragstream_core.services.replay import replay_bundle, replay_prompt
+from ragstream_core.services.replay import replay_bundle, replay_prompt, write_bundle
 from ragstream_core.services.restore import restore
 from ragstream_core.services.trace import citable
 from ragstream_core.services.what_if import compared_with, leave_one_out

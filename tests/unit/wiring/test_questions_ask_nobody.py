@@ -4,8 +4,7 @@ import pytest
 
 from ragstream_core.index.view import open_view
 from ragstream_core.services.diff_prompts import diff
-from ragstream_core.services.prompt_bundle import write_bundle
-from ragstream_core.services.replay import replay_bundle
+from ragstream_core.services.replay import replay_bundle, write_bundle
 from ragstream_core.services.trace import trace
 from ragstream_core.services.what_if import compared_with, leave_one_out
 from ragstream_core.services.why_not import why_not
