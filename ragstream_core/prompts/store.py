@@ -247,13 +247,23 @@ class PromptStore:
         return [key for _, key in sorted(found)]
 
 
+def raw_record(folder: Path) -> Mapping[str, Json]:
+    """Return a record as it lies in a folder, unchecked; empty if it cannot be read as one."""
+    try:
+        record = json.loads((folder / RECORD_NAME).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    is_one = isinstance(record, dict) and isinstance(record.get("inputs"), dict)
+    return record if is_one else {}
+
+
 def exchange_files(folder: Path) -> list[Path]:
     """Return where exchanges and edits of a prompt lie; they may quote its sources."""
+    record = raw_record(folder)
+    named = [*record.get("exchanges", ())]
     try:
-        data = json.loads((folder / RECORD_NAME).read_bytes())
-        named = [*data.get("exchanges", ())]
-        named += map(sha256_hex, by_reader(edits_from(data.get("edits", ()))).values())
-    except (OSError, ValueError, AttributeError, IntegrityError):
+        named += map(sha256_hex, by_reader(edits_from(record.get("edits", ()))).values())
+    except IntegrityError:
         return []
     return [folder.parent / "blobs" / Path(str(digest)).name for digest in named]
 
@@ -283,11 +293,11 @@ def pinned(prompts: Path, project: str) -> dict[int, list[str]]:
     """Return the generations of a project that kept prompts need, with those prompts' keys."""
     found: dict[int, list[str]] = {}
     for marker in sorted(prompts.glob(f"*/{KEPT_NAME}")):
-        path = marker.with_name("record.json")
+        path = marker.with_name(RECORD_NAME)
         try:
-            pins = json.loads(path.read_bytes())["inputs"]["pins"]
+            pins = raw_record(marker.parent)["inputs"]["pins"]
             mine = [int(pin["generation"]) for pin in pins if pin["project"] == project]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             raise IntegrityError(
                 f"{path} is damaged, so the generations that it needs are not known",
                 hint=f"remove {marker} if the prompt is not needed any more",

@@ -36,6 +36,7 @@ from ragstream_core.platform.files import (
     remove_path,
     replace_text,
 )
+from ragstream_core.prompts.store import raw_record
 from ragstream_core.records.json_form import Json, json_of
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.journal import journal
@@ -302,12 +303,12 @@ def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None)
     known, blobs = store.keys(), set()
     for key in known:
         try:
-            record = json.loads((store.root / key / "record.json").read_bytes())
+            record = raw_record(store.root / key)
             inputs = record["inputs"]
             mine = {str(pin["project"]) for pin in inputs["pins"]}
             receipts = {*inputs["receipts"].values(), *inputs.get("query_vectors", {}).values()}
             receipts |= set(record.get("exchanges", ()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError):
             mine, receipts = set(), set()
         if projects is None or mine & projects:
             for path in files(store.root / key):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
-from ragstream_core.prompts.store import RECORD_NAME
+from ragstream_core.prompts.store import raw_record
 from ragstream_core.records.identity import Json
 from ragstream_core.services import sync_project
 from ragstream_core.wiring.journal import journal
@@ -61,8 +60,8 @@ def prompts_since(workspace: Workspace, at: str) -> Iterator[Made]:
     for made_ns, name in sorted(found):
         if since < (made_ns, name) and is_settled(made_ns):
             folder = workspace.store.root / name
-            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                record = json.loads((folder / RECORD_NAME).read_bytes())
+            with contextlib.suppress(LookupError, TypeError):
+                record = raw_record(folder)
                 yield Made(
                     f"{name}@{made_ns}", f"{made_ns} {name}", _of_prompt(record), folder,
                     str(record["run_id"]),

@@ -21,7 +21,7 @@ from ragstream_core.prompts.fences import one_line
 from ragstream_core.prompts.inputs import DIGEST
 from ragstream_core.prompts.recorded import SUFFIX, unpacked
 from ragstream_core.prompts.render import PINNED
-from ragstream_core.prompts.store import PARENT_PREFIX, RECORD_NAME, exchange_files
+from ragstream_core.prompts.store import PARENT_PREFIX, RECORD_NAME, exchange_files, raw_record
 
 
 class TurnPrompts:
@@ -69,8 +69,9 @@ class TurnPrompts:
         vectors: set[str] = set()
         kept: set[str] = set()
         for path in sorted(self._root.glob(f"*/{RECORD_NAME}")):
-            record, folder = _json(path), path.parent
-            inputs = _object(record, "inputs")
+            folder = path.parent
+            record = raw_record(folder)
+            inputs = record.get("inputs", {})
             digests = set(inputs.get("query_vectors", {}).values())
             if self.shown_in(inputs, folder.name):
                 vectors |= digests
