@@ -295,6 +295,6 @@ def test_the_text_is_not_edited_under_a_press_at_work(page, slow):
 def test_what_is_wrong_with_the_record_of_an_earlier_button_is_said(page):
     click(ask(page), BUTTONS[0])
     steps = desk(page).steps
-    steps[BUTTONS[0]] = replace(steps[BUTTONS[0]], damaged="the record could not answer")
+    steps[BUTTONS[0]] = replace(steps[BUTTONS[0]], notes=("the record could not answer",))
     click(page, BUTTONS[1])
     assert said(page).count("the record could not answer") == 1
