@@ -21,7 +21,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import OperationFailed
-from ragstream_core.platform.import_path import python
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -91,7 +90,13 @@ _DYING_S = 5.0
 START_TIMEOUT_S = 180.0
 _POLL_S = 0.1
 _LAST_BYTES = 4_000
-REAPER = python("-E", "-m", "ragstream_app.server.processes")
+
+
+def reaper() -> list[str]:
+    """Return the words of the program that ends the servers when we are gone."""
+    from ragstream_core.platform.import_path import python  # the command line starts without it
+
+    return python("-E", "-m", "ragstream_app.server.processes")
 
 
 @dataclass
@@ -151,7 +156,7 @@ class Servers:
         """Start all of them, at the same time."""
         with held_back():
             self._reaper = subprocess.Popen(
-                REAPER,
+                reaper(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -135,7 +135,7 @@ from pathlib import Path
 from ragstream_app.server import processes
 
 if sys.argv[3]:
-    processes.REAPER = (sys.executable, "-c", sys.argv[3])
+    processes.reaper = lambda: [sys.executable, "-c", sys.argv[3]]
 servers = [processes.Server(n, [sys.executable, "-c", sys.argv[1]]) for n in ("one", "two")]
 running = processes.Servers(servers, dict(os.environ), Path(sys.argv[2]))
 running.start()
