@@ -23,6 +23,7 @@ from ragstream_core.proposers.inverted_lists import LISTS
 from ragstream_core.proposers.kept import STORES
 from ragstream_core.proposers.plain import CATALOG, VECTOR_STORES, FilledStore
 from ragstream_core.settings.layers import set_variable
+from ragstream_core.wiring.models import model_name
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, IndexView
@@ -76,7 +77,7 @@ def proposer(
     if chosen.store == CATALOG:
         return None
     _require_own(workspace, chosen.store)
-    return FilledStore(workspace, chosen.store)
+    return FilledStore(workspace, chosen.store, model_name(workspace.config))
 
 
 def _words(inputs: PromptInputs) -> dict[str, str]:

@@ -27,6 +27,7 @@ from ragstream_core.proposers.derived_store import (
     StoreState,
     failed_attempt,
     index_dir_of,
+    replaced,
 )
 from ragstream_core.wiring.models import model_name
 
@@ -157,11 +158,11 @@ class ChromaCollections:
 
     def require(self, workspace: Workspace, pin: Pin, word: str) -> None:
         """Refuse a collection that was replaced."""
-        from ragstream_core.proposers.chroma.reader import SEAL_CHARS, replaced
+        from ragstream_core.proposers.chroma.reader import SEAL_CHARS
 
-        now = seal.seal_digest(self.folder(workspace, pin.project))
-        if now[:SEAL_CHARS] != word:
-            raise replaced(pin.project, word, now)
+        now = seal.seal_digest(self.folder(workspace, pin.project))[:SEAL_CHARS]
+        if now != word:
+            raise replaced(self.what, pin.project, word, now)
 
     def near(
         self,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import RagstreamError, StoreFailed
+from ragstream_core.errors import InputUnavailable, RagstreamError, StoreFailed
 from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import digest_of
@@ -106,12 +106,9 @@ class DerivedStore(Protocol):
         ...
 
     def make(self, workspace: Workspace, project: str, how: How) -> Outcome:
-        """Make it that of the newest generation.
+        """Make it that of the newest generation, or raise an error: what was there stays then.
 
-        Raises:
-            GenerationGone: What it was made of was erased or overtaken meanwhile.
-            RagstreamError: It cannot be made; what was there stays.
-            OSError: Disk full, permission denied; what was there stays.
+        `GenerationGone`: what it was made of was erased or overtaken meanwhile.
         """
         ...
 
@@ -139,11 +136,7 @@ class DerivedStore(Protocol):
         ...
 
     def require(self, workspace: Workspace, pin: Pin, word: str) -> None:
-        """Refuse what `pin` named and is no longer there.
-
-        Raises:
-            InputUnavailable: It is gone or another one.
-        """
+        """Refuse with `InputUnavailable` what `pin` named and is gone, or another one."""
         ...
 
     def near(
@@ -155,29 +148,15 @@ class DerivedStore(Protocol):
         queries: F32,
         n: int,
     ) -> list[I64] | None:
-        """Return the rows near each query; None if all are to be scored.
+        """Return about ``n`` rows near each query, a unit vector; None if all are to be scored.
 
-        Args:
-            workspace: The data root.
-            chosen: The settings of retrieval.
-            view: The generation.
-            word: What a prompt pinned of it; empty: whatever there is.
-            queries: Unit vectors, shape (queries, dimension).
-            n: How many rows for each, about.
-
-        Raises:
-            InputUnavailable: What the word names is gone.
-            RagstreamError: It cannot be asked now.
-            OSError: As `RagstreamError`.
+        `word` is what a prompt pinned of it; empty: whatever there is. `InputUnavailable`: what it
+        names is gone; another error: it cannot be asked now.
         """
         ...
 
     def drop(self, workspace: Workspace, project: str) -> None:
-        """Remove what lies outside the data root.
-
-        Raises:
-            RagstreamError: It is still there.
-        """
+        """Remove what lies outside the data root, or raise an error: then it is still there."""
         ...
 
 
@@ -252,6 +231,15 @@ def noted_recall(folder: Path, stamp: Mapping[str, object]) -> float | None:
     row = sidecar.read(folder / MEASURED, dict[str, Any]) or {}
     share = row.get("recall")
     return share if isinstance(share, float | int) and row.items() >= stamp.items() else None
+
+
+def replaced(what: str, project: str, word: str, now: str) -> InputUnavailable:
+    """Return the error of a prompt whose store is another one now, or gone."""
+    return InputUnavailable(
+        f"{what} of {project} that proposed the candidates was replaced "
+        f"(seal {word}, now {now or 'none'})",
+        hint="prompts of retrieval.store=catalog do not depend on it",
+    )
 
 
 def recall_words(share: float | None) -> str:

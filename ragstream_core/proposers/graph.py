@@ -5,9 +5,8 @@ Light to import: the path on which nothing changed asks whether one is due.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,11 +21,10 @@ from ragstream_core.errors import (
     UnknownSetting,
     worded,
 )
-from ragstream_core.index.schema import check_hint, label
+from ragstream_core.index.schema import check_hint
 from ragstream_core.platform import extras
-from ragstream_core.platform.disk import on_disk
-from ragstream_core.platform.files import make_private_dir
 from ragstream_core.platform.locks import FolderLock
+from ragstream_core.platform.postgres import database_at, sessions
 from ragstream_core.proposers import graph_receipt
 from ragstream_core.proposers.derived_store import (
     FailedAttempt,
@@ -36,8 +34,9 @@ from ragstream_core.proposers.derived_store import (
     noted_recall,
     proposer_state,
     recall_words,
+    replaced,
 )
-from ragstream_core.proposers.graph_receipt import GRAPHS, measured_for
+from ragstream_core.proposers.graph_receipt import GRAPHS, Receipt, measured_for
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -64,8 +63,6 @@ BUILDING_S = 10.0
 
 def database_of(workspace: Workspace) -> Database:
     """Return the database of the graphs; nobody is contacted."""
-    from ragstream_core.platform.postgres import database_at
-
     url = workspace.config.settings.vector_store.url.get_secret_value()
     if not url:
         raise UnknownSetting(
@@ -114,7 +111,9 @@ class PgvectorGraphs:
         index_dir, chosen = workspace.index_dir(project), workspace.config.chain().retrieval
         extras.require(f"retrieval.store={STORE}", extras.STORES[STORE])
         database = database_of(workspace)
-        with _locked(index_dir):  # opened under it: what was erased before must not come back
+        with _lock(
+            index_dir, project
+        ).held():  # opened under it: what was erased before must not come back
             view, before = open_view(index_dir), graph_receipt.read(index_dir)
             if not len(view.chunk_ids):
                 return Outcome(self)
@@ -174,18 +173,13 @@ class PgvectorGraphs:
         self, workspace: Workspace, _: RetrievalConfig, pins: Sequence[Pin]
     ) -> list[tuple[str, str]]:
         """Return the seal of each project's graph, or why a project has none that can be asked."""
-        from ragstream_core.platform.postgres import sessions
-        from ragstream_core.proposers import graph_tables
-
-        ask = sessions(database_of(workspace)).ask
         words, away = list[tuple[str, str]](), False
         for pin in pins:
             receipt = graph_receipt.read(workspace.index_dir(pin.project))
             seal, reason = "", graph_receipt.MISSING
             if receipt is not None and receipt.embed_fp == pin.embed_fp:
-                question = functools.partial(graph_tables.seal, name=receipt.name)
                 try:  # one question costs the time to connect: a second one would too
-                    seal = "" if away else ask(question)
+                    seal = "" if away else _seal(workspace, receipt)
                 except OperationFailed:
                     away = True
                 reason = UNREACHABLE if away else graph_receipt.MISSING
@@ -194,13 +188,9 @@ class PgvectorGraphs:
 
     def require(self, workspace: Workspace, pin: Pin, word: str) -> None:
         """Refuse a graph that was replaced, or cannot be asked."""
-        from ragstream_core.platform.postgres import sessions
-        from ragstream_core.proposers import graph_tables
-
         receipt = graph_receipt.read(workspace.index_dir(pin.project))
         try:
-            ask = sessions(database_of(workspace)).ask
-            now = ask(functools.partial(graph_tables.seal, name=receipt.name)) if receipt else ""
+            now = _seal(workspace, receipt) if receipt else ""
         except (OperationFailed, UnknownSetting) as error:
             raise InputUnavailable(
                 f"pgvector's graph of {pin.project} that proposed the candidates cannot be asked: "
@@ -208,11 +198,7 @@ class PgvectorGraphs:
                 hint=error.advice or TryAgain(),
             ) from error
         if now != word:
-            raise InputUnavailable(
-                f"pgvector's graph of {pin.project} that proposed the candidates was replaced "
-                f"(seal {word}, now {now or 'none'})",
-                hint="prompts of retrieval.store=catalog do not depend on a graph",
-            )
+            raise replaced("pgvector's graph", pin.project, word, now)
 
     def near(
         self,
@@ -224,8 +210,6 @@ class PgvectorGraphs:
         n: int,
     ) -> list[I64] | None:
         """Return the rows that the graph names, and the best of those that came after it."""
-        from ragstream_core.platform.postgres import sessions
-        from ragstream_core.proposers import graph_tables
         from ragstream_core.proposers.graph_index import GraphSearch
 
         receipt = graph_receipt.read(workspace.index_dir(view.project))
@@ -233,7 +217,7 @@ class PgvectorGraphs:
             raise InputUnavailable(graph_receipt.MISSING, hint=TryAgain())
 
         def question(db: Connection) -> list[I64] | None:
-            seal = word or graph_tables.seal(db, receipt.name)
+            seal = word or graph_receipt.seal(db, receipt.name)
             search = GraphSearch(view, receipt.name, seal, chosen.ef_search)
             return search.rows_near(db, queries, n)
 
@@ -244,8 +228,7 @@ class PgvectorGraphs:
         index_dir = workspace.index_dir(project)
         if not (index_dir / GRAPHS).is_dir():  # who makes one from now on sees what is erased
             return
-        lock = FolderLock(index_dir / GRAPHS, f"pgvector's graph of {project}")
-        with contextlib.closing(lock), lock.held(wait_s=BUILDING_S):
+        with _lock(index_dir, project).held(wait_s=BUILDING_S):
             if graph_receipt.made_here(index_dir):
                 _drop(workspace, project, index_dir)
 
@@ -253,19 +236,17 @@ class PgvectorGraphs:
 GRAPH = PgvectorGraphs()
 
 
-@contextlib.contextmanager
-def _locked(index_dir: Path) -> Iterator[None]:
-    """Hold the lock of a project's graph: an erasure drops a graph under it."""
-    folder = index_dir / GRAPHS
-    lock = FolderLock(folder, f"pgvector's graph of {label(index_dir)}")
-    with on_disk(folder), contextlib.closing(lock):
-        make_private_dir(folder)
-        with lock.held():
-            yield
+def _lock(index_dir: Path, project: str) -> FolderLock:
+    """Return the lock of a project's graph: an erasure drops a graph under it."""
+    return FolderLock(index_dir / GRAPHS, f"pgvector's graph of {project}")
+
+
+def _seal(workspace: Workspace, receipt: Receipt) -> str:
+    question = functools.partial(graph_receipt.seal, name=receipt.name)
+    return sessions(database_of(workspace)).ask(question)
 
 
 def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
-    from ragstream_core.platform.postgres import sessions
     from ragstream_core.proposers import graph_tables
 
     receipt, names = graph_receipt.read(index_dir), graph_receipt.made_here(index_dir)
@@ -288,9 +269,7 @@ def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
 
 
 def _require_here(db: Connection, database: Database, name: str) -> None:
-    from ragstream_core.proposers import graph_tables
-
-    if not graph_tables.seal(db, name):
+    if not graph_receipt.seal(db, name):
         raise StoreFailed(
             f"{SETTING} names {database.shown} now, and they are not there",
             hint=f"name the database of before in {SETTING} and run this again",

@@ -17,13 +17,12 @@ import numpy.typing as npt
 from ragstream_core.errors import InputUnavailable, TryAgain
 from ragstream_core.proposers import graph_receipt, graph_tables
 from ragstream_core.proposers.derived_store import note_recall, noted_recall
-from ragstream_core.proposers.graph_receipt import GRAPHS, Receipt, measured_for
+from ragstream_core.proposers.graph_receipt import GRAPHS, Receipt, measured_for, seal
 from ragstream_core.proposers.graph_tables import (
     I64,
     MOST_ROWS,
     names_in,
     names_of,
-    seal,
     search,
 )
 from ragstream_core.records.identity import sha256_hex
@@ -237,7 +236,7 @@ class GraphBuilder:
         graphs = graph_tables.find(db, view.project, view.embed_fp, view.vectors.shape[1])
         last = before.name if before else ""
         for graph in sorted(graphs, key=lambda graph: graph.name != last):
-            if not graph_tables.seal(db, graph.name):
+            if not seal(db, graph.name):
                 continue
             found = self._compared(db, graph)
             why = self._unfit(db, found, verify=verify)

@@ -1,4 +1,4 @@
-"""What the folder of an index notes of its graph in PostgreSQL; light to import."""
+"""What the folder of an index notes of its graph in PostgreSQL, and the seal of a graph there."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.platform import sidecar
 from ragstream_core.platform.files import replace_bytes, replace_text
 from ragstream_core.records.identity import sha256_hex
 
+if TYPE_CHECKING:
+    from ragstream_core.platform.postgres import Connection
+
 GRAPHS = Path("stores", "pgvector")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
 _RECEIPT, _MADE = "graph.json", "made.json"
 MISSING = "its graph is not in the database"
+_SEAL = (
+    "SELECT concat_ws(' ', t.oid, pg_relation_filenode(t.oid), i.indexrelid,"
+    " pg_relation_filenode(i.indexrelid), e.extversion) FROM pg_class t"
+    " JOIN pg_index i ON i.indrelid = t.oid JOIN pg_extension e ON e.extname = 'vector'"
+    " WHERE t.oid = to_regclass(%s) AND i.indisvalid"
+)
 _ROWS, _LONGEST_HEAD = "rows.bin", 4_096
 
 
@@ -90,3 +99,12 @@ def made_here(index_dir: Path, receipt: Receipt | None = None) -> set[str]:
 def measured_for(receipt: Receipt, *, depth: int, ef: int) -> dict[str, object]:
     """Return what a recall of a graph is measured for."""
     return {"digest": receipt.digest, "name": receipt.name, "depth": depth, "ef_search": ef}
+
+
+def seal(db: Connection, name: str) -> str:
+    """Return what tells a built graph from every other one; empty if it is gone.
+
+    Building its index anew, restoring it from a dump and another pgvector change it.
+    """
+    row = db.execute(_SEAL, (name,)).fetchone()
+    return sha256_hex(f"{name} {row[0]}")[:16] if row else ""

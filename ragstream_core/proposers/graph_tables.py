@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ragstream_core.errors import StoreFailed
 from ragstream_core.platform.postgres import Tables
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.proposers.graph_receipt import seal
 
 if TYPE_CHECKING:
     from ragstream_core.platform.placed_rows import PlacedRows
@@ -61,12 +61,6 @@ _BUILD = {
     "statement_timeout": "0",
     "client_connection_check_interval": "5s",  # a builder that was killed ends its statement
 }
-_SEAL = (
-    "SELECT concat_ws(' ', t.oid, pg_relation_filenode(t.oid), i.indexrelid,"
-    " pg_relation_filenode(i.indexrelid), e.extversion) FROM pg_class t"
-    " JOIN pg_index i ON i.indrelid = t.oid JOIN pg_extension e ON e.extname = 'vector'"
-    " WHERE t.oid = to_regclass(%s) AND i.indisvalid"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +174,6 @@ def drop(db: Connection, names: Iterable[str]) -> None:
         with db.transaction():
             db.execute(f"DROP TABLE IF EXISTS {name}".encode())
             db.execute("DELETE FROM ragstream_graphs WHERE name = %s", (name,))
-
-
-def seal(db: Connection, name: str) -> str:
-    """Return what tells a built graph from every other one; empty if it is gone.
-
-    Building its index anew, restoring it from a dump and another pgvector change it.
-    """
-    row = db.execute(_SEAL, (name,)).fetchone()
-    return sha256_hex(f"{name} {row[0]}")[:16] if row else ""
 
 
 def names_in(db: Connection, name: str) -> I64:

@@ -103,19 +103,10 @@ def bring_up_to_date(
     again: bool = False,
     progress: PhaseProgress | None = None,
 ) -> list[Outcome]:
-    """Make the stores that are wanted those of the newest generation.
+    """Make the stores that are wanted (`stores`; None: all) those of the newest generation.
 
-    Args:
-        workspace: The data root.
-        project: A project's name, or `HISTORY`.
-        stores: Which ones; None: all.
-        rebuild: Make them from nothing.
-        verify: Compare every vector in them with the index.
-        again: Try what failed for this generation already, and compare what may have changed.
-        progress: Called with (check, 0, 0) for each that may have to be made.
-
-    Returns:
-        What became of each.
+    `again` tries what failed for this generation already, and compares what may have changed;
+    `progress` is called with (check, 0, 0) for each that may have to be made.
     """
     how = How(rebuild, verify, again, progress)
     chosen = STORES if stores is None else stores

@@ -22,7 +22,7 @@ from ragstream_core.index.schema import label
 from ragstream_core.index.view import CatalogView
 from ragstream_core.platform import array_file
 from ragstream_core.platform.disk import disk_failure, on_disk
-from ragstream_core.platform.files import make_durable_dir, rename_file, sync_dir, write_blocks
+from ragstream_core.platform.files import rename_file, sync_dir, write_blocks
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.proposers.list_file import Entries, IvfFile, blocks, differing
 from ragstream_core.proposers.list_paths import LISTS, MOVED, NONE, OLDER, lists_path
@@ -51,13 +51,9 @@ class IvfIndex:
 
     def sync(self, view: CatalogView, *, rebuild: bool = False, verify: bool = False) -> Synced:
         """Make the lists those of a generation, and remove all others."""
-        lock = FolderLock(
-            self._folder, f"the file of the inverted lists of {label(self._index_dir)}"
-        )
-        with on_disk(self._folder), contextlib.closing(lock):
-            make_durable_dir(self._folder)
-            with lock.held():
-                return self._synced(view, rebuild=rebuild, verify=verify)
+        what = f"the file of the inverted lists of {label(self._index_dir)}"
+        with on_disk(self._folder), FolderLock(self._folder, what).held():
+            return self._synced(view, rebuild=rebuild, verify=verify)
 
     def _synced(self, view: CatalogView, *, rebuild: bool, verify: bool) -> Synced:
         target = lists_path(self._index_dir, view.digest)

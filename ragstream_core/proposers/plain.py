@@ -12,7 +12,7 @@ import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from ragstream_core.records.identity import digest_of, sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, IndexView, VectorStore
-    from ragstream_core.records.identity import Json
     from ragstream_core.retrieval.proposers import I64
     from ragstream_core.wiring.workspace import Workspace
 
@@ -58,38 +57,6 @@ def require_new(ids: Sequence[str], live: Container[str]) -> None:
             f"ids already exist or are given twice: {', '.join(twice[:3])}",
             hint="delete them first",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStamp:
-    """A vector space: fingerprint and name of a model, length of a vector; empty: unknown."""
-
-    embed_fp: str = ""
-    model: str = ""
-    dimension: int = 0
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> ModelStamp:
-        """Return the stamp inside a JSON object."""
-        dimension = int(data.get("dimension", 0))
-        return cls(str(data.get("embed_fp", "")), str(data.get("model", "")), dimension)
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what is written into a store, nothing empty."""
-        return {key: value for key, value in asdict(self).items() if value}
-
-    def require(self, stored: ModelStamp, *, what: str) -> None:
-        """Refuse a store that another model built, and name the command that rebuilds it."""
-        if stored.embed_fp == self.embed_fp and stored.dimension in (0, self.dimension):
-            return
-        raise ModelMismatch(
-            f"{what} was built by {stored._described()}, this session uses {self._described()}",
-            hint=RunCommand("ingest", "PROJECT --rebuild"),
-        )
-
-    def _described(self) -> str:
-        size = f", {self.dimension} dimensions" if self.dimension else ""
-        return f"{self.model or 'an unnamed model'} ({self.embed_fp[:12] or 'unknown'}{size})"
 
 
 class ExactStore:
@@ -161,7 +128,9 @@ class FaissStore:
         self._engine: Any = faiss
         self._index_path = folder / f"{name}.faiss"
         self._meta_path = folder / f"{name}_meta.json"
-        self._stamp = ModelStamp(embed_fp, model, dimension)
+        stamp = {"embed_fp": embed_fp, "model": model, "dimension": dimension}
+        self._dimension = dimension
+        self._stamp = {key: value for key, value in stamp.items() if value}
         self._ids: list[str] = []
         self._index: Any = faiss.IndexFlatIP(dimension)
         if self._meta_path.exists():
@@ -169,7 +138,7 @@ class FaissStore:
 
     def add(self, ids: Sequence[str], vectors: F32) -> None:
         """Add rows; a live id is refused and nothing is added."""
-        _require_shape(ids, vectors, self._stamp.dimension)
+        _require_shape(ids, vectors, self._dimension)
         require_new(ids, set(self._ids))
         if len(ids):
             self._index.add(_contiguous(vectors))
@@ -209,7 +178,7 @@ class FaissStore:
             "format": FORMAT,
             "ids": self._ids,
             "index_sha256": sha256_hex(data),
-            **self._stamp.to_json(),
+            **self._stamp,
         }
         replace_bytes(self._index_path, data)
         whole = {**meta, "digest": digest_of(meta)}
@@ -227,7 +196,13 @@ class FaissStore:
             raise self._damaged(str(error)) from error
         if not whole:
             raise self._damaged(f"{self._meta_path.name} is not what was written")
-        self._stamp.require(ModelStamp.of(meta), what=str(self._index_path))
+        stored_fp, mine_fp = meta.get("embed_fp"), self._stamp.get("embed_fp")
+        if stored_fp != mine_fp or meta.get("dimension") not in (None, self._dimension):
+            raise ModelMismatch(
+                f"{self._index_path} was built by {_model_of(meta)}, this session uses "
+                f"{_model_of(self._stamp)}",
+                hint=RunCommand("ingest", "PROJECT --rebuild"),
+            )
         if written != FORMAT or sha256_hex(data) != digest:
             raise self._damaged("it is not the file that the JSON beside it describes")
         self._index = self._engine.deserialize_index(np.frombuffer(data, dtype=np.uint8))
@@ -244,10 +219,17 @@ class FaissStore:
     def _vectors(self, rows: Any) -> F32:
         import numpy as np
 
-        vectors: F32 = np.empty((len(rows), self._stamp.dimension), dtype=np.float32)
+        vectors: F32 = np.empty((len(rows), self._dimension), dtype=np.float32)
         for target, row in zip(vectors, rows.tolist(), strict=True):
             self._index.reconstruct(row, target)
         return vectors
+
+
+def _model_of(stamp: Mapping[str, Any]) -> str:
+    """Return which model a store is of, for people."""
+    digest = str(stamp.get("embed_fp", "unknown"))[:12]
+    size = f", {stamp['dimension']} dimensions" if "dimension" in stamp else ""
+    return f"{stamp.get('model', 'an unnamed model')} ({digest}{size})"
 
 
 def _contiguous(vectors: F32) -> F32:
@@ -278,20 +260,7 @@ VECTOR_STORES: Registry[VectorStore] = Registry(
 
 
 def create_vector_store(backend: str, options: StoreOptions) -> VectorStore:
-    """Return a store, opened if there are files of it (R-080).
-
-    Args:
-        backend: ``exact``, ``faiss``, a registered name, or an import path
-            ``package.module:factory``.
-        options: What it may ask for.
-
-    Raises:
-        UnknownSetting: No such store.
-        UsageError: What the factory returned is no `ragstream_core.ports.VectorStore`, its extra is
-            not installed, or it is made from an index alone.
-        ModelMismatch: Its files were written for another model.
-        IntegrityError: Its files are damaged.
-    """
+    """Return a store by its name or import path, opened if there are files of it (R-080)."""
     if backend in MADE_FROM_AN_INDEX:
         raise UsageError(
             f"the vector store {backend!r} is made from an index and cannot be filled by hand",
@@ -306,6 +275,7 @@ class FilledStore:
 
     workspace: Workspace
     backend: str
+    model: str  # name of the embedding model, for people
 
     def near(self, view: IndexView, queries: F32, n: int) -> list[I64] | None:
         """Return the rows that it names; all are scored if it cannot be filled or asked."""
@@ -340,13 +310,10 @@ class FilledStore:
     def _opened(self, view: IndexView, folder: Path) -> VectorStore:
         import numpy as np
 
-        model = self.workspace.config.settings.embeddings
         options = StoreOptions(
-            folder,
-            int(view.vectors.shape[1]),
-            embed_fp=view.embed_fp,
-            model=f"{model.backend}/{model.model}",
-        )
+            folder, int(view.vectors.shape[1]),
+            embed_fp=view.embed_fp, model=self.model,
+        )  # fmt: skip
         try:
             store = create_vector_store(self.backend, options)
         except IntegrityError:  # derived: what is damaged is made again

@@ -144,12 +144,10 @@ def _nobody(workspace: Workspace, *, wanted: bool) -> str | None:
 def _alone(workspace: Workspace, project: str) -> Iterator[None]:
     """Hold the lock of a project's fan-out: a plan removes the batches of the one before it."""
     folder = workspace.data_dir / LOCKS / project
-    lock = FolderLock(folder, f"project {project}")
     with contextlib.ExitStack() as stack:
-        stack.callback(lock.close)
         try:
             with on_disk(folder):
-                stack.enter_context(lock.held())
+                stack.enter_context(FolderLock(folder, f"project {project}").held())
         except ProjectLocked:
             raise ProjectLocked(
                 f"workers embed the texts of project {project} already, for {holder_name(folder)}",

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import InputUnavailable, IntegrityError, StoreFailed
+from ragstream_core.errors import IntegrityError, StoreFailed
 from ragstream_core.proposers.chroma import seal
 from ragstream_core.proposers.chroma.process import ChromaProcess
 from ragstream_core.proposers.chroma.seal import copy_of
+from ragstream_core.proposers.derived_store import replaced
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -69,7 +70,7 @@ class CollectionReader:
     def _near(self, digest: str, queries: F32, n: int, wanted: str) -> list[list[str]] | None:
         opened = self._opened(wanted)
         if not opened.seal.startswith(wanted):
-            raise replaced(self.project, wanted, opened.seal)
+            raise replaced("the Chroma collection", self.project, wanted, opened.seal[:SEAL_CHARS])
         if opened.digest != digest:
             return None
         ids: list[list[str]] = opened.child.ask("nearest", n * TIMES, rows=queries)
@@ -113,15 +114,6 @@ class CollectionReader:
             child = stack.enter_context(ChromaProcess())
             child.ask("open", str(copy), receipt.collection)
             return _Open(folder, digest, receipt.digest, child, stack.pop_all())
-
-
-def replaced(project: str, wanted: str, now: str) -> InputUnavailable:
-    """Return the error of a prompt whose collection is another one now, or gone."""
-    return InputUnavailable(
-        f"the Chroma collection of {project} that proposed the candidates was replaced "
-        f"(seal {wanted}, now {now[:SEAL_CHARS] or 'none'})",
-        hint="prompts of retrieval.store=catalog do not depend on a collection",
-    )
 
 
 _readers: dict[Path, CollectionReader] = {}

@@ -1,11 +1,10 @@
 import pytest
 
-from ragstream_core.errors import ModelMismatch, UnknownSetting, UsageError
+from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.proposers.plain import (
     MADE_FROM_AN_INDEX,
     VECTOR_STORES,
     ExactStore,
-    ModelStamp,
     StoreOptions,
     create_vector_store,
 )
@@ -55,18 +54,3 @@ def test_what_is_made_from_an_index_is_selected_by_name_and_filled_by_nobody(opt
         with pytest.raises(UsageError, match="made from an index") as caught:
             create_vector_store(name, options)
         assert f"retrieval.store={name}" in caught.value.hint
-
-
-def test_stamps():
-    mine = ModelStamp("a" * 64, "mine", 4)
-    mine.require(mine, what="store")
-    mine.require(ModelStamp("a" * 64), what="store")
-    for other in (
-        ModelStamp("b" * 64, "theirs", 4),
-        ModelStamp("a" * 64, "theirs", 5),
-        ModelStamp(),
-    ):
-        with pytest.raises(ModelMismatch, match="mine") as caught:
-            mine.require(other, what="the store")
-        assert caught.value.hint == "ragstream ingest PROJECT --rebuild"
-    assert ModelStamp.of(mine.to_json()) == mine
