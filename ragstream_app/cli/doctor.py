@@ -195,7 +195,7 @@ def _embedder_files(config: AppConfig) -> Iterator[Check]:
 
 def _ranking_files(config: AppConfig) -> Iterator[Check]:
     from ragstream_core.models.downloads import pulled, verify_pulled
-    from ragstream_core.models.rerankers.cross_encoder import weights_digest
+    from ragstream_core.models.rerankers import weights_digest
     from ragstream_core.wiring.models import gate_name, reranker_name, weights_folder
 
     roles = {

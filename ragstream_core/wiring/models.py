@@ -21,13 +21,15 @@ from ragstream_core.models.chat.prices import Prices
 from ragstream_core.models.chat.providers import PROVIDERS
 from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.fingerprints import known_dimension
-from ragstream_core.models.rerankers.cross_encoder import (
+from ragstream_core.models.rerankers import (
+    PREFIX,
     CrossEncoderReranker,
+    FlashRankReranker,
     NliModel,
     find_cross_encoder,
+    find_flashrank,
     weights_digest,
 )
-from ragstream_core.models.rerankers.flashrank import PREFIX, FlashRankReranker, find_flashrank
 from ragstream_core.platform import extras
 from ragstream_core.platform.endpoint_address import CHAT_SETTING, endpoint_at, provider_key
 from ragstream_core.prompts.chain import OPS

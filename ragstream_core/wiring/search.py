@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
 from ragstream_core.models.embedders.weights import is_default
-from ragstream_core.models.rerankers.reembed import ReembedReranker
+from ragstream_core.models.rerankers import ReembedReranker
 from ragstream_core.proposers import choose
 from ragstream_core.text.languages import other_than_english
 from ragstream_core.wiring import models
@@ -46,7 +46,7 @@ def retriever(
     inputs: PromptInputs | None = None,
 ) -> Retriever:
     """Return the retriever for these settings."""
-    from ragstream_core.models.row_products import row_products
+    from ragstream_core.models.onnx_session import row_products
     from ragstream_core.retrieval.retriever import Fusion, Retriever
 
     chosen = settings.retrieval

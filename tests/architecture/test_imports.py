@@ -127,7 +127,7 @@ def test_documents_are_embedded_in_one_place():
     assert users == [
         "ragstream_core/evaluation/retrieval.py",
         "ragstream_core/ingestion/staging.py",
-        "ragstream_core/models/rerankers/reembed.py",
+        "ragstream_core/models/rerankers.py",
         "ragstream_core/services/embed.py",  # texts of clients; nothing is kept
     ]
 

@@ -190,7 +190,7 @@ def opened(data: Path) -> dict[str, float]:
 
 def asking(view: CatalogView, count: int) -> Callable[[], object]:
     """Return a question of some pieces, whose words are drawn as those of the documents."""
-    from ragstream_core.models.row_products import row_products
+    from ragstream_core.models.onnx_session import row_products
     from ragstream_core.retrieval.retriever import Fusion, Retriever
 
     source = paragraphs(np.random.default_rng(5), np.array(words(), dtype=object))

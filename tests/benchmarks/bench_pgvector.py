@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragstream_core.platform.postgres import database_at
+from ragstream_core.proposers import graph_receipt
 from ragstream_core.proposers import graph_tables as tables
 from tests.benchmarks.bench_inverted_lists import DEPTH, DIMENSION, QUESTIONS, exact, mixture
 from tests.benchmarks.measure import table
@@ -47,7 +48,7 @@ def measured(db: "Connection", held: "F32", questions: "F32", title: str) -> lis
     built_s = time.perf_counter() - began
     row = db.execute("SELECT pg_total_relation_size(%s)", (graph.name,)).fetchone()
     size = int(str(row[0])) / 1e6 if row else 0.0
-    seal = tables.seal(db, graph.name)
+    seal = graph_receipt.seal(db, graph.name)
     began = time.process_time()
     wanted = [names[exact(held, question)] for question in questions]
     exact_ms = (time.process_time() - began) / len(questions) * 1e3

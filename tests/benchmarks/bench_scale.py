@@ -98,7 +98,7 @@ def lexical_rows(
 
 def at(n: int) -> list[list[object]]:
     """Measure one size; return the rows of the table."""
-    from ragstream_core.models.row_products import row_products
+    from ragstream_core.models.onnx_session import row_products
     from ragstream_core.retrieval.retriever import Fusion, Retriever
     from ragstream_core.retrieval.scoring import approximate_log_avg_exp, exact_cosines
 

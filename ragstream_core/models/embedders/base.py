@@ -1,7 +1,7 @@
 """What all embedders share, and `EmbeddingBackend`, the base class of one of your own.
 
 The vector of a text depends on nothing else: texts are embedded one by one, or in batches where
-that is made sure of (`device_batches`). A text longer
+that is made sure of (`DeviceBatches`). A text longer
 than the window is embedded in even windows, never truncated; the mean of their vectors, scaled to
 length 1 in float64 and rounded once, is its vector.
 """

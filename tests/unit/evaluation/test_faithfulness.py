@@ -17,7 +17,7 @@ from ragstream_core.evaluation.gold_answers import Comparison, compared, read_an
 from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge, Verdicts
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.models.embedders.hashed import HashedEmbedder
-from ragstream_core.models.rerankers.cross_encoder import NliModel
+from ragstream_core.models.rerankers import NliModel
 from ragstream_core.prompts.exchanges import Exchanges
 from tests.unit.models.rerankers.test_nli import build_nli
 

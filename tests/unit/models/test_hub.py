@@ -20,7 +20,7 @@ from ragstream_core.errors import (
 from ragstream_core.models import token_counters
 from ragstream_core.models.downloads import pull_model, pull_token_file, pulled, verify_pulled
 from ragstream_core.models.hub import Hub
-from ragstream_core.models.rerankers.cross_encoder import (
+from ragstream_core.models.rerankers import (
     NliModel,
     find_cross_encoder,
     weights_digest,

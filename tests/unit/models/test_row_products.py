@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.models.row_products import row_products
+from ragstream_core.models.onnx_session import row_products
 
 
 def unit(rng, rows, dimension):

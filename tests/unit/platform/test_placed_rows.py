@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.models.row_products import row_products
+from ragstream_core.models.onnx_session import row_products
 from ragstream_core.platform.placed_rows import PlacedRows
 from ragstream_core.retrieval import rows as pool_rows
 from ragstream_core.retrieval.retriever import Retriever

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from ragstream_core.errors import WeightsMissing
-from ragstream_core.models.rerankers.cross_encoder import weights_digest
+from ragstream_core.models.rerankers import weights_digest
 from ragstream_core.platform import files
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.replay import replay_prompt

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.models.embedders.device_batches import ROWS, STEP, DeviceBatches
+from ragstream_core.models.embedders.sentence_transformers import ROWS, STEP, DeviceBatches
 
 TEXTS = st.lists(
     st.lists(st.integers(1, 99), min_size=1, max_size=90).map(tuple), min_size=1, max_size=150

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from ragstream_core.errors import EmbeddingFailed, WeightsMissing
 from ragstream_core.models.embedders import registry
-from ragstream_core.models.embedders.device_batches import DeviceBatches
 from ragstream_core.models.embedders.fingerprints import NotExportable, recipe_of
 from ragstream_core.models.embedders.onnx_encoder import OnnxEmbedder, known_export
-from ragstream_core.models.embedders.sentence_transformers import SentenceTransformerEmbeddings
+from ragstream_core.models.embedders.sentence_transformers import (
+    DeviceBatches,
+    SentenceTransformerEmbeddings,
+)
 from ragstream_core.text import tokenizer as tokenizer_module
 from ragstream_core.text.tokenizer import ModelTokenizer
 from tests.lengths import by_length

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from ragstream_core.errors import UsageError, WeightsMissing
-from ragstream_core.models.rerankers.cross_encoder import (
+from ragstream_core.models.rerankers import (
     CrossEncoderReranker,
     find_cross_encoder,
 )

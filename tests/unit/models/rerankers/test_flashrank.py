@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
-from ragstream_core.models.rerankers.flashrank import FlashRankReranker, find_flashrank
+from ragstream_core.models.rerankers import FlashRankReranker, find_flashrank
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs

@@ -18,7 +18,7 @@ from ragstream_core.evaluation.sweep import (
     read_measurement,
     write_measurement,
 )
-from ragstream_core.models.rerankers.cross_encoder import NliModel, entailment_index, weights_digest
+from ragstream_core.models.rerankers import NliModel, entailment_index, weights_digest
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import QueryPiece

@@ -5,7 +5,7 @@ import pytest
 
 from ragstream_core.errors import UsageError
 from ragstream_core.models.embedders.hashed import HashedEmbedder
-from ragstream_core.models.rerankers.reembed import ReembedReranker
+from ragstream_core.models.rerankers import ReembedReranker
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.retrieval.scoring import log_avg_exp
 from ragstream_core.services.replay import replay_prompt

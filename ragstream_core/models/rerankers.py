@@ -1,24 +1,31 @@
-"""Models that read a query and a passage together: `CrossEncoderReranker` and `NliModel`.
+"""Rerankers and the NLI model: cross-encoders by torch, FlashRank's by onnxruntime, fresh vectors.
 
-The network is never used: `find_cross_encoder` looks in the data root and in the local Hugging Face
-cache. One pair a call, so that a score depends on its pair and not on its neighbours. A passage
-that does not fit beside the query is read in windows and has the score of its best one. The order
-of an NLI model's verdicts differs from model to model, so it is read from its own ``id2label``.
+Nothing is downloaded, and engines are imported at the first score. A passage longer than a model
+reads is scored in windows, the best one counts; one pair a call, since a batch would change the
+scores of its members.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import OperationFailed, SetSetting, UsageError, WeightsMissing
 from ragstream_core.models.embedders.weights import places_of
-from ragstream_core.platform import extras
+from ragstream_core.models.onnx_session import open_session
+from ragstream_core.platform import extras, sidecar
 from ragstream_core.platform.files import known_sha256
 from ragstream_core.records.identity import digest_of
 from ragstream_core.text.tokenizer import ModelTokenizer, text_windows
 
+if TYPE_CHECKING:
+    from ragstream_core.ports import Embedder
+
+PREFIX = "flashrank:"
+TOKENIZER = "tokenizer.json"
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 DECIMALS = 6
 _PAIR_SPECIALS = 3
 _DEFAULT_LENGTH = 512
@@ -127,7 +134,10 @@ def entailment_index(labels: dict[int, str]) -> int | None:
 
 
 class NliModel(CrossEncoderReranker):
-    """Scores (passage, statement) pairs by the probability of entailment, in [0, 1]."""
+    """Scores (passage, statement) pairs by the probability of entailment, in [0, 1].
+
+    The order of the verdicts differs from model to model: it is read from its own ``id2label``.
+    """
 
     kind = "nli"
 
@@ -164,3 +174,102 @@ class NliModel(CrossEncoderReranker):
                 hint=(SetSetting("gate.backend", "similarity"), ", or another gate.model"),
             )
         return column
+
+
+def find_flashrank(model: str, models_dir: Path) -> Path | None:
+    """Return the local folder of a FlashRank model, or None."""
+    for folder in (Path(model), models_dir / "flashrank" / model, models_dir / model):
+        if _onnx_file(folder) is not None and (folder / TOKENIZER).is_file():
+            return folder
+    return None
+
+
+class FlashRankReranker(CrossEncoderReranker):
+    """A `ragstream_core.ports.Reranker`; scores are logits, whose order is that of FlashRank's."""
+
+    kind = "flashrank"
+
+    def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        import numpy as np
+
+        (session, encode), _, _ = self._load()
+        wanted = {each.name for each in session.get_inputs()}
+        scores = []
+        for query, window in pairs:
+            one = encode(query, window)
+            rows = {"input_ids": one.ids, "attention_mask": one.attention_mask,
+                    "token_type_ids": one.type_ids}  # fmt: skip
+            feed = {k: np.array([v], dtype=np.int64) for k, v in rows.items() if k in wanted}
+            logits = np.asarray(session.run(None, feed)[0], dtype=np.float64).reshape(-1)
+            if len(logits) not in (1, 2):
+                raise UsageError(f"{self.name} has {len(logits)} outputs, not one or two")
+            scores.append(float(logits[-1] - logits[0] if len(logits) == 2 else logits[0]))
+        return scores
+
+    def _load(self) -> tuple[Any, ModelTokenizer, int]:
+        if self._loaded is None:
+            path = _onnx_file(self._folder)
+            if path is None or not (self._folder / TOKENIZER).is_file():
+                raise WeightsMissing(
+                    f"{self._folder} holds no FlashRank model",
+                    hint=(
+                        SetSetting("rerank.backend", "maxsim"),
+                        ", or put the model's folder there",
+                    ),
+                )
+            self._loaded = self._opened(path)
+        return self._loaded
+
+    def _opened(self, path: Path) -> tuple[Any, ModelTokenizer, int]:
+        from tokenizers import Tokenizer
+
+        try:
+            session = open_session(path)
+            tokenizer = Tokenizer.from_file(str(self._folder / TOKENIZER))
+        except Exception as error:  # both engines raise types of their own
+            raise OperationFailed(f"{self._folder} cannot be read: {str(error)[:200]}") from None
+        unknown = {each.name for each in session.get_inputs()} - _INPUTS
+        if unknown:
+            raise UsageError(f"{self.name} wants inputs that no pair has: {', '.join(unknown)}")
+        length = min(_max_length(self._folder), _DEFAULT_LENGTH)
+        plain = ModelTokenizer(tokenizer)
+        tokenizer.enable_truncation(length, strategy="longest_first")
+        tokenizer.no_padding()
+        return (session, tokenizer.encode), plain, length
+
+
+def _onnx_file(folder: Path) -> Path | None:
+    files = sorted(folder.glob("*.onnx")) if folder.is_dir() else []
+    return files[0] if len(files) == 1 else None
+
+
+def _max_length(folder: Path) -> int:
+    stated = (sidecar.read(folder / "tokenizer_config.json", dict[str, Any]) or {}).get(
+        "model_max_length"
+    )
+    return int(min(stated, _DEFAULT_LENGTH)) if isinstance(stated, int | float) else _DEFAULT_LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class ReembedReranker:
+    """Scores passages by the cosines of fresh vectors, LogAvgExp over the query pieces."""
+
+    embedder: Embedder
+    tau: float = 9.0  # sharpness over the pieces > 0; one piece is its own cosine
+
+    def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
+        """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
+        import numpy as np
+
+        from ragstream_core.retrieval.scoring import DIGITS, exact_cosines, log_avg_exp
+
+        if not getattr(self.embedder, "reproducible", True):
+            raise UsageError(
+                f"{self.embedder.name} may answer differently tomorrow; nothing is reranked",
+                hint=SetSetting("rerank.backend", "maxsim"),
+            )
+        if not (pieces and passages):
+            return [0.0] * len(passages)
+        queries = self.embedder.embed_queries(list(pieces))
+        cosines = exact_cosines(self.embedder.embed_documents(list(passages)), queries)
+        return [float(score) for score in np.round(log_avg_exp(cosines, self.tau), DIGITS)]

@@ -1,1 +1,0 @@
-"""Models that read a query and a passage together."""
