@@ -11,7 +11,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.platform.postgres import Connection, Database
-    from ragstream_core.ports import F16, F32, Embedder, Progress
+    from ragstream_core.ports import F32, Embedder, Progress
 
 TABLES = Tables(
     "shared_vectors",
@@ -208,33 +208,8 @@ class SharedEmbedder:
         self.taken = self.remade = 0
         self.warning = ""
 
-    @property
-    def name(self) -> str:
-        """Model name for people."""
-        return self._inner.name
-
-    @property
-    def fingerprint(self) -> str:
-        """As of the embedder behind it."""
-        return self._inner.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self._inner.dimension
-
-    @property
-    def window(self) -> int:
-        """Largest number of tokens of one text."""
-        return self._inner.window
-
-    @property
-    def truncated_inputs(self) -> int:
-        """How many texts lost tokens; must stay 0."""
-        return self._inner.truncated_inputs
-
-    def __getattr__(self, name: str) -> object:
-        """Return what else the embedder behind it has: its device, its token offsets."""
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the embedder behind it has."""
         return getattr(self._inner, name)
 
     def close(self) -> None:
@@ -242,18 +217,6 @@ class SharedEmbedder:
         if self._table is not None:
             self._table.close()
             self._table = None
-
-    def count(self, text: str) -> int:
-        """Return the number of tokens of a text."""
-        return self._inner.count(text)
-
-    def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries, here."""
-        return self._inner.embed_queries(texts)
-
-    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
-        """Return the token vectors of each text, made here."""
-        return self._inner.token_vectors(texts)
 
     def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
         """Return one vector a text: from the table where it has it, else made here and added."""
@@ -275,7 +238,7 @@ class SharedEmbedder:
             progress(len(texts), len(texts))
         self.taken += len(stored.vectors)
         rows = [vectors[sha256_hex(text)] for text in texts]
-        return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
+        return np.asarray(rows, dtype=np.float32).reshape(len(texts), self._inner.dimension)
 
     def _asked(self, question: Callable[[VectorTable], _T]) -> _T | None:
         """Ask the table; None if it cannot be asked, and for a while after that."""

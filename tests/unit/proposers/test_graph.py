@@ -337,14 +337,15 @@ def test_what_is_forgotten_while_a_graph_waits_for_its_lock_does_not_come_back(
 ):
     large = space(root, database)
     ingest_project(large, "demo")
-    locked = graph._locked
+    lock = graph._lock
 
-    def late(index_dir):
+    def late(index_dir, project):
+        meanwhile.undo()  # an erasure takes the lock too
         forget(large, "demo", "f003.md", delete=True)
-        return locked(index_dir)
+        return lock(index_dir, project)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(graph, "_locked", late)
+        meanwhile.setattr(graph, "_lock", late)
         assert keep_up(large, rebuild=True).made == "built"
     (name,) = graphs(postgres, database)
     with postgres.connect(database.rpartition("/")[2]) as db:

@@ -402,7 +402,7 @@ def test_a_prompt_is_replayed_after_gc(root):
     assert replay_prompt(large, key).verdict == "identical"
 
 
-@pytest.mark.parametrize("step", ["make_durable_dir", "opened"])
+@pytest.mark.parametrize("step", ["write_blocks", "opened"])
 def test_a_disk_that_refuses_is_a_warning_of_the_ingest(root, monkeypatch, step):
     def refuse(*_, **__):
         raise OSError(13, "permission denied")
