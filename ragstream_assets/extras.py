@@ -20,9 +20,9 @@ from ragstream_assets.resources import Run, WorkspaceResource
 from ragstream_assets.specs import OWNERS, asset_spec, check_result, project_check, projects
 from ragstream_core.maps.drawing import draw
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.services import chunk_maps, inspect_index, neighbours
+from ragstream_core.services import chunk_maps, inspect_index
+from ragstream_core.services.chunk_maps import Anchor, Neighbour
 from ragstream_core.services.inspect_index import IndexReport
-from ragstream_core.services.neighbours import Anchor, Neighbour
 from ragstream_core.services.specifications import (
     SpecRequest,
     WrittenSpec,
@@ -78,7 +78,7 @@ def draw_project_map(
         version = chunk_maps.state(space, request)
         drawn = chunk_maps.draw(space, request, reporter(context))
         picture = base64.b64encode(draw(drawn, size=SIZE)).decode("ascii")
-        near = neighbours.nearest(space, [project], anchors=ANCHORS, k=NEIGHBOURS, seed=config.seed)
+        near = chunk_maps.nearest(space, [project], anchors=ANCHORS, k=NEIGHBOURS, seed=config.seed)
         report = inspect_index.report(space, project)
     rows = [
         (_name(anchor), round(other.score, 3), _name(other))

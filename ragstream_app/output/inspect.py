@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from ragstream_core.evaluation.faithfulness import Judged, Report
     from ragstream_core.evaluation.prompt_quality import PromptMeasure, PromptReport
+    from ragstream_core.services.chunk_maps import Anchor, Neighbour
     from ragstream_core.services.eval_gold import EarlierReport
     from ragstream_core.services.inspect_index import IndexReport
-    from ragstream_core.services.neighbours import Anchor, Neighbour
     from ragstream_core.wiring.workspace import Workspace
 
 

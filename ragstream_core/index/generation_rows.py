@@ -50,26 +50,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GenerationRows:
-    """The rows of a generation, aligned and sorted by chunk id.
-
-    Attributes:
-        paths: Source path of each.
-        places: Row of each in the vector file, int64.
-        crcs: Crc32 of each row as it enters the digest, uint32.
-        file: Where their vectors lie.
-        vectors_crc: Of all bytes of that file, named or not.
-        state: Of that file before it was checked; empty if that says nothing.
-        are_saved: Whether the sealed file says all of this.
-    """
+    """The rows of a generation, aligned and sorted by chunk id."""
 
     chunk_ids: Names
-    paths: CodedNames
-    places: npt.NDArray[np.int64]
-    crcs: npt.NDArray[np.uint32]
-    file: VectorFile
-    vectors_crc: int = 0
-    state: tuple[int, ...] = ()
-    are_saved: bool = False
+    paths: CodedNames  # source path of each
+    places: npt.NDArray[np.int64]  # row of each in the vector file, int64
+    crcs: npt.NDArray[np.uint32]  # crc32 of each row as it enters the digest, uint32
+    file: VectorFile  # where their vectors lie
+    vectors_crc: int = 0  # of all bytes of that file, named or not
+    state: tuple[int, ...] = ()  # of that file before it was checked; empty if that says nothing
+    are_saved: bool = False  # whether the sealed file says all of this
 
     @cached_property
     def vectors(self) -> PlacedRows:

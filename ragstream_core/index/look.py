@@ -38,29 +38,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GenerationDiff:
-    """What a later generation has that an earlier one has not, and the other way round.
+    """What a later generation has that an earlier one has not, and the other way round."""
 
-    Attributes:
-        before: The generation compared with.
-        after: The generation described.
-        added: Paths, sorted; as the next two.
-        changed: Paths whose bytes or whose decision differ.
-        removed: Paths.
-        chunks_added: Chunk rows only in ``after``.
-        chunks_removed: Chunk rows only in ``before``.
-        chunks_kept: Chunk rows in both.
-        texts_added: Distinct chunk texts only in ``after``: what had to be embedded.
-    """
-
-    before: int
-    after: int
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    removed: tuple[str, ...]
-    chunks_added: int
-    chunks_removed: int
-    chunks_kept: int
-    texts_added: int
+    before: int  # the generation compared with
+    after: int  # the generation described
+    added: tuple[str, ...]  # paths, sorted; as the next two
+    changed: tuple[str, ...]  # paths whose bytes or whose decision differ
+    removed: tuple[str, ...]  # paths
+    chunks_added: int  # chunk rows only in ``after``
+    chunks_removed: int  # chunk rows only in ``before``
+    chunks_kept: int  # chunk rows in both
+    texts_added: int  # distinct chunk texts only in ``after``: what had to be embedded
 
 
 def kept_generations(index_dir: Path) -> list[Generation]:
@@ -129,33 +117,19 @@ _REASON = f"SELECT reason FROM files WHERE path = :path AND {LIVE}"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A chunk's row and how it came in.
+    """A chunk's row and how it came in."""
 
-    Attributes:
-        path: File relative to the project.
-        sha256: Of the file's bytes when it was read.
-        chunk_idx: 0-based position in the file.
-        span: Character offsets in the decoded text.
-        page: 1-based page, 0 for text files.
-        heading: Heading path, empty if there is none.
-        since: The generation that brought it in.
-        created: When, ISO 8601 UTC; empty if that generation is no longer kept.
-        provenance: What made it, e.g. ``run_id``.
-        read_by: ``OCR`` if that read its page, else "".
-        remark: What was assumed or left out when its file was read, or "".
-    """
-
-    path: str
-    sha256: str
-    chunk_idx: int
-    span: tuple[int, int]
-    page: int
-    heading: str
-    since: int
-    created: str = ""
-    provenance: Mapping[str, Json] = field(default_factory=dict)
-    read_by: str = ""
-    remark: str = ""
+    path: str  # file relative to the project
+    sha256: str  # of the file's bytes when it was read
+    chunk_idx: int  # 0-based position in the file
+    span: tuple[int, int]  # character offsets in the decoded text
+    page: int  # 1-based page, 0 for text files
+    heading: str  # heading path, empty if there is none
+    since: int  # the generation that brought it in
+    created: str = ""  # when, ISO 8601 UTC; empty if that generation is no longer kept
+    provenance: Mapping[str, Json] = field(default_factory=dict)  # what made it, e.g. ``run_id``
+    read_by: str = ""  # ``OCR`` if that read its page, else ""
+    remark: str = ""  # what was assumed or left out when its file was read, or ""
 
 
 def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
@@ -203,23 +177,15 @@ _BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class Portable:
-    """All that a generation holds.
+    """All that a generation holds."""
 
-    Attributes:
-        index_fp: Fingerprint of model, chunker and parsers.
-        embed_fp: Fingerprint of the model.
-        files: The manifest.
-        chunks: The live chunks, by id.
-        texts: (text_hash, tokens, text) of each distinct text, by hash.
-        vectors: Shape (texts, dimension), float32, in the order of ``texts``.
-    """
-
-    index_fp: str
-    embed_fp: str
-    files: tuple[FileEntry, ...]
-    chunks: tuple[ChunkRow, ...]
+    index_fp: str  # fingerprint of model, chunker and parsers
+    embed_fp: str  # fingerprint of the model
+    files: tuple[FileEntry, ...]  # the manifest
+    chunks: tuple[ChunkRow, ...]  # the live chunks, by id
+    # (text_hash, tokens, text) of each distinct text, by hash
     texts: tuple[tuple[str, int, str], ...]
-    vectors: F32
+    vectors: F32  # shape (texts, dimension), float32, in the order of ``texts``
 
 
 def take_out(index_dir: Path, n: int, digest: str) -> Portable:

@@ -153,21 +153,13 @@ _BURIED = "path IN (SELECT path FROM temp.buried)"
 
 
 class Tombstone(NamedTuple):
-    """What a tombstone stands for.
+    """What a tombstone stands for."""
 
-    Attributes:
-        name: The file, or what stands for several.
-        hashes: Texts that the chunks had.
-        chunk_ids: Those chunks, by which prompts cite them.
-        generations: How many generations held them.
-        chunks: How many chunk rows went.
-    """
-
-    name: str
-    hashes: Collection[str] = ()
-    chunk_ids: Collection[str] = ()
-    generations: int = 0
-    chunks: int = 0
+    name: str  # the file, or what stands for several
+    hashes: Collection[str] = ()  # texts that the chunks had
+    chunk_ids: Collection[str] = ()  # those chunks, by which prompts cite them
+    generations: int = 0  # how many generations held them
+    chunks: int = 0  # how many chunk rows went
 
 
 def tombstones(db: sqlite3.Connection) -> list[str]:

@@ -45,25 +45,15 @@ Signature = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One document as it was read.
+    """One document as it was read."""
 
-    Attributes:
-        path: POSIX path relative to the project.
-        sha256: Of the bytes read, 64 hex digits; empty where the file was refused unread.
-        size: Bytes.
-        mtime_ns: Modification time.
-        type: Extension without dot, lower case.
-        decision: ``ingested`` or ``skipped``.
-        reason: Why it was skipped, or how it was decoded; one phrase.
-    """
-
-    path: str
-    sha256: str
-    size: int
-    mtime_ns: int
-    type: str
-    decision: str
-    reason: str = ""
+    path: str  # POSIX path relative to the project
+    sha256: str  # of the bytes read, 64 hex digits; empty where the file was refused unread
+    size: int  # bytes
+    mtime_ns: int  # modification time
+    type: str  # extension without dot, lower case
+    decision: str  # ``ingested`` or ``skipped``
+    reason: str = ""  # why it was skipped, or how it was decoded; one phrase
 
 
 def pages_without_text(reason: str) -> str:
@@ -146,47 +136,32 @@ class TextRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A committed generation.
+    """A committed generation."""
 
-    Attributes:
-        n: Number, ≥ 1.
-        digest: Digest of the live rows and both fingerprints, 64 hex digits.
-        row_sum: Order-independent sum over the live rows.
-        parent: Number of the one before, 0 for the first.
-        created: ISO 8601, UTC.
-        index_fp: Fingerprint of model, chunker and parsers.
-        embed_fp: Fingerprint of the model.
-        counts: ``files``, ``chunks``.
-        provenance: What made it; free JSON, e.g. a run id.
-    """
-
-    n: int
-    digest: str
-    row_sum: int
-    parent: int
-    created: str
-    index_fp: str
-    embed_fp: str
-    counts: Mapping[str, int]
+    n: int  # number, ≥ 1
+    digest: str  # digest of the live rows and both fingerprints, 64 hex digits
+    row_sum: int  # order-independent sum over the live rows
+    parent: int  # number of the one before, 0 for the first
+    created: str  # ISO 8601, UTC
+    index_fp: str  # fingerprint of model, chunker and parsers
+    embed_fp: str  # fingerprint of the model
+    counts: Mapping[str, int]  # ``files``, ``chunks``
+    # what made it; free JSON, e.g. a run id
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Change:
-    """What one ingest found, besides the staged chunks.
+    """What one ingest found, besides the staged chunks."""
 
-    Attributes:
-        opened: Manifest rows that become live: new, updated or newly skipped files.
-        closed: Paths whose live rows end: updated, deleted, or skipped from now on.
-        touched: Rows whose bytes are the same; size, mtime and reason are rewritten.
-        signatures: Signatures to record.
-        forgotten: Paths whose signature is dropped, so that the next ingest looks again.
-    """
-
+    # manifest rows that become live: new, updated or newly skipped files
     opened: list[FileEntry] = field(default_factory=list)
+    # paths whose live rows end: updated, deleted, or skipped from now on
     closed: list[str] = field(default_factory=list)
+    # rows whose bytes are the same; size, mtime and reason are rewritten
     touched: list[FileEntry] = field(default_factory=list)
-    signatures: dict[str, Signature] = field(default_factory=dict)
+    signatures: dict[str, Signature] = field(default_factory=dict)  # signatures to record
+    # paths whose signature is dropped, so that the next ingest looks again
     forgotten: list[str] = field(default_factory=list)
 
 
@@ -299,17 +274,11 @@ CAME = (
 
 @dataclass(frozen=True)
 class Delta:
-    """The chunks that end or come with a later generation, which is the newest.
+    """The chunks that end or come with a later generation, which is the newest."""
 
-    Attributes:
-        since: The earlier generation.
-        ended: Their ids, ascending.
-        came: Their ids, ascending; one may have ended with another text.
-    """
-
-    since: Generation
-    ended: Sequence[str]
-    came: Sequence[str]
+    since: Generation  # the earlier generation
+    ended: Sequence[str]  # their ids, ascending
+    came: Sequence[str]  # their ids, ascending; one may have ended with another text
 
     @classmethod
     def of(cls, db: sqlite3.Connection, since: Generation, most: float) -> Delta | None:

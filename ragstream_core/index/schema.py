@@ -35,17 +35,11 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class PulledMark:
-    """Where an index comes from.
+    """Where an index comes from."""
 
-    Attributes:
-        url: The folder or bucket where it is published.
-        pulled: When it was pulled, ISO 8601.
-        manifest: What was pulled, the bytes of its manifest as text.
-    """
-
-    url: str
-    pulled: str
-    manifest: str
+    url: str  # the folder or bucket where it is published
+    pulled: str  # when it was pulled, ISO 8601
+    manifest: str  # what was pulled, the bytes of its manifest as text
 
 
 def publishing_copy(index_dir: Path) -> Path:

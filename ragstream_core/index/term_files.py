@@ -59,19 +59,12 @@ _ITEM = np.dtype("<i4").itemsize
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """The inverted lists of all blocks, by term and then by block; the lists lie in part files.
+    """The inverted lists of all blocks, by term and then by block; the lists lie in part files."""
 
-    Attributes:
-        terms: Term of each list, ascending.
-        begins: Where each begins in the part files.
-        sizes: Postings of each.
-        lengths: Terms of each row.
-    """
-
-    terms: I64
-    begins: I64
-    sizes: I64
-    lengths: I32
+    terms: I64  # term of each list, ascending
+    begins: I64  # where each begins in the part files
+    sizes: I64  # postings of each
+    lengths: I32  # terms of each row
 
 
 def write(path: Path, stamp: Mapping[str, str], blobs: Iterable[Sequence[bytes]]) -> None:
@@ -242,19 +235,12 @@ _LIVE_BETWEEN = (
 
 @dataclass(frozen=True)
 class Changes:
-    """What became of the rows of a file of term arrays.
+    """What became of the rows of a file of term arrays."""
 
-    Attributes:
-        ended: Rows of the file that ended, ascending.
-        names: Chunk ids of the rows that came, ascending.
-        gaps: Of each of those, how many rows of the file are before it.
-        arrays: Their term arrays.
-    """
-
-    ended: I32
-    names: tuple[str, ...]
-    gaps: I32
-    arrays: LexicalArrays
+    ended: I32  # rows of the file that ended, ascending
+    names: tuple[str, ...]  # chunk ids of the rows that came, ascending
+    gaps: I32  # of each of those, how many rows of the file are before it
+    arrays: LexicalArrays  # their term arrays
 
     def __len__(self) -> int:
         """How many rows ended or came."""

@@ -144,21 +144,14 @@ Checks = tuple["npt.NDArray[np.int64]", "npt.NDArray[np.uint32]", "npt.NDArray[n
 
 @dataclass(frozen=True)
 class VectorFile:
-    """The vectors of a model as a catalog names them; the file is mapped when rows are asked for.
+    """The vectors of a model as a catalog names them, mapped when rows are asked for."""
 
-    Attributes:
-        path: The file.
-        embed_fp: The model.
-        epoch: Of the file's name; in another one all rows have other numbers. 0: there is no file.
-        count: Committed rows.
-        dimension: Numbers a row.
-    """
-
-    path: Path
-    embed_fp: str
+    path: Path  # the file
+    embed_fp: str  # the model
+    # of the file's name; in another one all rows have other numbers. 0: there is no file
     epoch: int
-    count: int
-    dimension: int
+    count: int  # committed rows
+    dimension: int  # numbers a row
 
     @classmethod
     def named(

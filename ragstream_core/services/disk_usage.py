@@ -46,21 +46,13 @@ class Area(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """What takes the space below a data root.
+    """What takes the space below a data root."""
 
-    Attributes:
-        total: Bytes on disk.
-        free: Bytes that the disk has left.
-        areas: The largest first.
-        projects: Project → part of its index → bytes.
-        history: Part of the conversations → bytes.
-    """
-
-    total: int
-    free: int
-    areas: tuple[Area, ...]
-    projects: dict[str, dict[str, int]]
-    history: dict[str, int]
+    total: int  # bytes on disk
+    free: int  # bytes that the disk has left
+    areas: tuple[Area, ...]  # the largest first
+    projects: dict[str, dict[str, int]]  # project → part of its index → bytes
+    history: dict[str, int]  # part of the conversations → bytes
 
 
 def disk_usage(workspace: Workspace) -> DiskUsage:

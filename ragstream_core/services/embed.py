@@ -19,17 +19,11 @@ Kind = Literal["document", "query"]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The vectors of some texts.
+    """The vectors of some texts."""
 
-    Attributes:
-        vectors: One a text, in their order, shape (n, dimension), float32, each of length 1.
-        tokens: Of all texts together, special tokens not included.
-        model: Name of the model.
-    """
-
-    vectors: F32
-    tokens: int
-    model: str
+    vectors: F32  # one a text, in their order, shape (n, dimension), float32, each of length 1
+    tokens: int  # of all texts together, special tokens not included
+    model: str  # name of the model
 
 
 def embed(

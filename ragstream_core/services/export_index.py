@@ -37,29 +37,17 @@ COLUMNS = (
 
 
 class ExportMeta(NamedTuple):
-    """What an exported file says of itself.
+    """What an exported file says of itself."""
 
-    Attributes:
-        version: Of the format.
-        project: Its name.
-        generation: Its number.
-        digest: Of the generation.
-        rows: How many.
-        dimension: Of the vectors.
-        embed_fp: Fingerprint of the model that made them.
-        lexical: Version of the term arrays.
-        content: Digest of all rows.
-    """
-
-    version: int
+    version: int  # of the format
     project: str
     generation: int
-    digest: str
-    rows: int
-    dimension: int
-    embed_fp: str
-    lexical: str
-    content: str
+    digest: str  # of the generation
+    rows: int  # how many
+    dimension: int  # of the vectors
+    embed_fp: str  # fingerprint of the model that made them
+    lexical: str  # version of the term arrays
+    content: str  # digest of all rows
 
 
 class Exported(NamedTuple):

@@ -22,50 +22,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptGeneration:
-    """A generation that prompts can be made from again.
-
-    Attributes:
-        n: Its number.
-        created: When it was committed, ISO 8601.
-        digest: Of its live rows.
-        files: How many it has.
-        chunks: How many it has.
-        index_fp: Fingerprint of the settings that made it.
-        kept_by: ``newest``, ``last 20``, or the keys of kept prompts; empty: the next gc drops it.
-    """
+    """A generation that prompts can be made from again."""
 
     n: int
-    created: str
-    digest: str
-    files: int
-    chunks: int
-    index_fp: str
+    created: str  # when it was committed, ISO 8601
+    digest: str  # of its live rows
+    files: int  # how many it has
+    chunks: int  # how many it has
+    index_fp: str  # fingerprint of the settings that made it
+    # ``newest``, ``last 20``, or the keys of kept prompts; empty: the next gc drops it
     kept_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedGenerations:
-    """What one project no longer needed.
-
-    Attributes:
-        project: Its name.
-        dry_run: Whether nothing was removed.
-        generations: Their numbers, ascending.
-        chunks: Rows of chunks that go.
-        files: Rows of files that go.
-        texts: Texts that go.
-        vectors: Rows of vectors that go.
-        bytes: Freed, or an estimate in a dry run.
-    """
+    """What one project no longer needed."""
 
     project: str
-    dry_run: bool
-    generations: list[int]
-    chunks: int
-    files: int
-    texts: int
-    vectors: int
-    bytes: int
+    dry_run: bool  # whether nothing was removed
+    generations: list[int]  # their numbers, ascending
+    chunks: int  # rows of chunks that go
+    files: int  # rows of files that go
+    texts: int  # texts that go
+    vectors: int  # rows of vectors that go
+    bytes: int  # freed, or an estimate in a dry run
 
 
 def generations(workspace: Workspace, project: str) -> list[KeptGeneration]:
@@ -184,14 +164,12 @@ def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:
 
 
 def _collect(catalog: Catalog, gone: list[int]) -> dict[str, int]:
-    from ragstream_core.index.remove import vacuum
-
     before = size_of(catalog.index_dir)
     with transaction(catalog.db, catalog.path):
         went = remove.drop(catalog.db, gone, unnamed=True)
     vectors.compact(catalog.db, catalog.index_dir, thorough=True)
     remove.sweep(catalog.db, catalog.index_dir)
-    vacuum(catalog.db, catalog.path)
+    remove.vacuum(catalog.db, catalog.path)
     return {**went, "bytes": max(before - size_of(catalog.index_dir), 0)}
 
 

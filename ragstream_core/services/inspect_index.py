@@ -47,48 +47,27 @@ class VectorCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """A project's newest generation.
-
-    Attributes:
-        project: Its name.
-        generation: Number of the generation.
-        created: When it was made, ISO 8601.
-        digest: Of its rows.
-        model: Name of the model if the settings' model made it.
-        embed_fp: Fingerprint of the model.
-        index_fp: Fingerprint of parsing and chunking.
-        dimension: Of the vectors.
-        files: Type → how many.
-        skipped: How many files were left out.
-        chunks: How many chunks.
-        texts: How many different texts they have.
-        tokens: Their lengths.
-        repeated: Texts that stand in several chunks.
-        vectors: How many there are.
-        norms: How long they are.
-        largest: Path → chunks.
-        findings: What is wrong.
-        locations: Path → where it lies on this machine, of the largest; None: not read in place.
-    """
+    """A project's newest generation."""
 
     project: str
-    generation: int
-    created: str
-    digest: str
-    model: str
-    embed_fp: str
-    index_fp: str
-    dimension: int
-    files: Mapping[str, int]
-    skipped: int
-    chunks: int
-    texts: int
-    tokens: TokenLengths
-    repeated: figures.Repeats
-    vectors: VectorCounts
-    norms: figures.Norms
-    largest: Mapping[str, int]
-    findings: Sequence[Finding]
+    generation: int  # number of the generation
+    created: str  # when it was made, ISO 8601
+    digest: str  # of its rows
+    model: str  # name of the model if the settings' model made it
+    embed_fp: str  # fingerprint of the model
+    index_fp: str  # fingerprint of parsing and chunking
+    dimension: int  # of the vectors
+    files: Mapping[str, int]  # type → how many
+    skipped: int  # how many files were left out
+    chunks: int  # how many chunks
+    texts: int  # how many different texts they have
+    tokens: TokenLengths  # their lengths
+    repeated: figures.Repeats  # texts that stand in several chunks
+    vectors: VectorCounts  # how many there are
+    norms: figures.Norms  # how long they are
+    largest: Mapping[str, int]  # path → chunks
+    findings: Sequence[Finding]  # what is wrong
+    # path → where it lies on this machine, of the largest; None: not read in place
     locations: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Json]:

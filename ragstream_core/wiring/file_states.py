@@ -30,12 +30,6 @@ def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str
     """Return what has become of a file.
 
     ``current``, ``changed``, ``deleted``, ``unreadable``; ``elsewhere`` if its project is pulled.
-
-    Args:
-        workspace: The data root.
-        project: Its project.
-        path: Relative to the project, as in the index.
-        sha256: Of its bytes then, or the first digits.
     """
     try:
         if is_pulled(workspace.index_dir(project)):
@@ -54,25 +48,14 @@ def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str
 
 
 def file_location(workspace: Workspace, project: str, path: str) -> str | None:
-    """Return where a document lies on this machine if it is read in place, for people; else None.
-
-    Args:
-        workspace: The data root.
-        project: Its project.
-        path: As in the index.
-    """
+    """Return where a document lies on this machine if it is read in place, else None."""
     return file_locations(workspace, [(project, path)]).get((project, path))
 
 
 def file_locations(
     workspace: Workspace, documents: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
-    """Return where documents lie on this machine that are read in place; others are left out.
-
-    Args:
-        workspace: The data root.
-        documents: Project and path of each, as in the index.
-    """
+    """Return where documents lie on this machine that are read in place; others are left out."""
     trees: dict[str, DocumentTree | None] = {}
     found: dict[tuple[str, str], str] = {}
     for project, path in documents:
@@ -96,13 +79,7 @@ def _in_place(workspace: Workspace, project: str) -> DocumentTree | None:
 def chunk_locations(
     workspace: Workspace, pins: Sequence[Pin], chunk_ids: Iterable[str]
 ) -> dict[str, str]:
-    """Return where the files of chunks lie that are read in place; others are left out.
-
-    Args:
-        workspace: The data root.
-        pins: Of the prompt: projects with their generations.
-        chunk_ids: Of its candidates.
-    """
+    """Return where the files of chunks lie that are read in place; others are left out."""
     away = {pin.project for pin in pins if _in_place(workspace, pin.project)}
     if not away:
         return {}
@@ -120,14 +97,7 @@ def chunk_locations(
 
 
 def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
-    """Return what has become of a file's changes since its last commit, as `state_now`.
-
-    Args:
-        workspace: The data root.
-        project: Its project.
-        path: Relative to the project.
-        sha256: Of the diff's text then, or the first digits.
-    """
+    """Return what has become of a file's changes since its last commit, as `state_now`."""
     try:
         text = diff_of(workspace, project, path)
     except (RagstreamError, OSError):
@@ -157,14 +127,7 @@ def homes_of(workspace: Workspace, pins: Sequence[Pin], path: str, sha256: str) 
 
 
 def indexed_text(workspace: Workspace, project: str, path: str, sha256: str) -> str:
-    """Return the text of a file of the bytes that were indexed; empty if it is not to be had.
-
-    Args:
-        workspace: The data root.
-        project: Its project.
-        path: Relative to the project, as in the index.
-        sha256: Of its bytes then.
-    """
+    """Return the text of a file of the bytes that were indexed; empty if it is not to be had."""
     from ragstream_core.ingestion.ingestion_manager import reading_of
     from ragstream_core.ingestion.loader import DocumentLoader
 

@@ -46,12 +46,7 @@ _NAMES_SHOWN = 3
 
 
 def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
-    """Return what an ingest of a project depends on; loads no model.
-
-    Raises:
-        RagstreamError: The embedding settings name a model or backend that is not here, or the
-            sizes of chunks do not fit together.
-    """
+    """Return what an ingest of a project depends on; loads no model."""
     settings = workspace.config.settings
     away = projects.is_in_place(workspace.layout, project)
     return IngestionConfig(
@@ -73,11 +68,7 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
 
 
 def profile_of(workspace: Workspace) -> ChunkProfile:
-    """Return how documents are cut: the named profile with the sizes that are set.
-
-    Raises:
-        UnknownSetting: The sizes do not fit together.
-    """
+    """Return how documents are cut: the named profile with the sizes that are set."""
     from ragstream_core.text.chunk_profiles import adjusted, chunk_profile
 
     chosen = workspace.config.settings.chunking
@@ -93,12 +84,6 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     """Return the statistics of a no-op where nothing is to be ingested, else None.
 
     Opens no document, writes nothing, loads neither NumPy nor a model.
-
-    Raises:
-        UnknownProject: There is no such folder.
-        InvalidName: The name could lead outside the data root.
-        InputUnavailable: No folder of a project in place is there.
-        Refused: Its index is made elsewhere.
     """
     began = time.perf_counter()
     require_own(workspace.index_dir(project))
@@ -114,17 +99,11 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
 
 
 class PendingFiles(NamedTuple):
-    """The documents that an ingest would read or drop, by their signatures.
+    """The documents that an ingest would read or drop, by their signatures."""
 
-    Attributes:
-        new: Paths that are not indexed yet.
-        changed: Paths whose files are others now.
-        removed: Paths whose files are gone.
-    """
-
-    new: Sequence[str]
-    changed: Sequence[str] = ()
-    removed: Sequence[str] = ()
+    new: Sequence[str]  # paths that are not indexed yet
+    changed: Sequence[str] = ()  # paths whose files are others now
+    removed: Sequence[str] = ()  # paths whose files are gone
 
     @property
     def paths(self) -> list[str]:
@@ -134,48 +113,29 @@ class PendingFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProjectStatus:
-    """What is indexed of a project, and what an ingest would do.
-
-    Attributes:
-        project: Its name.
-        generation: The newest one; 0: nothing was ever ingested.
-        digest: Of that generation; empty without one, as all that follows of it.
-        created: When it was committed, ISO 8601.
-        model: Fingerprint of the embedding model.
-        files: How many documents it has.
-        chunks: How many it has.
-        on_disk: How many documents there are now.
-        reason: Why an ingest is due, or empty.
-        absent: Folders in place that are missing or empty, and why.
-        truncated_inputs: Texts that the encoder cut when the generation was made.
-        unsure: How many files are so fresh that only their hash can tell.
-        pending: What is to be read or dropped.
-        forecast: What an ingest would embed, about.
-        skipped: (path, reason) of all that is left out.
-        without_text: (path, which pages) of documents with pages that have no text.
-        assumed: (path, what was assumed, left out or read by OCR) of documents.
-        bytes: Of the folder of the index.
-        stores: How what is made from its index stands, by its key in reports.
-    """
+    """What is indexed of a project, and what an ingest would do."""
 
     project: str
-    generation: int
-    digest: str
-    created: str
-    model: str
-    files: int
-    chunks: int
-    on_disk: int
-    reason: str
-    absent: tuple[str, ...]
-    truncated_inputs: int
-    unsure: int
-    pending: PendingFiles
-    forecast: Forecast
-    skipped: tuple[tuple[str, str], ...]
+    generation: int  # the newest one; 0: nothing was ever ingested
+    digest: str  # of that generation; empty without one, as all that follows of it
+    created: str  # when it was committed, ISO 8601
+    model: str  # fingerprint of the embedding model
+    files: int  # how many documents it has
+    chunks: int  # how many it has
+    on_disk: int  # how many documents there are now
+    reason: str  # why an ingest is due, or empty
+    absent: tuple[str, ...]  # folders in place that are missing or empty, and why
+    truncated_inputs: int  # texts that the encoder cut when the generation was made
+    unsure: int  # how many files are so fresh that only their hash can tell
+    pending: PendingFiles  # what is to be read or dropped
+    forecast: Forecast  # what an ingest would embed, about
+    skipped: tuple[tuple[str, str], ...]  # (path, reason) of all that is left out
+    # (path, which pages) of documents with pages that have no text
     without_text: tuple[tuple[str, str], ...]
+    # (path, what was assumed, left out or read by OCR) of documents
     assumed: tuple[tuple[str, str], ...]
-    bytes: int
+    bytes: int  # of the folder of the index
+    # how what is made from its index stands, by its key in reports
     stores: Mapping[str, StoreState]
 
     def to_json(self) -> dict[str, Json]:
@@ -187,12 +147,7 @@ class ProjectStatus:
 
 
 def status(workspace: Workspace, project: str) -> ProjectStatus:
-    """Return what is indexed and what an ingest would do; light, writes nothing.
-
-    Raises:
-        UnknownProject: There is no such folder.
-        InvalidName: The name could lead outside the data root.
-    """
+    """Return what is indexed and what an ingest would do; light, writes nothing."""
     found, documents = inspection(workspace, project)
     newest, pending = found.newest, found.pending
     changes = pending.changes if pending else None
@@ -280,13 +235,7 @@ def _left_out(
 
 
 def inspection(workspace: Workspace, project: str) -> tuple[Inspection, DocumentTree]:
-    """Return a project's documents against its catalog, by signatures alone, and where they lie.
-
-    Raises:
-        UnknownProject: There is no such project.
-        InvalidName: The name could lead outside the data root.
-        UsageError: Its ``project.yaml`` cannot be used.
-    """
+    """Return a project's documents against its catalog, by signatures alone, and where they lie."""
     config = ingestion_config(workspace, project)
     documents = config.documents or workspace.documents(project)
     if is_pulled(workspace.index_dir(project)):

@@ -44,11 +44,7 @@ def gold_path(workspace: Workspace, project: str) -> Path:
 def gold_questions(
     workspace: Workspace, project: str, file: Path | None = None, *, unanswerable: bool = False
 ) -> tuple[GoldQuestion, ...]:
-    """Return a file's gold questions, or the project's own; by default those that have an answer.
-
-    Raises:
-        UsageError: There are none, or a line is not one.
-    """
+    """Return a file's gold questions, or the project's; by default those that have an answer."""
     path = file or gold_path(workspace, project)
     questions = read_gold(path) if file or path.is_file() else ()
     questions = questions if unanswerable else answerable(questions)
@@ -72,11 +68,7 @@ def no_gold_questions(workspace: Workspace, project: str) -> UsageError:
 
 
 def gate_of(workspace: Workspace, project: str) -> ProjectGate | None:
-    """Return the gate of a project, None where it has no gold questions.
-
-    Raises:
-        UsageError: A line of the gold questions is not one; it is named.
-    """
+    """Return the gate of a project, None where it has no gold questions."""
     path = gold_path(workspace, project)
     if not path.is_file():
         return None
@@ -88,19 +80,12 @@ def gate_of(workspace: Workspace, project: str) -> ProjectGate | None:
 
 @dataclass(frozen=True, slots=True)
 class ProjectGate:
-    """Asks a project's gold questions; implements `ingestion.quality_gate.QualityGate`.
+    """Asks a project's gold questions; implements `ingestion.quality_gate.QualityGate`."""
 
-    Attributes:
-        workspace: The data root; its retrieval settings rank the chunks.
-        project: Project name.
-        questions: The gold questions.
-        rules: What is good enough.
-    """
-
-    workspace: Workspace
-    project: str
-    questions: tuple[GoldQuestion, ...]
-    rules: QualityRules
+    workspace: Workspace  # the data root; its retrieval settings rank the chunks
+    project: str  # project name
+    questions: tuple[GoldQuestion, ...]  # the gold questions
+    rules: QualityRules  # what is good enough
     _pieces: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     @property
@@ -111,12 +96,7 @@ class ProjectGate:
         return digest_of({"questions": asked, "k": self.rules.k, "retrieval": chain})
 
     def judge(self, candidate: IndexView, parent: Generation | None) -> GateVerdict | None:
-        """Return the verdict over a generation that is not committed yet; write the report.
-
-        Raises:
-            RagstreamError: The embedding model is not available.
-            OSError: The report cannot be written.
-        """
+        """Return the verdict over a generation that is not committed yet; write the report."""
         figures, ranks = self.measured(candidate)
         before, ranks_before = self._before(candidate, parent)
         refused = self.rules.broken(figures, before)
@@ -153,15 +133,7 @@ class ProjectGate:
     def measured(
         self, view: IndexView, *, progress: Progress | None = None
     ) -> tuple[Figures, list[list[int]]]:
-        """Return what a generation comes to, and per question the ranks of what it expects.
-
-        Args:
-            view: The generation.
-            progress: Called with (done, total) after each question.
-
-        Raises:
-            RagstreamError: The embedding model is not available.
-        """
+        """Return what a generation comes to, and per question the ranks of what it expects."""
         rank, done = self._ranker(view), itertools.count(1)
 
         def told(question: str) -> Sequence[tuple[str, str]]:
@@ -191,21 +163,13 @@ class ProjectGate:
 
 
 class GoldRow(NamedTuple):
-    """Where one gold question's expected items stand; no text of a passage is kept.
+    """Where one gold question's expected items stand; no text of a passage is kept."""
 
-    Attributes:
-        line: Line of the question, from 1.
-        question: What is asked.
-        expected: Paths, and passages by their place: ``passage 1``.
-        ranks: The 1-based rank of each; 0: not found.
-        ranks_before: The same of the last generation; None: unknown.
-    """
-
-    line: int
-    question: str
-    expected: tuple[str, ...]
-    ranks: tuple[int, ...]
-    ranks_before: tuple[int, ...] | None = None
+    line: int  # line of the question, from 1
+    question: str  # what is asked
+    expected: tuple[str, ...]  # paths, and passages by their place: ``passage 1``
+    ranks: tuple[int, ...]  # the 1-based rank of each; 0: not found
+    ranks_before: tuple[int, ...] | None = None  # the same of the last generation; None: unknown
 
 
 def gold_rows(
@@ -213,13 +177,7 @@ def gold_rows(
     ranks: Sequence[Sequence[int]],
     before: Sequence[Sequence[int]] = (),
 ) -> list[GoldRow]:
-    """Return a row a question.
-
-    Args:
-        questions: The gold questions.
-        ranks: For each, the 1-based ranks of what it expects; 0: not found.
-        before: The same of the last generation; empty: unknown.
-    """
+    """Return a row a question."""
     return [
         GoldRow(
             question.line,
@@ -248,25 +206,15 @@ def _worse(rows: Sequence[GoldRow], k: int) -> tuple[str, ...]:
 
 
 class KeptQuality(NamedTuple):
-    """How well the newest generation answers the gold questions.
+    """How well the newest generation answers the gold questions."""
 
-    Attributes:
-        figures: Its figures; None where it was made without gold questions.
-        worse: What is wrong, empty where nothing is.
-        note: What else is to be said.
-    """
-
-    figures: Figures | None
-    worse: str
-    note: str
+    figures: Figures | None  # its figures; None where it was made without gold questions
+    worse: str  # what is wrong, empty where nothing is
+    note: str  # what else is to be said
 
 
 def kept_quality(workspace: Workspace, project: str) -> KeptQuality:
-    """Compare the newest generation's recorded figures with those of the one before.
-
-    Raises:
-        RagstreamError: The catalog cannot be read.
-    """
+    """Compare the newest generation's recorded figures with those of the one before."""
     from ragstream_core.index.look import kept_generations
 
     index_dir = workspace.index_dir(project)

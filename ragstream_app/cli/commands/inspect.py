@@ -85,7 +85,7 @@ def neighbors(
         RagstreamError: Nothing is embedded, or an index is damaged.
     """
     from ragstream_core.records.json_form import json_of
-    from ragstream_core.services.neighbours import nearest
+    from ragstream_core.services.chunk_maps import nearest
 
     found = nearest(
         session_of(ctx).workspace(),

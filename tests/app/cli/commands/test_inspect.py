@@ -14,9 +14,9 @@ from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import chunk_maps
+from ragstream_core.services.chunk_maps import Anchor, Neighbour
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_update import embed
-from ragstream_core.services.neighbours import Anchor, Neighbour
 from ragstream_core.wiring.journal import append_turn, journal
 from ragstream_core.wiring.workspace import open_workspace
 
