@@ -8,7 +8,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -244,10 +244,15 @@ def _checked_fact(fact: Fact) -> Fact:
         (len(fact.text.splitlines()) > 1, "a fact is one line"),
         (not 0.0 <= fact.confidence <= 1.0, f"confidence {fact.confidence} is not in 0…1"),
     )
+    _refuse(wrong, RunCommand("memory --help"))
+    return fact
+
+
+def _refuse(wrong: Iterable[tuple[bool, str]], advice: RunCommand) -> None:
+    """Raise what is wrong first, if anything is."""
     for is_wrong, message in wrong:
         if is_wrong:
-            raise UsageError(message, hint=RunCommand("memory --help"))
-    return fact
+            raise UsageError(message, hint=advice)
 
 
 def _checked(turn: Turn) -> Turn:
@@ -262,9 +267,7 @@ def _checked(turn: Turn) -> Turn:
         (not 0.0 <= turn.importance <= 1.0, f"importance {turn.importance} is not in 0…1"),
         (len(turn.speakers) != 2, "a turn has two speakers"),
     )
-    for is_wrong, message in wrong:
-        if is_wrong:
-            raise UsageError(message, hint=RunCommand("history append", "--help"))
+    _refuse(wrong, RunCommand("history append", "--help"))
     return replace(turn, tags=_tags(turn.tags))
 
 

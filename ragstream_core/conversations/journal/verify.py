@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from ragstream_core.conversations.journal.records import Cleared
@@ -112,20 +113,14 @@ def _gaps(seqs: Iterable[int], cleared: Iterable[tuple[int, int]]) -> list[tuple
 
 def _joined(path: Path) -> Iterator[Piece]:
     """Yield the pieces of a file; runs of damage are joined."""
-    held: Piece | None = None
     fd = os.open(path, os.O_RDONLY)
     try:
-        for piece in read_forward(fd):
-            if piece.parsed is None:
-                size, raw = (held.size, held.raw) if held else (0, b"")
-                offset = held.offset if held else piece.offset
-                held = Piece(offset, size + piece.size, None, raw + piece.raw)
+        for damaged, run in groupby(read_forward(fd), key=lambda piece: piece.parsed is None):
+            if not damaged:
+                yield from run
                 continue
-            if held is not None:
-                yield held
-                held = None
-            yield piece
-        if held is not None:
-            yield held
+            first, *others = run
+            raw = b"".join(piece.raw for piece in (first, *others))
+            yield Piece(first.offset, first.size + sum(p.size for p in others), None, raw)
     finally:
         os.close(fd)
