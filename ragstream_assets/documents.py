@@ -45,7 +45,7 @@ from ragstream_core.proposers.derived_store import Outcome
 from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.made_since import mirror_of
-from ragstream_core.services.sync_project import SyncRequest, sync_if_remote
+from ragstream_core.services.sync_project import ProjectSync, SyncRequest, roots, sync_project
 from ragstream_core.services.verify import suspicious_passages
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.quality_gate import KeptQuality, kept_quality
@@ -157,7 +157,9 @@ def fetch(
     """Bring the project's mirror up to date and report it; return why that was not possible."""
     request = SyncRequest(tuple(config.sync_labels), empty_ok=config.sync_empty_ok)
     try:
-        synced = sync_if_remote(space, project, request, progress=progress)
+        synced = ProjectSync(project)  # complete as it is without an address
+        if roots(space, project):
+            synced = sync_project(space, project, request, progress=progress)
     except RagstreamError as error:
         return error
     context.log_event(mirrored(synced, mirror_of(space, project).id))

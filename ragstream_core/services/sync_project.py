@@ -132,23 +132,6 @@ def roots(workspace: Workspace, project: str) -> tuple[MirroredRoot, ...]:
     )
 
 
-def sync_if_remote(
-    workspace: Workspace,
-    project: str,
-    request: SyncRequest | None = None,
-    *,
-    progress: PhaseProgress | None = None,
-) -> ProjectSync:
-    """As `sync_project`, but a project without an address is complete as it is.
-
-    Raises:
-        RagstreamError: As `sync_project`.
-    """
-    if not roots(workspace, project):
-        return ProjectSync(project)
-    return sync_project(workspace, project, request, progress=progress)
-
-
 def sync_project(
     workspace: Workspace,
     project: str,

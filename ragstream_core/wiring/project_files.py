@@ -293,13 +293,8 @@ def mirror_home(layout: Layout, project: str, entry: RootEntry) -> Path:
     return layout.mirrors / project / (entry.label or _address(entry.url).name)
 
 
-def tree(layout: Layout, project: str) -> DocumentTree:
-    """Return where the documents of a project in place lie; looks into no folder."""
-    return tree_of(layout, project, read(layout, project))
-
-
 def tree_of(layout: Layout, project: str, said: ProjectFile) -> DocumentTree:
-    """Return where the documents lie that a project's file speaks of; as `tree`."""
+    """Return where the documents lie that a project's file speaks of; looks into no folder."""
     own = [layout.root, layout.indexes, layout.logs]
     roots = []
     for entry in said.roots:

@@ -115,7 +115,8 @@ class Workspace:
             return wiring_projects.copied(self.layout, project)
         from ragstream_core.wiring import project_files
 
-        return project_files.tree(self.layout, project)
+        content = project_files.read(self.layout, project)
+        return project_files.tree_of(self.layout, project, content)
 
     def open_document(self, project: str, path: str) -> int:
         """Open a document beneath its folder, follow no link, and return its descriptor."""

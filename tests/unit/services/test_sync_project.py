@@ -24,7 +24,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.projects import AddRequest, add, project_state
 from ragstream_core.services.remove_project import remove
 from ragstream_core.services.search import search
-from ragstream_core.services.sync_project import SyncRequest, sync_if_remote, sync_project
+from ragstream_core.services.sync_project import SyncRequest, roots, sync_project
 from ragstream_core.wiring import ingestion
 from tests.remote_servers import WebServer
 from tests.workspaces import DOCS, ask, hashed_workspace, write_docs
@@ -249,7 +249,7 @@ def test_a_project_without_an_address_contacts_nobody(space, monkeypatch):
         raise AssertionError("nobody was asked for")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    assert sync_if_remote(space, "demo").is_complete
+    assert roots(space, "demo") == ()
     with pytest.raises(UsageError, match="no address"):
         sync_project(space, "demo")
 
