@@ -20,11 +20,11 @@ from ragstream_core.platform import extras
 from ragstream_core.platform.files import lines_of, replace_text
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import Json, chunk_id, digest_of, parse_chunk_id, sha256_hex
-from ragstream_core.text.bm25 import LexicalArrays, build_lexical
 from ragstream_core.text.terms import term_blob
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, Embedder, Progress
+    from ragstream_core.text.bm25 import LexicalArrays
     from ragstream_core.text.chunker import Chunker
 
 
@@ -65,6 +65,8 @@ class CorpusView:
         progress: Progress | None = None,
     ) -> CorpusView:
         """Chunk and embed a corpus."""
+        from ragstream_core.text.bm25 import build_lexical  # with numpy
+
         chunks = sorted(_chunks(documents, chunker), key=lambda c: c.id)
         texts = [chunk.in_context for chunk in chunks]
         vectors = _cached_vectors(texts, embedder, cache=cache, progress=progress)

@@ -19,7 +19,6 @@ from ragstream_core.conversations.edits import Folded, apply_edits, visible_turn
 from ragstream_core.conversations.journal.records import SILVER, Record, TagEdit, Turn
 from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.conversations.sessions import write_session_logs
-from ragstream_core.conversations.summaries import SOURCE, citing, promoted
 from ragstream_core.conversations.units import TurnChunker, is_summary
 from ragstream_core.errors import (
     GenerationGone,
@@ -333,6 +332,8 @@ def _promote(history: History) -> list[str]:
     The tag is an edit like any other: the next prompt obeys, a replay has the tags of then, and
     whoever takes it off has the last word.
     """
+    from ragstream_core.conversations.summaries import promoted  # with numpy
+
     settings = history.workspace.config.settings.history
     if not (settings.summaries and settings.persist):
         return []
@@ -348,6 +349,8 @@ def _promote(history: History) -> list[str]:
 
 def _cited(history: History) -> tuple[list[Chunk], dict[str, int], Folded]:
     """Return the summaries, how many answers cite each, and the edits of now."""
+    from ragstream_core.conversations.summaries import SOURCE, citing  # with numpy
+
     view = history.selection()
     rows = view.columns.sources.where(SOURCE.__eq__).nonzero()[0].tolist() if view else []
     chunks = view.chunks(view.chunk_ids[row] for row in rows) if view and rows else []

@@ -44,7 +44,7 @@ from ragstream_core.prompts.inputs import inputs_of, persists, settings_at
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.records.chat import ChatReply, ChatUsage
 from ragstream_core.records.prompt_inputs import PromptInputs
-from ragstream_core.wiring import answer_cache, digest, fact_proposals, journal, models
+from ragstream_core.wiring import digest, fact_proposals, journal, models
 from ragstream_core.wiring.memory_files import writing
 from ragstream_core.wiring.token_budget import counter_of
 
@@ -149,6 +149,8 @@ def _write_memory(workspace: Workspace, memory: MemoryConfig, told: dict[int, st
         ]
         digest.write(workspace, memory, lines, newest)
     if memory.cache:
+        from ragstream_core.wiring import answer_cache  # with numpy
+
         answer_cache.write(workspace, memory.index_name, models.embedder(workspace.config))
 
 
@@ -191,6 +193,8 @@ def prepare(
         issued = prepared.issued
         model = ExtractiveFallback(model, lambda why: extract_of(prompt, issued, why, told), begun)
     tokens = sum(map(counter_of(workspace, inputs).count, (m.text for m in prepared.messages)))
+    from ragstream_core.wiring import answer_cache  # with numpy
+
     # What a person or the memory shaped answers no later question.
     serves_again = grounding == "documents" and not is_edited(prompt)
     return replace(

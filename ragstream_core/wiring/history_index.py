@@ -19,18 +19,18 @@ from ragstream_core.errors import (
     IntegrityError,
     RagstreamError,
 )
-from ragstream_core.index import history, selection, snapshot
+from ragstream_core.index import history
 from ragstream_core.index.check import Finding, Part
 from ragstream_core.index.history import Mark
-from ragstream_core.index.history_check import verify_history
 from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import project_lock
-from ragstream_core.index.selection import LiveRows, SnapshotReport
-from ragstream_core.index.snapshot import HistoryView
 from ragstream_core.wiring import models
 from ragstream_core.wiring.journal import journal
 
+# The selection is rows of numbers: numpy is read with it, not by who asks only for the status.
 if TYPE_CHECKING:
+    from ragstream_core.index.selection import LiveRows, SnapshotReport
+    from ragstream_core.index.snapshot import HistoryView
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -102,10 +102,14 @@ class History:
 
     def selection(self) -> HistoryView | None:
         """Return what prompts search, its rows unread; None before the first publication."""
+        from ragstream_core.index import snapshot
+
         return snapshot.open_snapshot(self.path)
 
     def check(self, part: Part | None = None) -> list[Finding]:
         """Verify journal, catalog and selection; see `verify_history`."""
+        from ragstream_core.index.history_check import verify_history
+
         return verify_history(self.log, self.index_dir, self.path, part)
 
     def status(self) -> HistoryStatus:
@@ -159,6 +163,8 @@ class History:
 
     def publish(self) -> SnapshotReport | None:
         """Publish what the catalog holds now; None before anything was embedded."""
+        from ragstream_core.index import selection
+
         cap = self.workspace.config.settings.history.max_chunks
         newest = self.newest()
         if newest is None:
@@ -172,6 +178,8 @@ class History:
 
     def selection_at(self, *, upto: int, digest: str, cap: int) -> HistoryView:
         """Return the selection a prompt was made with, checked; made again if it was replaced."""
+        from ragstream_core.index import selection, snapshot
+
         recent = snapshot.held(digest)
         if recent is not None and _is_sound(recent):
             return recent
@@ -201,6 +209,8 @@ class History:
 
     def _select(self, live: LiveRows, cap: int) -> HistoryView:
         """Return the selection of some rows of the catalog, by the settings of the workspace."""
+        from ragstream_core.index import selection
+
         rolled, tags = self._summarise_after, dict[str, tuple[str, ...]]()
         if rolled:
             edits = apply_edits(self.log.entries(1, live.mark.position.seq + 1)).edits
