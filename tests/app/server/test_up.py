@@ -178,7 +178,7 @@ from ragstream_app.server.processes import Server
 words = [sys.executable, "-S", "-c", sys.argv[2]]
 servers = [Server(f"number {n}", words) for n in range(int(sys.argv[3]))]
 environment = {**os.environ, "OF": sys.argv[1]}
-config = SimpleNamespace(data_dir=Path(sys.argv[1]))
+config = SimpleNamespace(layout=SimpleNamespace(server_logs=Path(sys.argv[1]) / "logs"))
 with up._signals_stop(), up._running(servers, environment, config) as running:
     running.watch()
 """
