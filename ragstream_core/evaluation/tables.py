@@ -73,8 +73,7 @@ def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
 
 def prompts_table(measures: Sequence[PromptMeasure]) -> pd.DataFrame:
     """Return a row a prompt, in the order given."""
-    import pandas as pd
-
+    pd = _pandas()
     rows = [[getattr(row, name) for name in PROMPT_COLUMNS] for row in measures]
     table = pd.DataFrame(rows, columns=[*PROMPT_COLUMNS])
     table["question"] = [_short(row.question, QUESTION_CHARS) for row in measures]

@@ -234,7 +234,10 @@ def _of_gold(
         prompt = _prompt(workspace, project, question.question)
         issued = _issued(prompt)
         try:
-            answer = _asked(workspace, prompt) if ask else _extract(prompt, issued)
+            if ask:
+                answer = answering.answer(workspace, answering.prepare(workspace, prompt)).raw
+            else:
+                answer = _extract(prompt, issued)
         except (ChatFailed, Refused) as error:
             if question is questions[0]:
                 raise
@@ -324,7 +327,3 @@ def _extract(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> str:
 def _facts_alone(extract: str) -> str:
     """Return an extract without the sentence that says why it is one."""
     return extract.partition("\n\n")[2] or extract
-
-
-def _asked(workspace: Workspace, prompt: SuperPrompt) -> str:
-    return answering.answer(workspace, answering.prepare(workspace, prompt)).raw

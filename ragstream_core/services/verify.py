@@ -96,7 +96,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
     if part is not None:
         findings += verify_data(index_dir, part)
     outcomes: list[Outcome] = []
-    if not findings:
+    if not findings:  # of a damaged index its stores would be made wrong as well
         repaired, findings = _repair_derived(index_dir)
         outcomes = kept.bring_up_to_date(workspace, project, again=True)
     newest = _newest(index_dir)

@@ -130,7 +130,9 @@ def drafted(
     checks = [one for one in sentences if one.is_check]
     said = [(one, one.claim) for one in sentences if not one.is_check]
     claims = [(one, found) for one, found in said if found is not None]
-    main = _main([one for one, _ in said], claims) or (checks[0] if checks else None)
+    # what says most of what is required: a claim, else the longest sentence, else how it is checked
+    longest = max((one for one, _ in said), key=lambda one: len(one.source.quote), default=None)
+    main = claims[0][0] if claims else longest or (checks[0] if checks else None)
     steps = [(_checking(main.source.quote), c.source.quote, c) for c in checks if main]
     used = checks
     if not checks:
@@ -155,13 +157,6 @@ def drafted(
         quote=main.source.quote,
         notes=(*form_notes, *notes),
     )
-
-
-def _main(
-    said: Sequence[Sentence], claims: Sequence[tuple[Sentence, Statement]]
-) -> Sentence | None:
-    """Return the sentence that says most of what is required: a claim, else the longest."""
-    return claims[0][0] if claims else max(said, key=lambda s: len(s.source.quote), default=None)
 
 
 def _steps(claims: Sequence[tuple[Sentence, Statement]]) -> list[tuple[str, str, Sentence]]:

@@ -8,6 +8,7 @@ code, where nothing is an image, a link or a heading.
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from ragstream_core.testspecs.requirements import SIGNATURE
 from ragstream_core.testspecs.specification import (
     NONE_STATED,
     Coverage,
-    Source,
     Specification,
     TestCase,
     case_json,
@@ -103,7 +103,8 @@ def _rows(text: str) -> list[tuple[str, str]]:
 
 def section(case: TestCase, *, embed_json: bool) -> Section:
     """Return a case as Markdown."""
-    lines = [f"## {case.id}: {plain(case.title)}", "", _listed("Requirements", case.requirements)]
+    ids = ", ".join(map(inline, case.requirements))
+    lines = [f"## {case.id}: {plain(case.title)}", "", f"Requirements: {ids}"]
     lines += ["", f"Written by: {_writer(case)}", ""]
     lines += [*(f"- Note: {inline(note)}" for note in case.notes), ""] if case.notes else []
     lines += [f"Precondition: {_stated(case.precondition)}", "", "| # | action | expected result |"]
@@ -113,7 +114,8 @@ def section(case: TestCase, *, embed_json: bool) -> Section:
         for n, (action, then) in enumerate(zip(case.actions, case.expected, strict=True), start=1)
     ]
     lines += ["", f"Postcondition: {_stated(case.postcondition)}", "", "Sources, verbatim:", ""]
-    for (place, marker, key), group in itertools.groupby(case.sources, key=_citation):
+    cited = operator.attrgetter("place", "marker", "prompt_key")
+    for (place, marker, key), group in itertools.groupby(case.sources, key=cited):
         traced = f", prompt {inline(key[:12])}" if key else ""
         lines += [f"{inline(place)} {inline(marker)}{traced}", ""]
         lines += [line for source in group for line in (block(source.quote), "")]
@@ -159,10 +161,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= WORDS_CHARS else f"{text[: WORDS_CHARS - 1]}…"
 
 
-def _citation(source: Source) -> tuple[str, str, str]:
-    return source.place, source.marker, source.prompt_key
-
-
 def _stated(text: str) -> str:
     return text if text == NONE_STATED else inline(text)
 
@@ -171,7 +169,3 @@ def _writer(case: TestCase) -> str:
     if case.form == "llm":
         return f"language model {inline(case.model)}; check it against its sources"
     return "rules; expected results are the words of the sources"
-
-
-def _listed(name: str, ids: Sequence[str]) -> str:
-    return f"{name}: {', '.join(map(inline, ids))}"

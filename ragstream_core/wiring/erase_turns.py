@@ -226,6 +226,7 @@ class ClearedTurns:
         """Yield all texts that stay: other turns, documents, rules and memories of projects."""
         from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES
 
+        # every prompt shows these: who repeats them in a turn has left no copy there
         yield DEFAULT_HARD_RULES
         yield from _said(clearing.visible(self.log))
         for path in self.workspace.layout.projects.glob("*/*.md"):

@@ -213,6 +213,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
     with contextlib.suppress(FileNotFoundError), path.open("rb") as handle:
         while block := handle.read(_BLOCK):
             yield tail + block
+            # a run that the end of a block cuts is whole in the next: of RUN letters, each of which
+            # takes up to 16 bytes where escapes and marks stand between them
             tail = block[-16 * RUN :]
 
 
