@@ -13,11 +13,11 @@ from ragstream_core.conversations.clearing import Choice, choice_of
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
 from ragstream_core.errors import InputUnavailable, IntegrityError, UsageError
-from ragstream_core.index import history
 from ragstream_core.index.check import Part
 from ragstream_core.index.history import open_history_catalog
 from ragstream_core.index.rows import TextRow
 from ragstream_core.index.schema import PAGE_BYTES
+from ragstream_core.index.selection import selection_rows
 from ragstream_core.index.snapshot import open_snapshot
 from ragstream_core.index.view import open_view
 from ragstream_core.models.embedders.token_cache import TokenVectorCache
@@ -321,7 +321,7 @@ def test_cached_token_vectors_of_the_turns_go(space):
     talk(space)
     embed(space)
     folder = space.index_dir("demo") / "tokens-0123456789abcdef"
-    rows = history.selection_rows(space.layout.history_index).rows
+    rows = selection_rows(space.layout.history_index).rows
     for row in rows:
         TokenVectorCache(folder).put(sha256_hex(row.text), np.ones((2, 3), np.float16))
     clear(space, Choice("secret"))
