@@ -35,12 +35,6 @@ OWN = {
 """Op → how the names of the settings that it reads begin."""
 
 
-def steps_of(ops: tuple[str, ...]) -> list[str]:
-    """Return the step keys that ops of the chain stand for: the audit brings its re-run along."""
-    again = [f"{AGAIN}.{op}" for op in RERUN] if AUDIT in ops else []
-    return [*ops, *again]
-
-
 def upstream_of(op: str, passed: Container[str]) -> str:
     """Return the step that an op reads from, given those that have passed; none for the first."""
     position = OPS.index(op)

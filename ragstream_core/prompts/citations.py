@@ -8,7 +8,6 @@ quantifier stands inside another.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ragstream_core.prompts import frames
@@ -53,10 +52,3 @@ def parse_markers(text: str) -> list[Marker]:
         for match in pattern.finditer(text)
     ]
     return sorted(found, key=lambda marker: marker.span)
-
-
-def check_markers(text: str, issued: Iterable[str]) -> tuple[list[Marker], list[Marker]]:
-    """Split the citations of a text into those this prompt issued and all others."""
-    ids = set(issued)
-    markers = parse_markers(text)
-    return [m for m in markers if m.id in ids], [m for m in markers if m.id not in ids]

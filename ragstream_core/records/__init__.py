@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragstream_core.records.chunk import Chunk, Citation, Hit
+from ragstream_core.records.chunk import Chunk, Hit
 from ragstream_core.records.extras import Extras
 from ragstream_core.records.stage_results import Decision
 from ragstream_core.records.super_prompt import (
@@ -20,7 +20,6 @@ __all__ = [
     "BODY_KEYS",
     "STAGES",
     "Chunk",
-    "Citation",
     "Decision",
     "Extras",
     "Hit",

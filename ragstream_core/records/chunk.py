@@ -1,4 +1,4 @@
-"""`Chunk`, a piece of a source that a prompt can quote; `Hit` and `Citation`, which name one."""
+"""`Chunk`, a piece of a source that a prompt can quote; `Hit`, which names one."""
 
 from __future__ import annotations
 
@@ -53,14 +53,3 @@ class Hit(NamedTuple):
     # scaled parts, e.g. ``dense``, ``lexical``, ``a``, ``b``
     scores: Mapping[str, float] = MappingProxyType({})
     piece_cosines: tuple[float, ...] = ()  # cosine with each query piece, in their order
-
-
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """Where a quoted sentence comes from."""
-
-    short_id: str  # citation id issued for one prompt, hex digits
-    chunk_id: str  # canonical chunk id
-    source: str  # path relative to the project
-    snippet: str  # first 200 characters of the chunk
-    page_number: int  # 1-based page, 0 for text files

@@ -129,11 +129,7 @@ def _in_index(workspace: Workspace, found: TracedChunk) -> list[Line]:
 
 
 def has_pages(path: str) -> bool:
-    """Whether the pages of a file can be shown as pictures.
-
-    Args:
-        path: Of the file.
-    """
+    """Whether the pages of a file can be shown as pictures."""
     return file_type(path) == "pdf"
 
 

@@ -78,10 +78,6 @@ class _Needs:
 def keep(workspace: Workspace, key: str) -> MarkedPrompt:
     """Mark a prompt as kept; from now on its generations stay.
 
-    Args:
-        workspace: The data root.
-        key: Its key or the first digits.
-
     Raises:
         UnknownPrompt: No prompt under that key.
         IntegrityError: Its record is damaged.

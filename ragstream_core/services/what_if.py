@@ -88,10 +88,6 @@ class Compared:
 def leave_one_out(workspace: Workspace, key: str) -> LeaveOneOut:
     """Switch each selected file off in turn and say what changes; nothing is kept of it.
 
-    Args:
-        workspace: The data root.
-        key: The prompt's key or its first digits.
-
     Raises:
         UnknownPrompt: No prompt under that key.
         IntegrityError: Its record is damaged.

@@ -11,8 +11,7 @@ import pytest
 
 from ragstream_assets.definitions import defs
 from ragstream_core.errors import RagstreamError, Refused
-from ragstream_core.prompts.chain import OPS, RERUN, ops_of
-from ragstream_core.prompts.chain_steps import steps_of
+from ragstream_core.prompts.chain import OPS, RERUN
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.identity import canonical_json
 from ragstream_core.records.stage_results import AuditResult
@@ -206,13 +205,6 @@ def test_an_unexpected_error_keeps_its_text_out_of_dagster(ingested, home, reque
     log = [str(r.event_log_entry) for r in home.get_records_for_run(run.run_id).records]
     assert not any("canary-5d1f" in line for line in log)
     assert any("KeyError" in line for line in log)
-
-
-def test_steps_of_the_audit_bring_its_re_run_along():
-    assert steps_of(("retrieval",)) == ["retrieval"]
-    assert steps_of(ops_of("A4 Condenser")) == [
-        "a4_condenser", "a2_audit", *(f"rerun.{op}" for op in RERUN)
-    ]  # fmt: skip
 
 
 def _launched(space, home, config=None, **given):
