@@ -26,7 +26,7 @@ from ragstream_core.conversations.journal.records import (
     Turn,
     record_from,
     record_json,
-    uuid7,
+    uuid7_at,
 )
 from ragstream_core.conversations.sessions import HistoryTurn
 from ragstream_core.conversations.use import UNSAID, Use
@@ -150,11 +150,8 @@ def _plain_turn(
 
 def _content_id(content: str, timestamp: str) -> str:
     """Return an id that depends on the content alone, so that it is the same at every import."""
-    try:
-        ms = max(0, int(dt.datetime.fromisoformat(timestamp).timestamp() * 1000))
-    except (ValueError, OverflowError):
-        ms = 0
-    return uuid7(ms, hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:10])
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
+    return uuid7_at(timestamp, digest[:10])
 
 
 def _zoned(timestamp: str, number: int) -> str:

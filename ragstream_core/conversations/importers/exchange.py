@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ragstream_core.conversations.journal.records import Turn, uuid7
+from ragstream_core.conversations.journal.records import Turn, uuid7_at
 
 Role = Literal["user", "assistant", "none"]
 """``none``: a message that only links others (a tool's result, a hidden instruction)."""
@@ -263,7 +263,7 @@ def turn_ids(conversation: Conversation, exchange: Exchange) -> list[str]:
             grown.update(b"\x00given")  # earlier versions kept it without that
         if part is not None:
             when, named = when or part.timestamp, named or bool(part.id)
-            found.append(uuid7(_ms(when), (grown if named else alone).digest()[:10]))
+            found.append(uuid7_at(when, (grown if named else alone).digest()[:10]))
     return found
 
 
@@ -336,13 +336,6 @@ def iso_time(value: object) -> str:
     except (ValueError, OverflowError, OSError):
         return ""
     return (when if when.tzinfo else when.replace(tzinfo=dt.UTC)).isoformat()
-
-
-def _ms(timestamp: str) -> int:
-    try:
-        return max(0, int(dt.datetime.fromisoformat(timestamp).timestamp() * 1000))
-    except (ValueError, OverflowError):
-        return 0
 
 
 def _utf8(text: str) -> bytes:

@@ -26,6 +26,15 @@ def uuid7(ms: int, chance: bytes) -> str:
     return str(uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62))
 
 
+def uuid7_at(timestamp: str, chance: bytes) -> str:
+    """Return a UUIDv7 of a time as it was written; that of 1970 for what is no time, or before."""
+    try:
+        ms = max(0, int(dt.datetime.fromisoformat(timestamp).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        ms = 0
+    return uuid7(ms, chance)
+
+
 def session_name(now: dt.datetime, nth: int = 1) -> str:
     """Return the name of a new conversation, ``YYYYMMDD-HHMMSS``, with a number from the 2nd on."""
     name = now.strftime("%Y%m%d-%H%M%S")
