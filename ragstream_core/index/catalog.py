@@ -261,13 +261,12 @@ def _is_sound(index_dir: Path, damage: Damage) -> bool:
         return False
 
 
-def _take_over_texts(db: sqlite3.Connection, index_dir: Path, aside: Path) -> int:
+def _take_over_texts(db: sqlite3.Connection, index_dir: Path, aside: Path) -> None:
     """Take over into a new catalog the embedded texts that are sound in a damaged one."""
-    old = sqlite3.connect(f"file:{quote(str(aside.absolute()))}?mode=ro", uri=True)
-    try:
-        return sum(_take_over(db, old, file) for file in _vector_files(old, index_dir))
-    finally:
-        old.close()
+    address = f"file:{quote(str(aside.absolute()))}?mode=ro"
+    with contextlib.closing(sqlite3.connect(address, uri=True)) as old:
+        for file in _vector_files(old, index_dir):
+            _take_over(db, old, file)
 
 
 def _vector_files(old: sqlite3.Connection, index_dir: Path) -> list[VectorFile]:
@@ -278,8 +277,8 @@ def _vector_files(old: sqlite3.Connection, index_dir: Path) -> list[VectorFile]:
     return [VectorFile.named(index_dir, *row).cut() for row in sound]
 
 
-def _take_over(db: sqlite3.Connection, old: sqlite3.Connection, file: VectorFile) -> int:
-    taken, catalog = 0, file.path.with_name(CATALOG_NAME)
+def _take_over(db: sqlite3.Connection, old: sqlite3.Connection, file: VectorFile) -> None:
+    taken, catalog = False, file.path.with_name(CATALOG_NAME)
     for block in _blocks(old, file.embed_fp) if file.count else ():
         whole = [row for row in block if sha256_hex(row[-1]) == row[0]]
         bad = set(file.damaged([row[:4] for row in whole]))
@@ -290,13 +289,12 @@ def _take_over(db: sqlite3.Connection, old: sqlite3.Connection, file: VectorFile
                 "INSERT OR IGNORE INTO vectors VALUES(?,?,?,?,?)",
                 ((file.embed_fp, *row[:4]) for row in sound),
             )
-        taken += len(sound)
+        taken = taken or bool(sound)
     if taken:
         with transaction(db, catalog):
             remove.mark_recording(db)  # texts of files that are gone have no chunk to come
             shape = file.embed_fp, file.epoch, file.count, file.dimension
             db.execute("INSERT INTO vector_files VALUES(?,?,?,?)", shape)
-    return taken
 
 
 def _text_row(row: EmbeddedRow) -> tuple[str, int, bytes, int, str]:

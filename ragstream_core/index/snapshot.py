@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ragstream_core.platform.array_file import Arrays
     from ragstream_core.ports import F32
 
-SNAPSHOT_NAME = "history_store.arrow"
 REPAIR = RunCommand("history backfill")
 VERSION = 1
 """Raised with every change of the format, and of what the words or the cap of a row are."""
