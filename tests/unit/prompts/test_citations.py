@@ -6,7 +6,6 @@ import pytest
 
 from ragstream_core.prompts.citations import (
     answer_marker,
-    check_markers,
     parse_markers,
 )
 from ragstream_core.prompts.fences import Source, frame
@@ -23,13 +22,6 @@ def test_all_three_forms_are_read():
     assert [(m.form, m.source, m.id) for m in parse_markers(text)] == [
         ("answer", "a.md", "1a2b3c4d"), ("header", "docs/a.md", "7"), ("fence", "b.md", "ffff0000"),
     ]  # fmt: skip
-
-
-def test_ids_are_split_into_known_and_unknown():
-    text = "x [source: a.md, chunk: 11111111] y [source: a.md, chunk: deadbeef]"
-    known, unknown = check_markers(text, ["11111111"])
-    assert [m.id for m in known] == ["11111111"]
-    assert [m.id for m in unknown] == ["deadbeef"]
 
 
 @pytest.mark.parametrize("name", ["a]b.md", "a, chunk: 99.md", "a\nb.md", "[source: x"])
