@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.edits import apply_edits
-from ragstream_core.conversations.eligible_turns import Filters, eligible
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ModelMismatch, RunCommand, UsageError
-from ragstream_core.index.snapshot import HistoryView
 from ragstream_core.index.view import open_view
-from ragstream_core.maps import neighbours
 from ragstream_core.maps.chunk_map import CONVERSATION, ChunkMap, PlacedChunk, stratified
 from ragstream_core.maps.projection import LEAST, METHODS, project_vectors, usable_perplexity
 from ragstream_core.platform import extras
@@ -25,6 +22,7 @@ from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.search import load
 
 if TYPE_CHECKING:
+    from ragstream_core.index.snapshot import HistoryView
     from ragstream_core.ports import IndexView, PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
@@ -240,6 +238,8 @@ def nearest(
         UsageError: Nothing is called so, or no project is given.
         RagstreamError: An index is missing, damaged, or made by another model than the rest.
     """
+    from ragstream_core.maps import neighbours  # with numpy
+
     views = _open_views(workspace, projects, history=history)
     hidden = _hidden_ids(workspace, views)
     if chunk:
@@ -289,6 +289,9 @@ def _open_views(workspace: Workspace, projects: Sequence[str], *, history: bool)
 
 def _hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[str]:
     """Return the chunks of turns that were cleared after they were published: never shown."""
+    from ragstream_core.conversations.eligible_turns import Filters, eligible  # with numpy
+    from ragstream_core.index.snapshot import HistoryView
+
     hidden: set[str] = set()
     for view in views:
         if isinstance(view, HistoryView):
