@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ragstream_core.records.chat import ChatDelta, ChatMessage
 
 STOPPED = "you stopped it"
+
+# Seconds after which a person's *Stop* is noticed while a model is silent.
 LOOK_S = 0.1
-"""Seconds after which a person's *Stop* is noticed while a model is silent."""
 
 
 class StoppableChat(WrappedChat):

@@ -54,8 +54,9 @@ from ragstream_core.wiring.workspace import Workspace
 GROUP = "documents"
 INGEST_JOB = "ingest_documents"
 SYNC_JOB = "sync_documents"
+
+# Both take `verify` and `rebuild`; the first one `accept_missing` as well.
 INGEST_OPS = ("ingest", "documents__chroma_collection")
-"""Both take `verify` and `rebuild`; the first one `accept_missing` as well."""
 SAMPLE = 5
 
 

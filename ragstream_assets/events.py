@@ -50,10 +50,11 @@ PROMPTS_SPEC = asset_spec(
     "are in `prompts/KEY` alone; `ragstream explain KEY` shows why each passage is in one.",
     "text",
 )
+
+# Events a tick: each is a commit of Dagster's storage, and a tick has a minute.
 MOST = 100
-"""Events a tick: each is a commit of Dagster's storage, and a tick has a minute."""
+# A mirror that waits for files that long without a change is not being written any more.
 SYNC_NS = 600_000_000_000
-"""A mirror that waits for files that long without a change is not being written any more."""
 CURSOR_VERSION = 1
 NEW = "Dagster knows nothing of this data root yet: what is kept is reported from its beginning"
 Event = dg.AssetMaterialization | dg.AssetObservation

@@ -32,8 +32,8 @@ from ragstream_core.prompts.store import key_of
 from ragstream_core.records import SuperPrompt
 from ragstream_core.wiring.workspace import Workspace
 
+# Dagster prints a line an event otherwise; what matters is in the run.
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
-"""Dagster prints a line an event otherwise; what matters is in the run."""
 
 
 def ingest(

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.fact_proposals import FoundFact
 
 INSPECTION, DOCUMENTATION = "inspection", "documentation"
+
+# Pixels: Dagster keeps the picture in its event log, so it is no larger than needed.
 SIZE = (1000, 700)
-"""Pixels: Dagster keeps the picture in its event log, so it is no larger than needed."""
 ANCHORS, NEIGHBOURS = 10, 3
 
 
@@ -308,8 +309,9 @@ FACTS_SPEC = asset_spec(
     "`ragstream memory candidates`.",
     "markdown",
 )
+
+# Not given is a skip, not a failure (R-252). What users said passes in memory alone.
 WAY = dg.Out(dg.Any, io_manager_key=IN_MEMORY, is_required=False)
-"""Not given is a skip, not a failure (R-252). What users said passes in memory alone."""
 
 
 class FactsConfig(dg.Config):

@@ -19,8 +19,8 @@ from ragstream_core.errors import (
 )
 from ragstream_core.ports import PhaseProgress
 
+# For what may pass: three and a half minutes in all, since a run holds one of few places.
 RETRIES = dg.RetryPolicy(max_retries=3, delay=30, backoff=dg.Backoff.EXPONENTIAL)
-"""For what may pass: three and a half minutes in all, since a run holds one of few places."""
 PASSING = (ProjectLocked, StoreFailed, EmbeddingFailed)
 _Context = dg.OpExecutionContext | dg.AssetExecutionContext
 UNATTENDED = ("dagster/sensor_name", "dagster/schedule_name")
@@ -68,8 +68,9 @@ def short_errors(run: RunState | None = None, *, again: bool = False) -> Iterato
 
 
 LOG_EVERY_S = 10.0
+
+# Seconds without a line after one that Dagster could not write; each try of it takes a while.
 QUIET_S = 60.0
-"""Seconds without a line after one that Dagster could not write; each try of it takes a while."""
 
 
 def reporter(context: _Context, also: PhaseProgress | None = None) -> PhaseProgress:

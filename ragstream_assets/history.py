@@ -35,9 +35,10 @@ EMBED_JOB, RECONCILE_JOB = "embed_history", "reconcile_history"
 
 PUBLISH_OP, SEAL_OP = "publish_snapshot", "seal_history_main"
 LOOK_BACK = 100
+
+# Months as the turns were written, from the first that people talked to LLMs in; turns of others
+# are embedded all the same.
 months = dg.MonthlyPartitionsDefinition(start_date="2022-11", fmt="%Y-%m", end_offset=1)
-"""Months as the turns were written, from the first that people talked to LLMs in; turns of others
-are embedded all the same."""
 
 
 class DeltaConfig(dg.Config):

@@ -22,8 +22,8 @@ from ragstream_core.settings.services import DagsterConfig
 if TYPE_CHECKING:
     from dagster import DagsterInstance
 
+# How long to wait for another process that opens the storage.
 OPENING_S = 60.0
-"""How long to wait for another process that opens the storage."""
 SETTING = "dagster.storage"
 _IN_POSTGRES = """# Runs, events and schedules lie in PostgreSQL, named by `dagster.storage`.
 storage:

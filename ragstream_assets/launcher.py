@@ -15,11 +15,11 @@ from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
 from ragstream_core.platform.locks import pid_namespace
 
+# Where the process of a run lives; Dagster's pages show no tag that begins so.
 MACHINE_TAG = ".dagster/ragstream_machine"
-"""Where the process of a run lives; Dagster's pages show no tag that begins so."""
+# A process that is younger than its run by more has the pid of one that is gone. Two clocks are
+# compared, so a few seconds say nothing; a machine takes longer to come to a pid again.
 MARGIN_S = 60.0
-"""A process that is younger than its run by more has the pid of one that is gone. Two clocks are
-compared, so a few seconds say nothing; a machine takes longer to come to a pid again."""
 
 
 def machine() -> str:

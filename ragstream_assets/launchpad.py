@@ -23,8 +23,8 @@ from ragstream_core.settings import SECTIONS, chain_keys
 from ragstream_core.settings.values import default_of, values_of
 from ragstream_core.wiring.workspace import Workspace
 
+# Reference of the request that the Launchpad runs as it stands: see `_example`.
 EXAMPLE = "example"
-"""Reference of the request that the Launchpad runs as it stands: see `_example`."""
 SAMPLE = "handbook"
 QUESTION = (
     "# Task\nWhat happens when an ingest is killed half way, and what do I have to do afterwards?\n"
@@ -73,8 +73,9 @@ _TYPED: dict[str, tuple[Any, Any, str]] = {
     "task": (str, "", "A task profile."),
     "session": (str, "", "The conversation it belongs to; empty: none."),
 }
+
+# What of a request can be typed.
 TYPED = tuple(_TYPED)
-"""What of a request can be typed."""
 _OTHER: dict[str, tuple[Any, Any, str]] = {
     "prompt_ref": (
         str,

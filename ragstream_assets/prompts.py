@@ -48,8 +48,9 @@ from ragstream_core.wiring.saved_prompts import recall, save_prompt
 from ragstream_core.wiring.workspace import Workspace
 
 OUT = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON)
+
+# An op subset may begin here: then there is no step before it, and `from_run` names a run.
 IN = dg.In(input_manager_key=STAGE_JSON)
-"""An op subset may begin here: then there is no step before it, and `from_run` names a run."""
 
 
 def unkept() -> Refused:

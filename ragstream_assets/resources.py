@@ -18,8 +18,8 @@ from ragstream_core.settings import decides_where
 from ragstream_core.settings.layers import set_variable
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
+# Explicit settings that never go into run config: stated otherwise, or secret.
 KEPT_OUT = ("paths.data_dir", "provider.api_key", "embeddings.shared")
-"""Explicit settings that never go into run config: stated otherwise, or secret."""
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 _workspaces: dict[_Key, Workspace] = {}
@@ -134,6 +134,6 @@ class RunState:
         return sums
 
 
+# Key of the resource that is a step's `RunState`.
 RUN = "run"
-"""Key of the resource that is a step's `RunState`."""
 Run = dg.ResourceParam[RunState]

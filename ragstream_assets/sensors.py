@@ -31,8 +31,9 @@ from ragstream_core.wiring.workspace import Workspace
 
 CURSOR_VERSION = 1
 DIGEST_DIGITS = 16
+
+# Tags of a run that Dagster launches so often again when its process dies.
 AGAIN = {"dagster/max_retries": "3"}
-"""Tags of a run that Dagster launches so often again when its process dies."""
 
 
 def folder_digest(workspace: Workspace, project: str) -> str:
@@ -122,8 +123,8 @@ def _new_partitions(
     return [projects.build_add_request(new)] if new else []
 
 
+# A conversation does not have the whole collection copied and verified at every turn.
 REST_S = 600
-"""A conversation does not have the whole collection copied and verified at every turn."""
 OTHER_MODEL = "the settings name another model: a backfill or the nightly run embeds for it"
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,

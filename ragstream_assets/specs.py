@@ -15,10 +15,11 @@ for _category in (dg.BetaWarning, dg.PreviewWarning):
     warnings.filterwarnings("ignore", category=_category)
 
 OWNERS = ["team:ragstream"]
+
+# Metadata of an event: what it tells of, so that nothing is told twice.
 EVENT_ID = "event_id"
-"""Metadata of an event: what it tells of, so that nothing is told twice."""
+# Of a run: what it works on, also where that is the conversations, which are no partition.
 PROJECT_TAG = "ragstream/project"
-"""Of a run: what it works on, also where that is the conversations, which are no partition."""
 projects = dg.DynamicPartitionsDefinition(name="project")
 
 

@@ -123,13 +123,13 @@ def quoted(*words: object) -> str:
     return " ".join(shlex.quote(str(word)) for word in words)
 
 
+# What a person can do; each face has its own words for it.
 Action = (
     RunCommand | RunProgram | AddOption | SetSetting | SetVariable | SwitchOff | ChooseProject
     | AllowSecrets | InjectFile | FreeSpace | TryAgain
 )  # fmt: skip
-"""What a person can do; each face has its own words for it."""
+# Words with actions among them; plain words read the same in each face.
 Advice = tuple[str | Action, ...]
-"""Words with actions among them; plain words read the same in each face."""
 Hint = str | Action | Advice
 
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     F32 = npt.NDArray[np.float32]
     F16 = npt.NDArray[np.float16]
 
+# Called with (done, total) while a long operation runs; never more than a few times a second.
 Progress = Callable[[int, int], None]
-"""Called with (done, total) while a long operation runs; never more than a few times a second."""
+# Called with (phase, done, total); a total of 0 is not known. What it raises ends the work.
 PhaseProgress = Callable[[str, int, int], None]
-"""Called with (phase, done, total); a total of 0 is not known. What it raises ends the work."""
 
 
 class TokenCounter(Protocol):

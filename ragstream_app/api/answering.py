@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.wiring.workspace import Workspace
 
+# The entry of `metadata` that names a conversation.
 SESSION = "session"
-"""The entry of `metadata` that names a conversation."""
 
 
 @dataclass(frozen=True, slots=True)

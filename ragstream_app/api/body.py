@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope
 
+# Of a body; a longer one is refused before it is read whole.
 MAX_BYTES = 16 << 20
-"""Of a body; a longer one is refused before it is read whole."""
 _Form = TypeVar("_Form", bound=BaseModel)
 
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ragstream_core.answers.citations import Citation
 
 SOURCES = "Sources:"
+
+# Of a question: no budget holds more, and to find that out takes a worker minutes.
 MOST_CHARS = 200_000
-"""Of a question: no budget holds more, and to find that out takes a worker minutes."""
 _SOURCES = re.compile(rf"\n\n{SOURCES}\n(?:- [^\n]*(?:\n|\Z))+\Z")
 
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 HEALTH = "/health"
 OPENAPI = "/openapi.json"
+
+# Paths that need no token: they say nothing of the data root.
 OPEN = (HEALTH, OPENAPI)
-"""Paths that need no token: they say nothing of the data root."""
+# An MCP client ends its session by DELETE, which no form of a web page sends.
 BODILESS = (*READING, "DELETE")
-"""An MCP client ends its session by DELETE, which no form of a web page sends."""
 NO_TOKEN = (
     "no token: send the header `Authorization: Bearer TOKEN`; `ragstream serve --show-token` "
     "prints the token"

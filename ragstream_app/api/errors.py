@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 INVALID = "invalid_request_error"
+
+# The `type` of an error by its status; any other is `INVALID` below 500, else a server error.
 TYPES = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
     429: "rate_limit_error",
 }
-"""The `type` of an error by its status; any other is `INVALID` below 500, else a server error."""
 RETRYABLE = (429, 503)
 
 

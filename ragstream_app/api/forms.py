@@ -18,6 +18,8 @@ from pydantic import (
 
 MOST_MESSAGES = 2_000
 MOST_INPUTS = 2_048
+
+# Parameters that would change what is answered, and why they are refused.
 REASONS = {
     "tools": "tools are not called here: answers come from the documents",
     "functions": "functions are not called here: answers come from the documents",
@@ -33,7 +35,6 @@ REASONS = {
     "web_search_options": "answers come from the documents of the project, not from the web",
     "prediction": "a predicted output cannot be used here",
 }  # fmt: skip
-"""Parameters that would change what is answered, and why they are refused."""
 NOTHING: tuple[object, ...] = (None, False, [], {}, ["text"], {"type": "text"})
 PARTS = "images, audio and files are not read here: put documents into the project"
 

@@ -18,8 +18,8 @@ PROMPT_HEADER = "X-RAGstream-Prompt"
 DONE = b"data: [DONE]\n\n"
 MOST_IGNORED = 20
 
+# A JSON object of OpenAI's API.
 Body = dict[str, Any]
-"""A JSON object of OpenAI's API."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from ragstream_core.errors import RagstreamError, Stopped
 if TYPE_CHECKING:
     from starlette.types import Send
 
+# A client that takes no byte of a stream for so long has left.
 SEND_S = 60.0
-"""A client that takes no byte of a stream for so long has left."""
+# Pieces of an answer, and the whole of it or an error at the end.
 Said = asyncio.Queue[str | Answered | Exception]
-"""Pieces of an answer, and the whole of it or an error at the end."""
 
 
 @dataclass

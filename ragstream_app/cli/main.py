@@ -100,6 +100,7 @@ class _Group(_Parses, TyperGroup):
     """A group of commands."""
 
 
+# The commands as the help groups them: what people need daily comes first.
 PANELS = {
     "Ask": ("demo", "prompt", "ask", "chat", "search"),
     "Documents": ("init", "project", "ingest", "status", "index", "spec"),
@@ -115,7 +116,6 @@ PANELS = {
     ),
     "Beside documents": ("weather",),
 }  # fmt: skip
-"""The commands as the help groups them: what people need daily comes first."""
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 
 app = typer.Typer(

@@ -140,11 +140,12 @@ InDagster = Annotated[
     bool,
     typer.Option("--dagster", metavar="", help="Execute the Dagster job: its pages show the run."),
 ]
+
+# Of scripts from before Dagster stood beside the path; goes with the next release.
 NoRecord = Annotated[
     bool,
     typer.Option("--no-record", metavar="", hidden=True, callback=_say_gone, help="Does nothing."),
 ]
-"""Of scripts from before Dagster stood beside the path; goes with the next release."""
 NoPersist = Annotated[
     bool, typer.Option("--no-persist", metavar="", help="Write nothing of this prompt anywhere.")
 ]

@@ -35,10 +35,10 @@ from ragstream_core.errors import (
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
 
+# Calls that work at once; further ones wait. More would share the same cores, and more memory.
 THREADS = 4
-"""Calls that work at once; further ones wait. More would share the same cores, and more memory."""
+# Of many steps of one phase, so often one is told.
 EVERY_S = 0.2
-"""Of many steps of one phase, so often one is told."""
 _TOOLS = {
     "search": "search", "explain": "explain", "prompt": "build_prompt", "why-not": "explain"
 }  # fmt: skip

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 MAX_SESSIONS = 1000
 IDLE_S = 30 * 60.0
+
+# What the SDK meets if a client sends a notice and ends its session before the notice is read.
 _SESSION_ENDED = anyio.ClosedResourceError, anyio.BrokenResourceError
-"""What the SDK meets if a client sends a notice and ends its session before the notice is read."""
 
 
 def _is_a_fault(record: logging.LogRecord) -> bool:

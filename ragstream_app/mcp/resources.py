@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 SCHEME, PROMPTS, PASSAGES = "ragstream", "prompts", "passages"
 MARKDOWN = "text/markdown"
+
+# Super-Prompts on one page of the list.
 LISTED = 20
-"""Super-Prompts on one page of the list."""
+# Of so many one page is made; a page may be short while more follow.
 LOOKED_AT = 1_000
-"""Of so many one page is made; a page may be short while more follow."""
 TITLE_CHARS = 80
+
+# The prompt without a task profile.
 ANY_PROFILE = "answer"
-"""The prompt without a task profile."""
 TEMPLATES = [
     ResourceTemplate(
         name="super_prompt",

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from ragstream_app.mcp.desk import Desk
 
+# As the SDK's limit for messages over HTTP.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""As the SDK's limit for messages over HTTP."""
 TOO_LONG = "a message of more than 4 MiB"
 
 

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 ProjectName = Annotated[
     str, Field(max_length=64, description="May be left out if there is only one.")
 ]
+
+# Of a question: to find out that no budget holds more takes minutes.
 MOST_CHARS = 100_000
-"""Of a question: to find out that no budget holds more takes minutes."""
 
 
 def _with_words(text: str) -> str:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.services.what_if import Compared
 
+# Programs that put their input on a clipboard; the first that is there and succeeds is used.
 CLIPBOARDS = (
     ("wl-copy",),
     ("xclip", "-selection", "clipboard"),
     ("xsel", "--clipboard", "--input"),
     ("pbcopy",),
 )
-"""Programs that put their input on a clipboard; the first that is there and succeeds is used."""
 _ELSEWHERE = "--out FILE, or install wl-clipboard, xclip or xsel"
 _PATIENCE_S = 10.0
 

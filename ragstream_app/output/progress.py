@@ -15,8 +15,9 @@ from ragstream_app.session import console, note
 if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress
 
+# Seconds between two lines where stderr is not a terminal.
 QUIET_S = 10.0
-"""Seconds between two lines where stderr is not a terminal."""
+# What goes on in a phase after the commit, for people; from there on nothing is left to stop.
 AFTER_COMMIT = {
     "publish": "committed; writing the term arrays and the manifest",
     "suspicion": "committed; looking for passages that try to command a model",
@@ -25,7 +26,6 @@ AFTER_COMMIT = {
     "graph": "committed; bringing pgvector's graph up to date",
     "checks": "committed; checking the new generation",
 }
-"""What goes on in a phase after the commit, for people; from there on nothing is left to stop."""
 
 _UNITS = {"read": "files", "embed": "chunks", "workers": "batches by workers"}
 

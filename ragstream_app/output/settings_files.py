@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ragstream_core.services.confirm_files import FileSaid
     from ragstream_core.settings.confirmation import SettingsFile
 
+# What the state of a `SettingsFile` means.
 STATES = {
     "named": "named by you: all of it counts",
     "confirmed": "confirmed by you: all of it counts",
     "unconfirmed": "not confirmed by you: only what can do no harm counts",
 }
-"""What the state of a `SettingsFile` means."""
 
 
 def print_settings_files(files: Iterable[SettingsFile]) -> None:

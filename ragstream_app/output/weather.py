@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 BAR_WIDTH = 18
 WIDTH_WITH_BARS = 79
 SPARKS = "▁▂▃▄▅▆▇█"
+
+# So much rain in a day fills its spark.
 HEAVY_RAIN_MM = 20.0
-"""So much rain in a day fills its spark."""
 UNKNOWN = "–"
 
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
+# The one button that runs all stages.
 BUILD = "Build prompt"
-"""The one button that runs all stages."""
+# What a person reads on the button of each stage.
 LABELS = dict(
     zip(
         BUTTONS,
@@ -38,7 +39,6 @@ LABELS = dict(
         strict=True,
     )
 )
-"""What a person reads on the button of each stage."""
 
 
 def label_of(button: str) -> str:
@@ -129,8 +129,8 @@ def _replace(desk: PromptSession, button: str, step: MadePrompt) -> None:
     desk.steps = {**{name: desk.steps[name] for name in before}, button: step}
 
 
+# What of a request the first button pins; its settings count at any button.
 TAKEN_IN = ("text", "projects", "files", "diffs", "off", "lock", "as_of", "session")
-"""What of a request the first button pins; its settings count at any button."""
 _LAST_OPS = {ops_of(button)[-1]: button for button in BUTTONS}
 
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 FILE_NAME = "page-password"
 SHORTEST = 12
+
+# scrypt: 16 MB and some 50 ms a guess.
 COST, BLOCK, LANES = 2**14, 8, 1
-"""scrypt: 16 MB and some 50 ms a guess."""
 SALT_BYTES = 16
 
 
@@ -107,11 +108,13 @@ def _scrypt(text: str, salt: bytes) -> bytes:
 
 COOKIE = "ragstream_login"
 LASTS_S = 12 * 3600.0
+
+# After a wrong password no other is tried for so long, from any visitor.
 PAUSE_S = 1.0
-"""After a wrong password no other is tried for so long, from any visitor."""
 MOST_BYTES = 4_096
+
+# Says "ok" and nothing else; `ragstream up` asks it.
 HEALTH = "/_stcore/health"
-"""Says "ok" and nothing else; `ragstream up` asks it."""
 FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>RAGstream</title>
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <body style="font:1rem system-ui;display:grid;place-content:center;height:90vh">

@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 READING = ("GET", "HEAD")
+
+# No other site may show our pages in a frame and have their buttons clicked there.
 FRAME = (b"x-frame-options", b"SAMEORIGIN")
-"""No other site may show our pages in a frame and have their buttons clicked there."""
 PLAIN = [
     (b"content-type", b"text/plain; charset=utf-8"),
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 ]
 POLICY_VIOLATION = 1008
+
+# What the servers offer beside our pages: a notebook of this machine as a page with its scripts, to
+# whoever has a link followed; who uses the page, and since when; the page for programs.
 UNUSED = ("/notebook/", "/dagit/notebook/", "/_stcore/metrics/", "/_stcore/agent/")
-"""What the servers offer beside our pages: a notebook of this machine as a page with its scripts,
-to whoever has a link followed; who uses the page, and since when; the page for programs."""
 
 
 def own_hosts(port: int, more: Iterable[str] = ()) -> frozenset[str]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from streamlit import App
 
 SCRIPT = Path(__file__).parents[1] / "page" / "main.py"
+
+# Given here so that they hold from any directory; as `.streamlit/config.toml`.
 OPTIONS: dict[str, Any] = {
     "server.headless": True,
     "server.enableXsrfProtection": True,
@@ -34,7 +36,6 @@ OPTIONS: dict[str, Any] = {
     "theme.light.primaryColor": "#1f6f8b",
     "theme.dark.primaryColor": "#3389a8",
 }
-"""Given here so that they hold from any directory; as `.streamlit/config.toml`."""
 _doors: list[PageAccess] = []
 
 

@@ -83,10 +83,10 @@ def held_back() -> Iterator[None]:
         signal.raise_signal(came[0])
 
 
+# Seconds between asking a server to end and ending it.
 GRACE_S = 10.0
-"""Seconds between asking a server to end and ending it."""
+# What the system may take to clear away a killed process, a large one on a busy machine.
 _DYING_S = 5.0
-"""What the system may take to clear away a killed process, a large one on a busy machine."""
 START_TIMEOUT_S = 180.0
 _POLL_S = 0.1
 _LAST_BYTES = 4_000

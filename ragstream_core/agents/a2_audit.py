@@ -53,12 +53,14 @@ from ragstream_core.records.super_prompt import HEADERS
 
 CODE_SHARE = 0.6
 CODE_SOURCES = 2
+
+# Intents whose role and form are sure if the evidence is code.
 _DOES = ("fix", "implement", "review", "test")
-"""Intents whose role and form are sure if the evidence is code."""
 _BY_CODE = ("evidence_is_code", "the evidence, most of it source code,")
 _BY_MODEL = ("language_model", "the evidence, as the language model reads it,")
+
+# Header → the part of the shape that it follows; who edits that has settled the header.
 _SHAPES = {"role": "intent", "format": "deliverable"}
-"""Header → the part of the shape that it follows; who edits that has settled the header."""
 
 
 def row_of(header: str, rule: str, reason: str, *, kept: bool = True) -> Decision:
@@ -159,8 +161,9 @@ ASK_CHARS = 160
 _BUILDS = ("code", "config", "tests")
 _WORD = re.compile(r"[^\W\d_][\w-]{2,40}")
 PROJECT_MEMORY = "Project Memory"
+
+# What the audit has to say: ``events`` and ``warnings``.
 Notes = dict[str, list[str]]
-"""What the audit has to say: ``events`` and ``warnings``."""
 
 
 def dominant_topic(titles: Sequence[str], asked: frozenset[str], terms: Terms) -> str:

@@ -42,11 +42,12 @@ from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import Shape
 
+# So much of Project Memory, of the newest turns and of older ones is shown.
 MAX_ANCHOR_CHARS = 4_000
-"""So much of Project Memory, of the newest turns and of older ones is shown."""
 MAX_DOMAIN_WORDS = 4
+
+# So many eligible files are shown to the audit.
 MAX_FILES = 200
-"""So many eligible files are shown to the audit."""
 _SHAPE = (
     "You classify what somebody asks for in the text named task, knowing Project Memory, the"
     " newest turns of the conversation and older ones (memory, recent, older) where they are"

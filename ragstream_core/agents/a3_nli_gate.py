@@ -44,8 +44,8 @@ from ragstream_core.prompts.trail import (
 from ragstream_core.records import Chunk, Decision, SuperPrompt
 from ragstream_core.records.stage_results import Conflict, InjectedFile, Scores
 
+# So much of each candidate is shown.
 MAX_CHARS = 800
-"""So much of each candidate is shown."""
 _TASK = (
     "You judge passages p1, p2, … for somebody who has the questions q1, q2, …. For every passage"
     " give a score: 0 when it does not help to answer any of them, 50 when it may, 100 when it"
@@ -102,8 +102,9 @@ UNMEASURED = (
     "gated by similarity: {model} is on this machine, but no measurement says that it is better; "
     "`ragstream eval gate PROJECT` measures"
 )
+
+# (statements, passages) → the best probability of entailment of each passage.
 Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
-"""(statements, passages) → the best probability of entailment of each passage."""
 
 
 def held_by(chunk: Chunk, files: Sequence[InjectedFile]) -> ConflictVerdict | None:

@@ -99,10 +99,11 @@ OP = "a4_condenser"
 RERANKED = "reranked"
 FACT_TOKENS = 50
 MOST_FILLINGS = 4
+
+# Chunk id → its reranked score, and how near it comes to the best one.
 Measures = tuple[dict[str, float], dict[str, float]]
-"""Chunk id → its reranked score, and how near it comes to the best one."""
+# S_ctx beside a selection, and whether that answers each piece.
 Told = tuple[SCtx, list[Judged]]
-"""S_ctx beside a selection, and whether that answers each piece."""
 
 
 Look = Callable[[list[Chunk]], tuple[Selection, list[Judged]]]

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
 
 KINDS = ("file", "type", "since", "tag")
+
+# Tags that are kept in capitals, however they are written.
 TAGS = ("GOLD", "SILVER", "BLUE")
-"""Tags that are kept in capitals, however they are written."""
 MAX_VALUE = 200
 _OTHERS = frozenset(
     {"path", "dir", "folder", "source", "ext", "extension", "project", "session", "before", "after",
@@ -36,12 +37,13 @@ _OTHERS = frozenset(
 )  # fmt: skip
 _MAYBE = re.compile(r"[A-Za-z]:\S")
 _TOKEN = re.compile(r"""(?<!\S)([A-Za-z]{2,12}):("[^"\n]*"|'[^'\n]*'|\S+)([^\s]*)""")
+
+# Fenced, quoted, and indented behind an empty line.
 _CODE = re.compile(
     r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)|`[^`\n]+`"
     r"|(?<=\n)[ \t\r]*\n(?:(?: {4}|\t)[^\n]*(?:\n|\Z)|[ \t\r]*\n)+",
     re.DOTALL | re.MULTILINE,
 )
-"""Fenced, quoted, and indented behind an empty line."""
 _END = ".,;:!?)"
 _TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,12}")
 _TAG = re.compile(r"[\w-]{1,40}")
@@ -207,14 +209,14 @@ def _since(value: str) -> tuple[str, ...]:
 _READERS = {"file": _file, "type": _type, "tag": _tag, "since": _since}
 
 
+# What is written without quotes and fits neither a file nor a type nor the look of a tag is a word
+# of the question: type:ignore, file:line, tag:latest.
 _WORDS: Mapping[str, Callable[[str], bool]] = {
     "file": lambda value: value.isalpha() and value.islower(),
     "type": lambda value: value not in _TYPES,
     "tag": lambda value: value.isalpha() and value.islower(),
     "since": lambda value: False,
 }
-"""What is written without quotes and fits neither a file nor a type nor the look of a tag is a word
-of the question: type:ignore, file:line, tag:latest."""
 
 
 def _parts(value: str, pattern: re.Pattern[str], example: str) -> tuple[str, ...]:

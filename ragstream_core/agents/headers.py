@@ -84,11 +84,13 @@ _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 _GAP = re.compile(r"(?:[ \t\r\n,]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OBJECT = re.compile(r"\{\s*[\"'][^\"'\n]{1,60}[\"']\s*:")
 _BARE = re.compile(r"[^\W\d][\w-]*")
+
+# Labels that, both together, show what goes in and comes out: no wish for a form.
 _EXAMPLE = {"input", "output"}
-"""Labels that, both together, show what goes in and comes out: no wish for a form."""
 PREAMBLE = "preamble"
+
+# The level of `Name: text`, below every heading.
 LABEL = 9
-"""The level of `Name: text`, below every heading."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,9 @@ from ragstream_core.text.terms import terms
 STAGE = "reranked"
 OP = "reranker"
 DIGITS = 6
+
+# (Prompt_MD, query pieces, passages) → one score a passage, higher is better.
 Score = Callable[[str, Sequence[str], Sequence[str]], list[float]]
-"""(Prompt_MD, query pieces, passages) → one score a passage, higher is better."""
 
 
 def _all_of_it(pieces: Sequence[str]) -> float:

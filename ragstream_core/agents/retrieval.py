@@ -26,8 +26,9 @@ STAGE = "retrieval"
 OP = "retrieval"
 MOST_SUCCESSORS = 3
 FOUND_BY_NAME = 10
+
+# (whole query, query pieces, ``project/path`` of files switched off) → ranked candidates.
 Search = Callable[[str, Sequence[str], Collection[str]], list[Hit]]
-"""(whole query, query pieces, ``project/path`` of files switched off) → ranked candidates."""
 
 
 @dataclass(frozen=True)

@@ -62,11 +62,12 @@ def _place(text: str, line: int) -> str:
 Grounding = Literal["documents", "memory", "nothing"]
 
 REFUSAL = "I don't have enough information in your documents to answer this question."
+
+# The sentence that means "not in the documents", and how earlier versions wrote it.
 REFUSALS = (
     REFUSAL,
     "I don't have enough information in the uploaded documents to answer this question.",
 )
-"""The sentence that means "not in the documents", and how earlier versions wrote it."""
 
 
 def grounding_of(
@@ -132,8 +133,9 @@ def messages_of(
 
 
 Status = Literal["complete", "partial", "refused", "failed"]
+
+# Where an answer comes from: a model, an earlier turn, the documents alone, or nowhere.
 Origin = Literal["model", "cached", "extract", "refused"]
-"""Where an answer comes from: a model, an earlier turn, the documents alone, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

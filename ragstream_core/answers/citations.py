@@ -127,8 +127,9 @@ class _Claim(NamedTuple):
     source: str
     quotes: tuple[str, ...]
     said: str
+
+    # Which marker of the answer it stands in, from 0.
     marker: int
-    """Which marker of the answer it stands in, from 0."""
 
 
 def citations_of(answer: str, issued: Mapping[str, Issued]) -> list[Citation]:

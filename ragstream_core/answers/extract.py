@@ -29,19 +29,20 @@ if TYPE_CHECKING:
     from ragstream_core.records.chat import ChatMessage
     from ragstream_core.records.s_ctx import Fact, OpenIssue
 
+# What stands for the model's name if no model answered.
 EXTRACT = "extract"
-"""What stands for the model's name if no model answered."""
 HINT = "`ragstream models list` says which models are there"
+
+# The port at which Ollama listens if nobody says otherwise.
 OLLAMA = "11434"
-"""The port at which Ollama listens if nobody says otherwise."""
+# The kind of the open issues that name a turn.
 CONVERSATION = "conversation"
-"""The kind of the open issues that name a turn."""
+# What every extract says before its first line.
 CLOSEST = "so here are the closest sentences from your"
-"""What every extract says before its first line."""
+# How lines are known that no model and no person said; the second one is of earlier versions.
 _EXTRACT_MARKS = (CLOSEST, "No language model answered")
-"""How lines are known that no model and no person said; the second one is of earlier versions."""
+# So many of the best facts; the prompt has the others.
 MOST_LINES = 6
-"""So many of the best facts; the prompt has the others."""
 _FILE_LINES = 3
 _PASSAGES = 2
 _PASSAGE_CHARS = 300

@@ -107,10 +107,10 @@ def markers(text: str, issued: Collection[str] = ()) -> Iterator[FoundMarker]:
         at = next_start(text, end if verdict is MarkerVerdict.MARKER else at + 1)
 
 
+# So many characters before a marker may matter.
 LEFT = 64
-"""So many characters before a marker may matter."""
+# So many characters behind a marker may matter.
 RIGHT = 24
-"""So many characters behind a marker may matter."""
 
 _IT = "the document"
 _OTHER_OBJECTS = tuple(

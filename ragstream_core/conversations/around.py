@@ -27,28 +27,28 @@ I64 = npt.NDArray[np.int64]
 DIGITS = 6
 # These were chosen over LoCoMo's five conversations, all by one maker: `BESIDE` and `SITTING` in
 # decision 106 (a grid judged by leaving one conversation out), the others in 112.
+# Share of the better neighbour's score.
 BESIDE = 0.4
-"""Share of the better neighbour's score."""
+# Share of the best score in the same sitting.
 SITTING = 1.2
-"""Share of the best score in the same sitting."""
+# Added if the question names the person who speaks.
 SPEAKER = 1.0
-"""Added if the question names the person who speaks."""
+# Added if a turn was said on a day that the question names, or names such a day itself.
 DAY = 0.4
-"""Added if a turn was said on a day that the question names, or names such a day itself."""
+# What a turn names counts up to this length, or up to that of what the question names.
 MONTH_DAYS = 31
-"""What a turn names counts up to this length, or up to that of what the question names."""
+# Added at most for the rare words that a turn has in common with one of the best turns.
 SHARED = 0.3
-"""Added at most for the rare words that a turn has in common with one of the best turns."""
+# So many turns are the best ones.
 BEST = 8
-"""So many turns are the best ones."""
+# Least idf of a rare word: about one turn in twenty has it or stands beside one that has.
 RARE = 3.0
-"""Least idf of a rare word: about one turn in twenty has it or stands beside one that has."""
+# Sum of idf of the rare words in common that counts in full.
 ENOUGH = 10.0
-"""Sum of idf of the rare words in common that counts in full."""
+# A silence of four hours ends a sitting.
 PAUSE_NS = 4 * 3_600_000_000_000
-"""A silence of four hours ends a sitting."""
+# Speakers without a name of their own.
 ROLES = frozenset({"user", "assistant"})
-"""Speakers without a name of their own."""
 _SPEAKER = re.compile(r"^(?:\[(?P<date>[^\]\n]{1,40})\] )?(?P<name>[^:\n]{1,64}): ", re.MULTILINE)
 
 

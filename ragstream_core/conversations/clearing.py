@@ -53,8 +53,9 @@ _FORMS = (
     ("home", re.compile(rf"(?:(?<=/home/)|(?<=/Users/))[{_LETTER}.-]+")),
     ("home", _WINDOWS_HOME),
 )
+
+# Returns a text with what the caller knows to be secret masked.
 Redact = Callable[[str], str]
-"""Returns a text with what the caller knows to be secret masked."""
 
 
 def masked(text: str, words: Sequence[str] = (), redact: Redact = str) -> tuple[str, Counter[str]]:

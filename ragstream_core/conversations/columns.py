@@ -129,8 +129,8 @@ class HistoryColumns:
         return dataclasses.replace(self, tags=Coded(codes, tuple(numbers)))
 
 
+# How often the words of a turn count, and those of the turns before and after it.
 OWN_WORDS, NEIGHBOURS_WORDS = 3, 2
-"""How often the words of a turn count, and those of the turns before and after it."""
 _TAG_VALUE = {GOLD: 1.0, SILVER: 0.5}
 
 

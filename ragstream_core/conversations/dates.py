@@ -36,12 +36,13 @@ _UNITS = (
     "year|years|jahr|jahre|jahren|an|ans|année|années|año|años",
 )
 DAY, WEEK, WEEKEND, MONTH, YEAR = range(5)
+
+# One to ten, in English, German, French and Spanish.
 NUMBERS = (
     "a|an|one|einem|einer|un|une|una", "two|a couple of|zwei|deux|dos", "three|drei|trois|tres",
     "four|vier|quatre|cuatro", "five|fünf|cinq|cinco", "six|sechs|seis", "seven|sieben|siete",
     "eight|acht|huit|ocho", "nine|neun|neuf|nueve", "ten|zehn|dix|diez",
 )  # fmt: skip
-"""One to ten, in English, German, French and Spanish."""
 _NEAR_DAYS = (
     "the day before yesterday|vorgestern|avant-hier|anteayer",
     "yesterday|last night|gestern|hier|ayer|anoche",
@@ -61,11 +62,13 @@ _SPANS = (
     "(?:between|from|zwischen|vom|von|entre|du|del) (?:the |dem |le |el )?",
     " (?:and|to|until|till|through|und|bis|bis zum|et|au|y|al) (?:the |dem |le |el )?",
 )
+
+# How the parts of the last day of a span are told from those of its first one.
 _UNTIL = "_until"
-"""How the parts of the last day of a span are told from those of its first one."""
 _END = dt.date.max.toordinal()
+
+# Years from one 29 February to the next, at most.
 _LEAP = 8
-"""Years from one 29 February to the next, at most."""
 _DAY_OF_MAY = (
     r"(?:the )?(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:may|march|mar)"
     r"|(?:may|march|mar) \d{1,2}(?:st|nd|rd|th)?)"
@@ -100,8 +103,8 @@ class Days(NamedTuple):
         return self.first <= other.last and other.first <= self.last
 
 
+# Returns the day on which a text was said; called only if something is counted from it.
 Said = Callable[[], dt.date]
-"""Returns the day on which a text was said; called only if something is counted from it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ Mask = npt.NDArray[np.bool_]
 
 DIGITS = 6
 CURRENT = "current"
+
+# Why a row may not be found, in the order in which the rules are asked; the first one counts.
 RULES = {
     "": "eligible",
     "cleared": "cleared by its owner",
@@ -48,12 +50,12 @@ RULES = {
     "projects": "of another project",
     "tags": "has none of the wanted tags",
 }
-"""Why a row may not be found, in the order in which the rules are asked; the first one counts."""
 _CODE = {name: code for code, name in enumerate(RULES)}
 _DAY_NS = 86_400_000_000_000
 _LAST_NS = (1 << 63) - 1
+
+# A silence of this length fades what lies before it by half of ``damping``.
 _PAUSE_DAYS = 7.0
-"""A silence of this length fades what lies before it by half of ``damping``."""
 _QUARTERS = 4.0
 _WINDOWED = re.compile(r".@\d{1,6}(?:\.\d{1,6})?d$")
 

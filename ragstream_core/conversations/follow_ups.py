@@ -20,14 +20,14 @@ from ragstream_core.conversations.given import Pair
 from ragstream_core.records.identity import canonical_json
 from ragstream_core.text.sentences import is_filler, sentence_spans
 
+# A longer question says itself what it is about.
 MAX_CHARS = 160
-"""A longer question says itself what it is about."""
+# So many turns before the question are looked at.
 TURNS = 8
-"""So many turns before the question are looked at."""
+# Words of its own that a question may have which only goes on asking.
 _MAX_OWN = 2
-"""Words of its own that a question may have which only goes on asking."""
+# Words of its own that a question may have which points back.
 _MAX_AFTER = 4
-"""Words of its own that a question may have which points back."""
 _MAX_ABOUT = 12
 _ANSWER_CHARS = 240
 _ANSWER_NAMES = 2
@@ -35,8 +35,9 @@ _WORD = re.compile(r"\w+(?:[-./_'’]\w+)*")
 _INVERTED = re.compile(r"(?<=\w)-(?=(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous)\b)", re.IGNORECASE)
 _ELIDED = re.compile(r"\b(?:[ldjnmtsc]|qu)['’](?=\w)", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s$")
+
+# What stands behind these is a thing that is asked about, and not where it is.
 _OF = ("of", "for", "von", "vom", "für", "de", "du", "del", "pour", "para")
-"""What stands behind these is a thing that is asked about, and not where it is."""
 _ONE = ("one", "ones")
 _THAT_ONE = re.compile(r"^\s+ones?\b", re.IGNORECASE)
 _CITED = re.compile(r"\[[^\]]*\]")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ragstream_core.conversations.journal.records import Entry, Turn
 from ragstream_core.records.identity import canonical_json
 
+# What was asked and what was answered; either may be empty.
 Pair = tuple[str, str]
-"""What was asked and what was answered; either may be empty."""
 
 
 def pinned_text(pairs: Sequence[Pair], k: int) -> str:

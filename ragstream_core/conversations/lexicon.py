@@ -19,11 +19,13 @@ from ragstream_core.text.terms import is_stop_word, stems, words
 
 MAX_BYTES = 1_000_000
 MAX_ENTRIES = 20_000
+
+# Words of one entry.
 MAX_WORDS = 8
-"""Words of one entry."""
 _HINT = "compare with the one that ships: ragstream_core/conversations/lexicon.yaml"
+
+# Stemmed words: ``large language models`` is found by ``large language model``.
 Phrase = tuple[str, ...]
-"""Stemmed words: ``large language models`` is found by ``large language model``."""
 _WORD = re.compile(r"\w+")
 
 

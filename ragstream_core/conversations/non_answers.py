@@ -15,16 +15,17 @@ from ragstream_core.conversations.journal.records import Turn
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
 
+# Origins of answers that no model and no person gave to this question.
 EXTRACT, REFUSED, CACHED, FAILED = ORIGINS = ("extract", "refused", "cached", "failed")
-"""Origins of answers that no model and no person gave to this question."""
 _BEGINNINGS = ("No language model answered (",)
 _CLOSEST = ", so here are the closest sentences from your "
+
+# Words of such answers, also of those that were kept before turns told their origin; others that
+# the program learns to say are added here.
 _WHOLE = (
     "I don't have enough information in your documents to answer this question.",
     "I don't have enough information in the uploaded documents to answer this question.",
 )
-"""Words of such answers, also of those that were kept before turns told their origin; others that
-the program learns to say are added here."""
 _FORMS = [*map(re.escape, _BEGINNINGS), *(rf"{re.escape(text)}\s*\Z" for text in _WHOLE)]
 _IN_UNIT = re.compile(rf"\bassistant: (?:{'|'.join(_FORMS)})")
 _IN_LINE = tuple(text.encode() for text in ('"origin":"', *_BEGINNINGS, _CLOSEST, *_WHOLE))

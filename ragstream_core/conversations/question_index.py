@@ -19,8 +19,9 @@ from ragstream_core.records.identity import sha256_hex
 
 F32 = npt.NDArray[np.float32]
 VERSION = 1
+
+# So many of the newest questions are kept: an answer that old has hardly the same documents.
 MOST = 5_000
-"""So many of the newest questions are kept: an answer that old has hardly the same documents."""
 _DIGITS = 6
 
 

@@ -32,24 +32,25 @@ _TIME = re.compile(
 )
 _TOKEN = re.compile(r"[^\s\"“”„«»‘()\[\]{},;!?]+")
 _SIGN = re.compile(r"[/\\=<>@#$%&*+~^|]|^-")
+
+# What is the name of a thing or a number: in paraphrases the same, in the same order.
 _NAME = re.compile(r"\w+(?:[._:/-]\w+)+|\b[A-Z]{2,}\b|\d+")
-"""What is the name of a thing or a number: in paraphrases the same, in the same order."""
 _SMALL_TEXT = """
 a an the is are am be been being do does doing have has having can could i me my we our ours us you
 how what which of to for there please exactly actually really tell explain describe kindly just
 der die das den dem ein eine einen einem ist sind kann können wie bitte
 """
+# Words that change nothing in what a question asks; all others must stand in both.
 _SMALL = frozenset(_SMALL_TEXT.split())
-"""Words that change nothing in what a question asks; all others must stand in both."""
 _TURNING_TEXT = """
 not no never none without only all any every both neither nor before after except unless until than
 more less most least first last other off on old new nicht kein keine ohne nur alle vor nach erste
 letzte mehr weniger
 """
+# Words with which a question asks for something else than without them.
 _TURNING = frozenset(stems(_TURNING_TEXT))
-"""Words with which a question asks for something else than without them."""
+# In a question of more words than these a vector does not see one that is added.
 _DROWNING = 8
-"""In a question of more words than these a vector does not see one that is added."""
 _FEWEST_WORDS = 2
 WordMatch = Literal["words", "paraphrase", "score"]
 

@@ -23,8 +23,9 @@ from ragstream_core.conversations.use import is_usable
 from ragstream_core.text.sentences import sentence_spans
 
 Span = tuple[int, int]
+
+# The span that holds every chunk of a turn.
 WHOLE: Span = (0, sys.maxsize)
-"""The span that holds every chunk of a turn."""
 CUT_MARK = "\n[… cut: the first {shown} of {all} characters]"
 _LOOK_BACK = 200
 
@@ -74,10 +75,11 @@ class Side:
 
 
 MAX_SCAN_BYTES = 16 << 20
+
+# Pairs are left out, the oldest first, rather than cut to fewer characters a side than this.
 FEWEST_CHARS = 160
-"""Pairs are left out, the oldest first, rather than cut to fewer characters a side than this."""
+# So many times more may a side of the newest pair have than one of the others.
 NEWEST_SHARE = 3
-"""So many times more may a side of the newest pair have than one of the others."""
 _ABOUT_OTHERS = (b'"kind":"cleared"', b'"kind":"tag"')
 Fill = Literal["none", "projects", "all"]
 

@@ -183,8 +183,8 @@ def _as_turn(asked: Asked) -> Turn:
     )
 
 
+# How far the files have come, ``seq``, and how many ``files`` with how many ``bytes`` they are.
 MARK_NAME = ".sessions.json"
-"""How far the files have come, ``seq``, and how many ``files`` with how many ``bytes`` they are."""
 
 
 def session_log_name(session: str) -> str:

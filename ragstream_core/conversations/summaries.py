@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 SOURCE = "summary"
+
+# Turns of one session and project that become one summary; what is left over waits for more.
 SPAN_TURNS = 12
-"""Turns of one session and project that become one summary; what is left over waits for more."""
+# Answers that must cite a summary before it counts as useful.
 PROMOTED_FROM = 2
-"""Answers that must cite a summary before it counts as useful."""
 QUOTED = 4
 TITLE_WORDS = 5
 SENTENCE_CHARS = 240

@@ -19,10 +19,10 @@ from ragstream_core.text.chunk_profiles import ChunkProfile, chunk_profile
 from ragstream_core.text.chunker import split
 from ragstream_core.text.tokenizer import TokenOffsets, word_offsets
 
+# Raised with every change that alters a unit or moves a boundary; all turns are cut again then.
 UNITS_VERSION = 1
-"""Raised with every change that alters a unit or moves a boundary; all turns are cut again then."""
+# Of a model without a tokenizer: so much is read at once.
 UNIT_TOKENS = 250
-"""Of a model without a tokenizer: so much is read at once."""
 _MIN_TOKENS = 32
 _SPEAKER_CHARS = 64
 _MONTHS = (

@@ -13,8 +13,9 @@ from ragstream_core.conversations.journal.records import OWN_PROJECTS, Turn, pro
 from ragstream_core.errors import AddOption, UsageError
 
 NOWHERE, EVERYWHERE = "nowhere", "everywhere"
+
+# Stands among the project labels of a searched turn that only prompts of these may find.
 OWN_LABEL = "~own"
-"""Stands among the project labels of a searched turn that only prompts of these may find."""
 
 
 @dataclass(frozen=True, slots=True)

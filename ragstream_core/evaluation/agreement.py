@@ -132,12 +132,13 @@ def _kind(text: str, block: str, *, is_cited: bool) -> Kind:
     return "connective" if says_nothing or leads else "claim"
 
 
+# Texts → unit vectors, shape (texts, d).
 Embed = Callable[[Sequence[str]], "F32"]
-"""Texts → unit vectors, shape (texts, d)."""
 
 THRESHOLD = 0.68
+
+# So many places of a passage are compared by meaning: those that hold most of the words.
 WINDOWS = 3
-"""So many places of a passage are compared by meaning: those that hold most of the words."""
 _DIGITS = 6
 _LEAST_PLAIN = 3
 _SAME_CLAUSE = 0.6
@@ -172,8 +173,9 @@ değil yok hiç asla nem nincs soha ei eivät eikä koskaan δεν μην χωρ
 لا ليس ليست لم لن بدون לא אין בלי
 """
 _DENIALS = frozenset(_DENIAL_WORDS.split())
+
+# Where words are not parted by blanks.
 _DENIES_INSIDE = re.compile("[不没沒未無无]|ない|なく|ません|아니|없")
-"""Where words are not parted by blanks."""
 _COUNTED = (
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip

@@ -15,11 +15,13 @@ from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.retrieval import Row
 
 METRICS = ("R@10", "MRR", "nDCG@10", "MRR@10")
+
+# Category of questions whose premise is false: nothing there is to be found.
 ADVERSARIAL = 5
-"""Category of questions whose premise is false: nothing there is to be found."""
 _DATES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d %H:%M", "%Y/%m/%d (%a) %H:%M", "%Y/%m/%d")
+
+# What the history takes for no time at all: such a turn is shown without a date.
 NO_TIME = "1970-01-01T00:00:00+00:00"
-"""What the history takes for no time at all: such a turn is shown without a date."""
 
 
 def is_conversations(documents: Sequence[Row]) -> bool:

@@ -18,8 +18,8 @@ from ragstream_core.records.identity import sha256_hex
 if TYPE_CHECKING:
     from ragstream_core.evaluation.faithfulness import Judge
 
+# (statements, passages) → the best probability of entailment of each passage.
 Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
-"""(statements, passages) → the best probability of entailment of each passage."""
 Claims = Sequence[tuple[str, Sequence[Issued]]]
 ENTAILED = 0.5
 MAX_CLAIMS = 40

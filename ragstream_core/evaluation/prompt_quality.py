@@ -52,8 +52,8 @@ def is_relevant(question: GoldQuestion, source: str, text: str) -> bool:
     return any(plain(passage) in said for passage in question.passages)
 
 
+# What a prompt says of its pieces, the worst last.
 WORDS = ("answered", "perhaps", "not found")
-"""What a prompt says of its pieces, the worst last."""
 
 
 def doubt(answers: Sequence[PieceAnswer]) -> float:

@@ -137,8 +137,8 @@ def _cached_vectors(
 METRICS = ("nDCG@10", "R@10", "MRR@10")
 RUN_DEPTH = 100
 
+# Returns the document ids for one query, best first, each once.
 Ranker = Callable[[Row], list[str]]
-"""Returns the document ids for one query, best first, each once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,8 +142,8 @@ def read_points(folder: Path, fingerprint: str) -> list[Point]:
     return sorted(present, key=lambda point: (point.theta, point.relative))
 
 
+# The folder beside the models that keeps which gate is better.
 MEASURED = "gate_measured"
-"""The folder beside the models that keeps which gate is better."""
 
 
 @dataclass(frozen=True, slots=True)

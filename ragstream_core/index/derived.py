@@ -132,8 +132,8 @@ def _bytes_of(path: Path) -> bytes | None:
         return None
 
 
+# Rows whose terms are derived again in one transaction.
 REFRESHED_ROWS = 8_192
-"""Rows whose terms are derived again in one transaction."""
 _REFRESH = {
     "texts": "UPDATE texts SET terms = pack_terms(text_terms(text)), "
     "terms_crc = crc_of(text_terms(text))",
@@ -181,15 +181,16 @@ def _text_terms(text: str) -> bytes:
 
 LEXICAL_FILE = Path("lexical-latest", "arrays.bin")
 CHANGES_FILE = Path("lexical-latest", "changes.bin")
-WHOLE_BELOW = 4_096
-"""A file of fewer rows is written anew by every change: that takes a tenth of a second."""
-MOST_CHANGED = 1 / 16
-"""Share of the rows of the file that may have ended or come before both are merged.
 
-Every ingest writes the changes since the merge anew; a merge reads no terms of the catalog and
-takes 3.3 CPU s for a million rows."""
+# A file of fewer rows is written anew by every change: that takes a tenth of a second.
+WHOLE_BELOW = 4_096
+# Share of the rows of the file that may have ended or come before both are merged.
+#
+# Every ingest writes the changes since the merge anew; a merge reads no terms of the catalog and
+# takes 3.3 CPU s for a million rows.
+MOST_CHANGED = 1 / 16
+# What changes name the file by that they are of.
 _OF = ("digest", "lexical", "crc32")
-"""What changes name the file by that they are of."""
 _TERMS = "unpack_terms(c.heading_terms), c.heading_crc, unpack_terms(t.terms), t.terms_crc"
 _PLACE_AND_TEXT = "c.heading, t.text, t.text_hash"
 _ALL = (

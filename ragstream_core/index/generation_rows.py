@@ -100,15 +100,15 @@ class GenerationRows:
         return [row for at, end in zip(begins, ends, strict=True) for row in order[at:end].tolist()]
 
 
+# A file whose times are older was written before the look: they are of the kernel's coarse clock,
+# which ticks every 1 to 10 ms.
 _SETTLED_NS = 50_000_000
-"""A file whose times are older was written before the look: they are of the kernel's coarse clock,
-which ticks every 1 to 10 ms."""
+# Times further ahead are of another clock, as over NFS: they say nothing of when.
 _AHEAD_NS = 1_000_000_000
-"""Times further ahead are of another clock, as over NFS: they say nothing of when."""
+# Rows that are read and checked at once.
 _BLOCK = 8_192
-"""Rows that are read and checked at once."""
+# What `ReadRows` are made from; of chunks ``c`` and their vectors ``v``.
 COLUMNS = f"c.chunk_id, c.path, c.text_hash, v.epoch, v.row, v.crc32, {CHUNK_CANON}"
-"""What `ReadRows` are made from; of chunks ``c`` and their vectors ``v``."""
 VECTORS = "LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash"
 _ROWS = f"SELECT {COLUMNS} FROM chunks c {VECTORS} WHERE {LIVE} ORDER BY c.chunk_id"
 
@@ -216,13 +216,13 @@ def _epoch_now(db: sqlite3.Connection, embed_fp: str) -> int | None:
     return row[0] if row else None
 
 
+# Beside the other stores that are made from an index: erasing a file takes them all away.
 ROWS_FILE = Path("stores", "rows-newest.bin")
-"""Beside the other stores that are made from an index: erasing a file takes them all away."""
+# Share of the rows that may have ended or come; above that all are read from the catalog.
+#
+# Twice the share of the term arrays, which write what changed again with every ingest: here it is
+# read once, by whoever opens the generation next, and left behind as rows of that one.
 MOST_CHANGED = 1 / 8
-"""Share of the rows that may have ended or come; above that all are read from the catalog.
-
-Twice the share of the term arrays, which write what changed again with every ingest: here it is
-read once, by whoever opens the generation next, and left behind as rows of that one."""
 _FEW = 4_096  # to read so many costs less than 0.1 s, whatever the share
 _ARRAYS = {
     "ids": "|u1", "ends": "<i8", "files": "|u1", "codes": "<i4", "places": "<i8", "crcs": "<u4",

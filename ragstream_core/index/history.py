@@ -35,10 +35,10 @@ from ragstream_core.index.rows import (
 from ragstream_core.index.schema import CATALOG_NAME, JOURNAL_NAME, read, rebuild_hint, transaction
 from ragstream_core.records.identity import Json, canonical_json, generation_digest
 
+# Key of a generation's provenance: the journal's position it was made from.
 HIGH_WATER = "high_water"
-"""Key of a generation's provenance: the journal's position it was made from."""
+# Key of a generation's provenance: the sizes by which its turns were cut.
 CUT = "chunks"
-"""Key of a generation's provenance: the sizes by which its turns were cut."""
 _DDL = """
 CREATE TABLE IF NOT EXISTS turns(
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL, path TEXT NOT NULL, meta TEXT NOT NULL,

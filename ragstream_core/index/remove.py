@@ -73,8 +73,9 @@ _DEAD = (
     "(SELECT 1 FROM kept k WHERE k.n >= from_gen AND k.n < to_gen)"
 )
 _TOMBSTONE = "SELECT 1 FROM meta WHERE key >= 'erasing:' AND key < 'erasing;'"
+
+# Of a table: that no chunk of any generation has the text.
 UNNAMED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = {}.text_hash)"
-"""Of a table: that no chunk of any generation has the text."""
 
 
 def superfluous(

@@ -20,11 +20,11 @@ from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, LIVE
 from ragstream_core.records.identity import generation_digest, multiset_sum
 from ragstream_core.text.terms import term_blob
 
+# Key of a generation's provenance: how many texts the encoder cut while it was made.
 TRUNCATED = "truncated_inputs"
-"""Key of a generation's provenance: how many texts the encoder cut while it was made."""
 
+# Keys of a generation's provenance: texts given to the model, and wall time inside it.
 EMBEDDED, EMBED_SECONDS = "embedded", "embed_seconds"
-"""Keys of a generation's provenance: texts given to the model, and wall time inside it."""
 
 _NO_TEXT = re.compile(
     r"pages? \d[\d, -]*(?:and \d+ more )?of \d+ ha(?:s|ve) no text"
@@ -39,8 +39,8 @@ _REMARK = re.compile(
     r"|(?:hidden passages left out|tracked changes read as accepted|formulas without a value): \d+"
 )
 
+# Size in bytes, mtime_ns, ctime_ns, inode.
 Signature = tuple[int, int, int, int]
-"""Size in bytes, mtime_ns, ctime_ns, inode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +260,16 @@ def digest_matches(found: Generation, live_row_sum: int) -> bool:
     )
 
 
+# SQL source of the chunks that ended since generation ``:p``.
 ENDED = "FROM chunks c WHERE c.to_gen > :p AND c.from_gen <= :p ORDER BY c.chunk_id"
-"""SQL source of the chunks that ended since generation ``:p``."""
 # CROSS JOIN is SQLite's way to fix the order of a join: the few files that came, then their chunks
 # by path; the other way round all chunks are read
+# SQL source of the chunks that came since generation ``:p``, up to the newest.
 CAME = (
     "FROM files f CROSS JOIN chunks c ON c.path = f.path AND c.to_gen IS NULL "
     "AND c.from_gen = f.from_gen {joined} WHERE f.from_gen > :p AND f.to_gen IS NULL "
     "ORDER BY c.chunk_id"
 )
-"""SQL source of the chunks that came since generation ``:p``, up to the newest."""
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,9 @@ def project_lock(index_dir: Path) -> Iterator[None]:
 CATALOG_NAME = "catalog.sqlite"
 JOURNAL_NAME = f"{CATALOG_NAME}-journal"
 SCHEMA_VERSION = 2
+
+# Key of ``meta``: the rules that the stored terms were derived by; another value: by none.
 LEXICAL_KEY = "lexical_version"
-"""Key of ``meta``: the rules that the stored terms were derived by; another value: by none."""
 PAGE_BYTES = 8_192  # a text with its terms lies in one page; larger ones cost more a journal
 _READ_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read again
 _WRITE_CACHE_KIB = -8_192  # more makes a first ingest no faster, only larger
@@ -185,22 +186,22 @@ CREATE TEMP TABLE opening(
 CREATE TEMP TABLE closing(path TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
+# SQL text of a chunk row ``c`` as it enters the digest: all columns but the generations.
 CHUNK_CANON = (
     "'c'||length(c.chunk_id)||':'||c.chunk_id||length(c.path)||':'||c.path||'|'||c.sha256||'|'"
     "||c.chunk_idx||'|'||c.start||'|'||c.end||'|'||c.page||'|'||c.text_hash||'|'||c.heading"
 )
-"""SQL text of a chunk row ``c`` as it enters the digest: all columns but the generations."""
 
+# SQL text of a file row ``f`` as it enters the digest: no mtime, so machines agree.
 FILE_CANON = "'f'||length(f.path)||':'||f.path||'|'||f.sha256||'|'||f.decision"
-"""SQL text of a file row ``f`` as it enters the digest: no mtime, so machines agree."""
 
+# SQL statement that records a text with its terms, as `terms.term_blob` gives them, and a crc.
 INSERT_TEXT = "INSERT OR REPLACE INTO texts VALUES(?,?,pack_terms(?),?,?)"
-"""SQL statement that records a text with its terms, as `terms.term_blob` gives them, and a crc."""
 
 _SIGNS_OF_DAMAGE = ("malformed", "no such", "decode", "not a database", "corrupt", "no column")
 
+# SQL condition of a row that is live in generation ``:n``.
 LIVE = "from_gen <= :n AND (to_gen IS NULL OR to_gen > :n)"
-"""SQL condition of a row that is live in generation ``:n``."""
 
 
 @contextlib.contextmanager

@@ -128,10 +128,10 @@ def _row(
     )  # fmt: skip
 
 
+# Raised where a selection says more of its rows than before: it is published again.
 RULES = 2
-"""Raised where a selection says more of its rows than before: it is published again."""
+# Bytes kept for the description: it names where the arrays lie, and they move with its length.
 _ROOM = 6_000
-"""Bytes kept for the description: it names where the arrays lie, and they move with its length."""
 
 
 class SnapshotReport(NamedTuple):

@@ -36,19 +36,23 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 REPAIR = RunCommand("history backfill")
+
+# Raised with every change of the format, and of what the words or the cap of a row are.
 VERSION = 1
-"""Raised with every change of the format, and of what the words or the cap of a row are."""
 STAMP = {"version": VERSION, "lexical": LEXICAL_VERSION}
 NUMBERS = {
     "seq": "<i8", "seq_last": "<i8", "chunk_idx": "<i4", "start": "<i4", "end": "<i4",
     "timestamp_ns": "<i8", "importance": "<f8",
 }  # fmt: skip
 TEXTS = ("chunk_id", "text", "text_hash", "turn_id", "sha256", "prompt_key")
+
+# Columns with few distinct values; of the last four each value is a list, as JSON.
 LABELS = ("session", "source", "tags", "projects", "active_dbs", "versions")
-"""Columns with few distinct values; of the last four each value is a list, as JSON."""
+# What a file says of turns that were embedded before it was known that they are no answers.
 NON_ANSWERS = "non_answers"
-"""What a file says of turns that were embedded before it was known that they are no answers."""
 _TEXT = {"offsets": "<i8", "data": "|u1"}
+
+# Name and type of every array; ``lexical`` is `LexicalArrays.packed`, empty without rows.
 ARRAYS = {
     **NUMBERS,
     **{f"{name}.{part}": dtype for name in (*TEXTS, *LABELS) for part, dtype in _TEXT.items()},
@@ -56,7 +60,6 @@ ARRAYS = {
     "vector": "<f4",
     "lexical": "|u1",
 }
-"""Name and type of every array; ``lexical`` is `LexicalArrays.packed`, empty without rows."""
 
 
 class HistoryView:
@@ -216,8 +219,9 @@ def _listed(text: str) -> tuple[Any, ...]:
 
 
 Identity = tuple[int, int, int, int]
+
+# Views that stay open after a newer one was published: prompts that began with them go on.
 HELD = 3
-"""Views that stay open after a newer one was published: prompts that began with them go on."""
 _open: dict[str, tuple[Identity, HistoryView]] = {}
 _held: OrderedDict[str, HistoryView] = OrderedDict()
 _lock = threading.Lock()

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from ragstream_core.text.bm25 import I32, I64
 
 
+# Name and type of every array.
 ARRAYS = {
     "term_ids": "<i8", "offsets": "<i8", "rows": "<i4", "counts": "<i4", "lengths": "<i4",
 }  # fmt: skip
-"""Name and type of every array."""
+# Rows of a block: what is kept of its lists grows more slowly than the block.
 BLOCK_ROWS = 16_384
-"""Rows of a block: what is kept of its lists grows more slowly than the block."""
+# So many are in memory at once, and those of one term in one block.
 _POSTINGS = 1 << 20
-"""So many are in memory at once, and those of one term in one block."""
 _ITEM = np.dtype("<i4").itemsize
 
 

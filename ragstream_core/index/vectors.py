@@ -134,12 +134,12 @@ def intact(rows: F32, text_hashes: Sequence[str], crcs: Sequence[int]) -> list[b
     ]
 
 
+# Of a file, that are in memory at once while it is checked.
 _CHECKED_BYTES = 16 << 20
-"""Of a file, that are in memory at once while it is checked."""
+# text_hash, epoch, row, crc32: what the catalog says of a vector.
 NamedRow = tuple[str, int, int, int]
-"""text_hash, epoch, row, crc32: what the catalog says of a vector."""
+# Of some vectors: row in the file, crc32 of its text hash, crc as `row_crc`; −1 for none.
 Checks = tuple["npt.NDArray[np.int64]", "npt.NDArray[np.uint32]", "npt.NDArray[np.int64]"]
-"""Of some vectors: row in the file, crc32 of its text hash, crc as `row_crc`; −1 for none."""
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,9 @@ if TYPE_CHECKING:
 
 
 CACHED_VIEWS = 8
+
+# So many checked texts a view keeps: the same passages come back prompt after prompt.
 CACHED_CHUNKS = 2_048
-"""So many checked texts a view keeps: the same passages come back prompt after prompt."""
 _CHANGE_COUNTER = (4, 24)  # bytes and offset in SQLite's file header; every commit adds one
 _Revision = tuple[int, int, int, bytes]
 _cache: OrderedDict[tuple[str, int, str], CatalogView] = OrderedDict()

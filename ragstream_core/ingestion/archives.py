@@ -31,8 +31,9 @@ _NAME, _FOLDERS = 1_000, 50  # letters of a name, folders in it
 _KEPT = 4  # lists of archives that were read last
 _PART = 1 << 20
 _LOCAL = 30  # bytes of the head of a member, before its name
+
+# What Notion adds to the name of a page.
 _ID = re.compile(r"(?<=\S)[ _-][0-9a-f]{32}(?=$|\.\w{1,8}$|_all\.csv$)")
-"""What Notion adds to the name of a page."""
 _ELSEWHERE = "unpack the ZIP beside it to have it read"
 DAMAGED = f"damaged or no ZIP; {_ELSEWHERE}"
 ENCRYPTED = f"encrypted; {_ELSEWHERE}"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ragstream_core.index.rows import ChunkRow
     from ragstream_core.ports import Embedder, PhaseProgress
 
+# Called with hash → text.
 GiveTexts = Callable[[dict[str, str]], None]
-"""Called with hash → text."""
 
 
 class ComingTexts(Stager):

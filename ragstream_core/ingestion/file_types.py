@@ -38,8 +38,9 @@ def decode_name(path: str) -> str:
 
 
 Kind = Literal["text", "code", "pdf", "office", "picture"]
+
+# Kinds that a child process with limits reads.
 PARSED: frozenset[Kind] = frozenset({"pdf", "office", "picture"})
-"""Kinds that a child process with limits reads."""
 
 TEXT = ("md", *sorted(PROSE_TYPES - {"md"}), "json", "jsonc", "geojson", "yml", "yaml")
 CODE = (*GRAMMARS, *sorted(BY_LINES))
@@ -49,8 +50,9 @@ OFFICE = (
     "ots", "rtf", "epub", "eml", "mbox", "ics", "vcf", "ipynb", "srt", "vtt", "jsonl", "ndjson",
     "parquet", "doc", "xls", "ppt", "msg", "csv", "tsv",
 )  # fmt: skip
+
+# Those of them that are text: their encoding is told like that of any text.
 WRITTEN = frozenset({"csv", "tsv", "ics", "vcf", "srt", "vtt", "jsonl", "ndjson"})
-"""Those of them that are text: their encoding is told like that of any text."""
 PICTURES = ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp")
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(TEXT, "text"),
@@ -62,12 +64,14 @@ _KINDS: dict[str, Kind] = {
 TYPES = {f".{name}": name for name in _KINDS}
 TYPES |= {".pps": "ppt", ".xlt": "xls"}
 """Document type by ending."""
+# Type of a day of a Slack channel, ``2024-05-01.json``, if its content is one (`loader`).
 SLACK = "slack"
-"""Type of a day of a Slack channel, ``2024-05-01.json``, if its content is one (`loader`)."""
 _KINDS[SLACK] = "office"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\.json")
+
+# Type of a file that is text and has none of these endings; it is cut by its lines.
 OTHER = "other"
-"""Type of a file that is text and has none of these endings; it is cut by its lines."""
+# Type by name, of files without an ending.
 _NAMES = {
     **dict.fromkeys(
         (
@@ -82,7 +86,6 @@ _NAMES = {
     **dict.fromkeys(("gemfile", "rakefile", "podfile", "vagrantfile", "brewfile"), "rb"),
     "jenkinsfile": "groovy",
 }  # fmt: skip
-"""Type by name, of files without an ending."""
 _NOT_READ = {
     "a picture; save it as .png, which the extra 'ocr' reads": "jpe gif ico icns heic heif avif psd"
     " xcf raw cr2 nef svg svgz eps ps ai indd sketch fig",
@@ -102,14 +105,15 @@ _NOT_READ = {
     "a font": "ttf otf woff woff2 eot",
     "no document": "blend fbx glb stl 3ds swp lnk pcap",
 }
-_NO_TEXT = {ending: what for what, endings in _NOT_READ.items() for ending in endings.split()}
-"""Endings of files that are no text, or none that anybody reads; they are not opened. What each is,
-and what helps."""
-NOT_SUPPORTED = "type not supported"
-"""Begins the reason of a file that no reader is for."""
 
+# Endings of files that are no text, or none that anybody reads; they are not opened. What each is,
+# and what helps.
+_NO_TEXT = {ending: what for what, endings in _NOT_READ.items() for ending in endings.split()}
+# Begins the reason of a file that no reader is for.
+NOT_SUPPORTED = "type not supported"
+
+# What `ragstream init` makes in a folder.
 OWN_FOLDER = ".ragstream"
-"""What `ragstream init` makes in a folder."""
 _NO_DOCUMENTS = frozenset([".git", ".hg", ".svn", ".bzr", OWN_FOLDER])
 _SECRET_NAMES = """
 .netrc _netrc .npmrc .yarnrc .pypirc .pgpass .my.cnf .htpasswd .git-credentials .s3cfg .boto

@@ -20,19 +20,20 @@ from ragstream_core.text.plurals import counted
 if TYPE_CHECKING:
     from ragstream_core.ingestion.packed import PackedFolder
 
+# Of one ignore file, and characters of one line. What a stranger's file holds beyond them is said
+# and not used: each line costs time at every file.
 MAX_BYTES, MAX_LINES, MAX_LINE = 100_000, 2_000, 1_000
-"""Of one ignore file, and characters of one line. What a stranger's file holds beyond them is said
-and not used: each line costs time at every file."""
+# Patterns that one file is compared with: those of its folder and of all folders above. One with n
+# wildcards counts as n²: it may be looked for at so many more places of a name.
 MAX_PATTERNS = 1_000
-"""Patterns that one file is compared with: those of its folder and of all folders above. One with
-n wildcards counts as n²: it may be looked for at so many more places of a name."""
+# Characters of all different lines of a tree, with `_PER_LINE` for each: a second of compiling.
 MAX_COMPILED = 100_000
-"""Characters of all different lines of a tree, with `_PER_LINE` for each: a second of compiling."""
 _PER_LINE = 5
 _SHOWN = 3
 _STARS = re.compile(r"\*+")
+
+# A line with more wildcards, or more between two slashes, is not used.
 MAX_STARS, MAX_STARS_IN_NAME = 8, 3
-"""A line with more wildcards, or more between two slashes, is not used."""
 
 
 class IgnoreRules(NamedTuple):

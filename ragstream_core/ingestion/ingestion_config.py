@@ -13,9 +13,9 @@ from ragstream_core.ingestion.parsers.engines import all_tags
 from ragstream_core.ingestion.scan import ScanRules
 from ragstream_core.records.identity import digest_of
 
+# Version of how bytes become text; raised when a decoding rule changes. The engines of PDF, Office
+# and code files have versions of their own (`parsers.engines`), which concern those files alone.
 PARSERS_VERSION = "text-2"
-"""Version of how bytes become text; raised when a decoding rule changes. The engines of PDF, Office
-and code files have versions of their own (`parsers.engines`), which concern those files alone."""
 
 SecretsMode = Literal["warn", "skip", "redact", "off"]
 

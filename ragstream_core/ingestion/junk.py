@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+# Begins the reason of whatever is left out by these rules.
 PREFIX = "junk: "
-"""Begins the reason of whatever is left out by these rules."""
 
 
 class FolderRule(NamedTuple):
@@ -60,6 +60,8 @@ FOLDERS = (
         (".idea", ".vs", ".obsidian", "__macosx", ".trash", "$recycle.bin"),
     ),
 )  # fmt: skip
+
+# Reasons, and the names of files that they hold for, lower case.
 FILES = (
     (
         "lock file",
@@ -79,24 +81,24 @@ FILES = (
         r"\.ds_store|thumbs\.db|desktop\.ini|~\$.*|\._.*|\.#.*|.+~|.+\.sw[op]|.+\.pyc",
     ),
 )
-"""Reasons, and the names of files that they hold for, lower case."""
 _SAVED = re.compile(r"(.+)(?:_files|\.files|-Dateien|_fichiers|_archivos|_bestanden)")
 _OF_PAGE = "of a saved page"
+
+# All reasons.
 KINDS = tuple(
     dict.fromkeys([*(rule.reason for rule in FOLDERS), *(why for why, _ in FILES), _OF_PAGE])
 )
-"""All reasons."""
 _ENDINGS = """
 .lock .json .yaml .yml .lockb .sum .lockfile .resolved .hcl .map .js .mjs .cjs .ts .css .html .htm
 .svg .py .pyi .go .cc .h .dart .cs .ini
 """
+# Endings of names that a rule may hold for, besides those that begin or end with a sign.
 MAY_BE_JUNK = frozenset(_ENDINGS.split())
-"""Endings of names that a rule may hold for, besides those that begin or end with a sign."""
+# What such a name of a type that is read has in it; many names are asked, so it must be quick.
 seems_junk = re.compile(
     r"lock|shrinkwrap|[.-]min\.|\.(?:bundle|chunk|pb|g|freezed|designer)\.|_pb2|desktop",
     re.IGNORECASE,
 ).search
-"""What such a name of a type that is read has in it; many names are asked, so it must be quick."""
 
 _FOLDER_RULES = {
     name: [rule for rule in FOLDERS if name in rule.names]
@@ -112,17 +114,19 @@ _MADE = re.compile(
 _HEAD = 1_000  # characters of a program that may say so
 _LONG_LINE = 4_000
 _MINIFIED_LINE = 1_000
+
+# Types that programs write for browsers.
 BUNDLED = frozenset({"js", "mjs", "cjs", "jsx", "ts", "css"})
-"""Types that programs write for browsers."""
 _LONG_RUN = 200
 _FEW_LETTERS = 8  # different ones: packed bytes have more
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{_LONG_RUN},}}={{0,2}}")
 _BLOCK = re.compile(r"(?:^[ \t>]*[A-Za-z0-9+/]{56,100}\r?\n){3,}[ \t>]*[A-Za-z0-9+/]*={0,2}$", re.M)
+
+# A picture or font whose bytes stand in a text.
 _EMBEDDED = re.compile(
     r"(data:[a-z]{1,20}/[\w.+-]{1,80};(?:[\w=.-]{1,40};)*base64,)"
     r"[A-Za-z0-9+/=_%-]{64,}(?:\r?\n[A-Za-z0-9+/=]{40,})*"
 )
-"""A picture or font whose bytes stand in a text."""
 
 
 def junk_folder(name: str, exists: Callable[[str], bool]) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+# The folder that Obsidian makes in a vault.
 VAULT = ".obsidian"
-"""The folder that Obsidian makes in a vault."""
 _NOTION_LINK = re.compile(r"(?<=\S)%20[0-9a-f]{32}(?=[/)]|\.(?:md|csv|html)\b|_all\.csv\b)")
 _HIDDEN = re.compile(
     r"(?P<code>^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?^ {0,3}(?P=fence)[`~]*[ \t]*$|.*\Z)"

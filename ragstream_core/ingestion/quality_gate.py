@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from ragstream_core.records.identity import Json
 
 GOLD_NAME = "gold.jsonl"
+
+# Key of a generation's provenance: its figures as `Figures.to_json` writes them.
 QUALITY = "quality"
-"""Key of a generation's provenance: its figures as `Figures.to_json` writes them."""
 _KEYS = frozenset(
     {
         "id", "question", "file", "files", "passage", "passages", "note", "answer", "answers",
@@ -40,8 +41,8 @@ _KEYS = frozenset(
 _DIGITS = 4
 _EXAMPLE = '{"question": "How long are logs kept?", "file": "operations/logs.md"}'
 
+# Returns (path, text) of the first chunks for a question, best first.
 Ranker = Callable[[str], Sequence[tuple[str, str]]]
-"""Returns (path, text) of the first chunks for a question, best first."""
 
 
 @dataclass(frozen=True, slots=True)

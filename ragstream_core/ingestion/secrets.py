@@ -155,8 +155,8 @@ SHORT_RULES = tuple(
 DIGIT = re.compile(r"[0-9]")
 TOKEN_LENGTH = 16  # every vendor's token is as long at least, without a blank, and has a digit
 
+# More in one text are not listed one by one.
 MAX_FINDINGS = 100
-"""More in one text are not listed one by one."""
 
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _MAX_WINDOWS = 200  # the time of what is quoted grows with the square of a line's length

@@ -32,16 +32,18 @@ if TYPE_CHECKING:
     from ragstream_core.platform.postgres import Connection, Database
     from ragstream_core.ports import Embedder
 
+# What planner and worker agree on; raised when one of them changes what the other relies on.
 FORMAT = 1
-"""What planner and worker agree on; raised when one of them changes what the other relies on."""
 TASK = "ragstream.embed_batch"
+
+# How often a batch is given to a worker: one that ends each of its workers must end.
 HAND_OUTS = 4
-"""How often a batch is given to a worker: one that ends each of its workers must end."""
+# Days until the texts of an ingest that was killed are removed by the next one of anybody.
 KEPT_DAYS = 7
-"""Days until the texts of an ingest that was killed are removed by the next one of anybody."""
 HEARTBEAT_S = 5.0
+
+# A worker that was not heard of for so long has lost its batch: six heartbeats.
 SILENT_S = 30.0
-"""A worker that was not heard of for so long has lost its batch: six heartbeats."""
 POLL_S = 1.0
 LIMIT_S = 30.0
 T = TypeVar("T")

@@ -47,8 +47,9 @@ def stratified(groups: Sequence[Hashable], limit: int, *, seed: int) -> NDArray[
 
 COLUMNS = ("x", "y", "project", "file", "chunk", "chunk_id", "text")
 FILES, PROJECTS = "file", "project"
+
+# What people read if a place is no project but the history.
 CONVERSATION = "conversation"
-"""What people read if a place is no project but the history."""
 NAMES = {"tsne": "t-SNE", "pca": "PCA"}
 
 

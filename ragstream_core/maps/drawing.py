@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 
     Font = FreeTypeFont | BitmapFont
 
+# Colours of the largest groups, the largest first.
 PALETTE = (
     "#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f",
     "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#17becf",
 )  # fmt: skip
-"""Colours of the largest groups, the largest first."""
 OTHERS = "#c4c8cd"
 _PAPER, _INK, _FAINT, _LINE = "#ffffff", "#22272e", "#6a737d", "#e3e6ea"
 _FINER = 3
 _LEGEND, _MARGIN, _HEAD, _FOOT = 300, 24, 66, 44
+
+# So many colours are kept: a third of the bytes, no visible difference.
 _COLOURS = 128
-"""So many colours are kept: a third of the bytes, no visible difference."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 METHODS = ("tsne", "pca")
 DIGITS = 4
+
+# So many vectors t-SNE needs; fewer are laid out by PCA.
 LEAST = 4
-"""So many vectors t-SNE needs; fewer are laid out by PCA."""
 CHILD = "ragstream_core.maps.projection"
 STEPS = 1000
+
+# Dimensions that t-SNE looks at; the others of 384 hold little but noise, and cost time.
 REDUCED = 50
-"""Dimensions that t-SNE looks at; the others of 384 hold little but noise, and cost time."""
 _ITERATION = re.compile(r"Iteration (\d+):")
 _STEP = re.compile(r"step (\d+) (\d+)")
 

@@ -23,8 +23,8 @@ from ragstream_core.platform.endpoint_address import host_of
 from ragstream_core.platform.files import file_sha256
 from ragstream_core.platform.http import file_client, open_stream
 
+# Where the hub itself sends downloads to: its own hosts, over https.
 STORES = (".huggingface.co", ".hf.co")
-"""Where the hub itself sends downloads to: its own hosts, over https."""
 MOST_LIST_BYTES = 8_000_000
 MOST_SMALL_BYTES = 64_000_000
 TIMEOUT_S = 30.0

@@ -61,6 +61,8 @@ _WORDS = (
     r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"""
     r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
 )
+
+# By name; the tables of `text.token_estimates` have the same names.
 TOKEN_FILES = {
     file.name: file
     for file in (
@@ -82,7 +84,6 @@ TOKEN_FILES = {
         ),
     )
 }  # fmt: skip
-"""By name; the tables of `text.token_estimates` have the same names."""
 
 
 def token_folder(models_dir: Path) -> Path:

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     Bytes = bytes | memoryview
     Arrays = dict[str, npt.NDArray[Any]]
-    Offsets = Mapping[str, tuple[int, int]]
-    """First byte and number of bytes of each array in a file."""
 
+    # First byte and number of bytes of each array in a file.
+    Offsets = Mapping[str, tuple[int, int]]
+
+# Stands before a description; named after the first file that had one.
 MARK = b"RAGSTREAM-HISTORY "
-"""Stands before a description; named after the first file that had one."""
+# Begins the message of a whole file whose stamp is another one.
 OTHER = "it is of "
-"""Begins the message of a whole file whose stamp is another one."""
 _TAIL = re.compile(rb".{4}(?:ARROW1|SEALED)\Z", re.DOTALL)
 _TAIL_BYTES = 10
 _ALIGNED = 8

@@ -16,8 +16,9 @@ from ragstream_core.platform.locks import serialized
 
 NAME = "confirmed.json"
 _FORMAT = 1
+
+# Begins the first line of a file that is ours to replace; the SHA-256 of the rest ends it.
 STAMP = "# written by ragstream, replaced when ragstream changes, kept when you edit it: "
-"""Begins the first line of a file that is ours to replace; the SHA-256 of the rest ends it."""
 
 
 def is_confirmed(state: Path, path: Path, data: bytes) -> bool:

@@ -27,10 +27,11 @@ from ragstream_core.platform.files import append_line, make_private_dir, move_as
 
 ELLIPSIS = "…"
 ARRAY_PACKAGES = ("numpy", "pandas", "pyarrow", "torch")
+
+# So many values of an array are shown.
 PREVIEW = 5
-"""So many values of an array are shown."""
+# Characters beyond the cut in which a secret may end: the longest pattern spans 8,000.
 LOOKAHEAD = 8_400
-"""Characters beyond the cut in which a secret may end: the longest pattern spans 8,000."""
 _MAX_DEPTH = 6
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -160,8 +161,9 @@ def _length(value: object) -> int | None:
 
 
 HIDDEN = "[redacted]"
+
+# A known secret that is shorter would be found in any text.
 _LEAST = 4
-"""A known secret that is shorter would be found in any text."""
 
 
 class Redactor:
@@ -181,8 +183,8 @@ class Redactor:
             return f"[{len(text)} characters, not shown: {type(error).__name__}]"
 
 
+# From the least to the most urgent.
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-"""From the least to the most urgent."""
 TRACE, VARS = "debug_trace", "debug_vars"
 _NAME = re.compile(rf"(?:{TRACE}|{VARS})_\d{{8}}-\d{{6}}_sess\d+\.log(?:\.\d+)?")
 _MISSING = "<no value given>"

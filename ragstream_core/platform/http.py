@@ -44,17 +44,19 @@ SENT = frozenset(
     {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding",
      "x-stainless-raw-response"}  # the library reads the last one back
 )  # fmt: skip
+
+# They would log header fields, and with them a key that a server repeats.
 VERBOSE_LOGGERS = ("openai", "httpx2", "httpcore2")
-"""They would log header fields, and with them a key that a server repeats."""
+# Blocks that may wait to be read; then the server has to.
 QUEUED_BLOCKS = 16
-"""Blocks that may wait to be read; then the server has to."""
 _NO_CONNECTION = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
 _LIBRARIES = frozenset({"openai", "httpx2", "httpcore2", "h11"})
 
 Kind = Literal["unreachable", "busy", "refused", "timeout", "broken"]
 Result = TypeVar("Result")
+
+# Given a client, opens a request: ``with_streaming_response``, or ``stream`` of a plain one.
 Send = Callable[[Any], AbstractContextManager[Any]]
-"""Given a client, opens a request: ``with_streaming_response``, or ``stream`` of a plain one."""
 
 
 class RequestError(Exception):

@@ -23,8 +23,9 @@ from ragstream_core.errors import ProjectLocked, TryAgain
 from ragstream_core.platform.files import PRIVATE_FILE, make_durable_dir
 
 LOCK_NAME = ".lock"
+
+# Beside the lock, not in it: the lock is a file that nobody ever writes.
 HOLDER_NAME = ".lock-holder"
-"""Beside the lock, not in it: the lock is a file that nobody ever writes."""
 _LOOKS = 100
 _PAUSE_S = 0.002
 _BETWEEN_S = 0.05

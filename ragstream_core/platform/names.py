@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     I64 = npt.NDArray[Any]
 
+# Ends each name; no path can hold it.
 END = b"\0"
-"""Ends each name; no path can hold it."""
 _BLOCK = 1 << 16
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     I64 = npt.NDArray[np.int64]
 
+# Rows that are put in order at once when all are wanted.
 _BLOCK = 8_192
-"""Rows that are put in order at once when all are wanted."""
 
 
 class PlacedRows:

@@ -47,8 +47,9 @@ Answer = TypeVar("Answer")
 SCHEMES = ("postgresql", "postgres")
 CONNECT_S = 5
 STATEMENT_S = 30
+
+# Seconds after the server should have ended a statement; then it hangs and is given up.
 LATE_S = 10.0
-"""Seconds after the server should have ended a statement; then it hangs and is given up."""
 _CUT_S = 20  # bytes that are not acknowledged for so long end a connection
 _IDLE = 4  # connections of a process that wait for its next question
 _SETUP_LOCK = 0x5241_4753  # "RAGS": one process at a time makes tables

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T")
+
+# A class or function, given those fields of the kind's options that it has parameters for.
 Factory = Callable[..., object]
-"""A class or function, given those fields of the kind's options that it has parameters for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
+# The whole environment of a child; threads cost address space and forbid a fork.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-"""The whole environment of a child; threads cost address space and forbid a fork."""
 
 
 class ChildEnd(NamedTuple):

@@ -24,8 +24,9 @@ from ragstream_core.text import contexts
 HISTORY_PREFIX = "history::"
 SNIPPET_CHARS = 200
 LEFT_OUT = "[…]"
+
+# The ids under which a prompt shows its newest turns, and their rolling digest.
 RECENT, MEMORY_DIGEST = "recent", "digest"
-"""The ids under which a prompt shows its newest turns, and their rolling digest."""
 Texts = list[tuple[Source, str]]
 
 

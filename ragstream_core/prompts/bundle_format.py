@@ -49,8 +49,9 @@ _FILE = (str, str, int, int, str, str, str)
 _CHUNK = (str, str, str, int, int, int, int, str, str)
 _TEXT = (str, int, str)
 _HEAD = {"index_fp": str, "embed_fp": str, "dimension": int}
+
+# Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice.
 EXACT_STORES = ("catalog", "faiss")
-"""Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ from ragstream_core.records.json_form import json_of
 from ragstream_core.records.trail_step import TrailStep
 
 Stage = Callable[[SuperPrompt], SuperPrompt]
+
+# Makes the stage of an op for the prompt at hand: settings, models and pins come from it.
 StageFactory = Callable[[str, SuperPrompt], Stage]
-"""Makes the stage of an op for the prompt at hand: settings, models and pins come from it."""
+# Called after each op with its name, the prompt and the seconds it took.
 Observer = Callable[[str, SuperPrompt, float], None]
-"""Called after each op with its name, the prompt and the seconds it took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,13 @@ CHAIN = (
         "Renders the Super-Prompt in authority order and checks every line's owner.",
     ),
 )
+
+# The ops that an audit repeats, at most once (R-163).
 RERUN = ("retrieval", "reranker", "a3_nli_gate", "a4_condenser")
-"""The ops that an audit repeats, at most once (R-163)."""
 AUDIT = "a2_audit"
+
+# How the steps of ops that the audit repeats are told from the first ones: ``rerun.OP``.
 AGAIN = "rerun"
-"""How the steps of ops that the audit repeats are told from the first ones: ``rerun.OP``."""
 OPS = tuple(spec.op for spec in CHAIN)
 BUTTONS = tuple(dict.fromkeys(spec.button for spec in CHAIN))
 

@@ -11,6 +11,7 @@ from ragstream_core.settings import CHAIN_SECTIONS
 JOB = "build_prompt"
 AFTER_AUDIT = OPS[OPS.index(AUDIT) + 1]
 
+# Op → how the names of the settings that it reads begin.
 OWN = {
     "a0_preprocessing": tuple(f"{section}." for section in CHAIN_SECTIONS),
     "a2_prompt_shaper": ("agents.a2",),
@@ -32,7 +33,6 @@ OWN = {
     "a5_format_enforcer": ("prompt.",),
     "prompt_builder": ("prompt.",),
 }
-"""Op → how the names of the settings that it reads begin."""
 
 
 def upstream_of(op: str, passed: Container[str]) -> str:

@@ -196,8 +196,9 @@ DELIVERABLES = tuple(_FORMATS)
 _SHORT = re.compile(
     r"\b(?:brief(?:ly)?|short(?:ly)?|concise(?:ly)?|in one sentence|tl;?dr)\b", re.IGNORECASE
 )
+
+# Of scripts that part words by blanks, and the accents that some systems write behind a letter.
 _LETTERS = "A-Za-z0-9_\u00c0-\u024f\u0300-\u036f\u0370-\u052f"
-"""Of scripts that part words by blanks, and the accents that some systems write behind a letter."""
 _PATH_CHARS = re.compile(rf"[{_LETTERS}~.*?\[\]/\\-]+")
 _SUFFIX = re.compile(rf"[{_LETTERS}*\]-]\.[A-Za-z0-9]{{1,8}}$")
 MAX_PATH = 200

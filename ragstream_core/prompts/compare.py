@@ -18,6 +18,7 @@ from ragstream_core.settings import ChainSettings
 if TYPE_CHECKING:
     pass
 
+# The inputs of a prompt by the names that people give them; every field is in one group.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
     "generation": ("pins",),
@@ -32,7 +33,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "history": ("history",),
     "code": ("code",),
 }
-"""The inputs of a prompt by the names that people give them; every field is in one group."""
 ITEMS = {"F": "facts", "C": "constraints", "O": "open_issues"}
 _ITEM = re.compile(r"\| ([FCO])\d+\. (.+)")
 _SHOWN = 60

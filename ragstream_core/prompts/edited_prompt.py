@@ -18,8 +18,9 @@ from ragstream_core.records.stage_results import TokenBlock, TokenPart, TokenTre
 from ragstream_core.text.token_estimates import ScriptTokenCounter
 
 SUPER_PROMPT = "super_prompt"
+
+# The sections that are sent as the System message.
 OWN_SECTIONS = ("HARD RULES", "PROJECT MEMORY", "SYSTEM")
-"""The sections that are sent as the System message."""
 BEFORE = "before the first section"
 _OWNED = re.compile(rf"(?:{'|'.join(map(re.escape, SECTIONS))})\|?|heading|(?:frame|doc) \d+")
 

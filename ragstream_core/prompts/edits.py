@@ -31,21 +31,21 @@ from ragstream_core.records.stage_results import Edit
 from ragstream_core.records.trail_step import TrailStep
 from ragstream_core.text.token_estimates import ScriptTokenCounter
 
+# What A2 classifies, and the words it knows for it; a domain may be any other text as well.
 SHAPE: Mapping[str, tuple[str, ...]] = {
     "intent": INTENTS,
     "domain": (*DOMAINS, UNDETERMINED),
     "deliverable": DELIVERABLES,
 }
-"""What A2 classifies, and the words it knows for it; a domain may be any other text as well."""
+# The headers that say how to answer. What is searched for is changed in the Prompt itself.
 HEADERS = ("system", "role", "audience", "tone", "depth", "format")
-"""The headers that say how to answer. What is searched for is changed in the Prompt itself."""
+# Target → the op after which it is edited, in the order in which edits are listed.
 PLACES: Mapping[str, str] = {
     **dict.fromkeys((*SHAPE, *HEADERS), "a1_file_injector"),  # the end of the shaper's button
     SUPER_PROMPT: OPS[-1],
 }
-"""Target → the op after which it is edited, in the order in which edits are listed."""
+# Counts if it is not said which counter the prompt has.
 COUNTER = ScriptTokenCounter()
-"""Counts if it is not said which counter the prompt has."""
 
 
 def value_of(prompt: SuperPrompt, target: str) -> str:

@@ -12,10 +12,10 @@ from ragstream_core.records import Decision
 from ragstream_core.records.identity import Json, sha256_hex, shown_name, with_names
 from ragstream_core.records.super_prompt import ANSWERS, HEADERS
 
+# Rules of A4 by which a passage is shown in part.
 IN_PART = ("window", "cut_at_budget")
-"""Rules of A4 by which a passage is shown in part."""
+# So many digits of a citation id name a candidate.
 MIN_DIGITS = 6
-"""So many digits of a citation id name a candidate."""
 
 
 class HeaderDecision(NamedTuple):

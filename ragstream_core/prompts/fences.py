@@ -35,15 +35,16 @@ _DROPPED = {
 _JOINED = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\ufb50-\ufdff\ufe70-\ufefc"
 _PICTURES = "\u2190-\u2bff\U0001f000-\U0001faff"
 _SIGNS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299"
+
+# A (non-)joiner is part of a word in the scripts of Persia, India and Burma, and of a picture made
+# of several; anywhere else it hides something.
 _LOOSE_JOINER = (
     f"(?!(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}])"
     f"|(?:(?<=[{_PICTURES}])|(?<=[{_PICTURES}]\ufe0f))\u200d(?=[{_PICTURES}]))"
     "[\u200c\u200d]"
 )
-"""A (non-)joiner is part of a word in the scripts of Persia, India and Burma, and of a picture made
-of several; anywhere else it hides something."""
+# Directly behind a picture it says whether that has colours; anywhere else it hides something.
 _LOOSE_SELECTOR = f"(?<![{_PICTURES}{_SIGNS}])[\ufe0e\ufe0f]"
-"""Directly behind a picture it says whether that has colours; anywhere else it hides something."""
 _BY_KIND = {kind: re.compile(f"[{chars}]") for kind, chars in _DROPPED.items()}
 _BY_KIND["zero_width"] = re.compile(f"[{_DROPPED['zero_width']}]|{_LOOSE_JOINER}")
 _BY_KIND["variation"] = re.compile(f"[{_DROPPED['variation']}]|{_LOOSE_SELECTOR}")

@@ -64,8 +64,9 @@ _KINDS = {
 }
 _LONG_RUN = re.compile(r"(?<![\w+/=,])[A-Za-z0-9+/]{120,}")
 _MIXED = (re.compile("[0-9]"), re.compile("[a-z]"), re.compile("[A-Z]"))
+
+# Of the kinds that are dropped; variation selectors are part of ordinary emoji.
 _UNSEEN = ("bidi", "tag", "zero_width", "control")
-"""Of the kinds that are dropped; variation selectors are part of ordinary emoji."""
 KINDS = ("instruction", "role", "token", "fence", "exfiltration", "encoded", "unseen")
 
 

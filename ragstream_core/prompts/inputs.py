@@ -15,13 +15,13 @@ from ragstream_core.records.json_form import Json
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.settings import ChainSettings
 
+# The text of `PromptInputs.texts` that is the rolling digest of the conversation.
 DIGEST = "memory_digest"
-"""The text of `PromptInputs.texts` that is the rolling digest of the conversation."""
+# The text that is a conversation which came with the question, as `conversations.given` has it.
 CONVERSATION = "conversation"
-"""The text that is a conversation which came with the question, as `conversations.given` has it."""
 
+# The text that says how a follow-up question is read, as `conversations.follow_ups` has it.
 FOLLOW_UP = "follow_up"
-"""The text that says how a follow-up question is read, as `conversations.follow_ups` has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from ragstream_core.errors import FenceBroken, SwitchOff
 
+# Sections that hold foreign text: there a line that begins with ``|`` is a quotation.
 QUOTING_SECTIONS = ("❖ FILES", "S_CTX", "ATTACHMENTS", "RECENT HISTORY (non-authoritative)")
-"""Sections that hold foreign text: there a line that begins with ``|`` is a quotation."""
 SECTIONS = ("HARD RULES", "PROJECT MEMORY", "SYSTEM", *QUOTING_SECTIONS, "TASK")
 _STATES_THE_RULE = "SYSTEM"
 

@@ -57,8 +57,8 @@ class Quotation:
         return int(self.chunk.meta.get("page_number") or 0) if self.chunk else 0
 
 
+# Own words of a section are a plain text.
 Part = str | Statement | Quotation
-"""Own words of a section are a plain text."""
 
 
 @dataclass(frozen=True, slots=True)

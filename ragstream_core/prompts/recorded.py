@@ -57,8 +57,9 @@ STATES_VERSION = 1
 STATES_NAME = "states.json.gz"
 ASKED_NAME = "asked.jsonl"
 POINTERS = "asked"
+
+# Of the compression: a quarter larger than the usual one, in a third of the time.
 _RECORD_LEVEL = 1
-"""Of the compression: a quarter larger than the usual one, in a third of the time."""
 _APART = ("extras", "views_by_stage")
 _CHUNKS = "base_context_chunks"
 

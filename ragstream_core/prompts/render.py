@@ -96,8 +96,8 @@ def pack(text: str, path: str, *, line_numbers: bool = True) -> str:
     return "\n".join(result)
 
 
+# Whom facts are about → the name of their pinned text.
 PINNED = {"user": "user_memory", "company": "company_memory"}
-"""Whom facts are about → the name of their pinned text."""
 _LABELS = {
     "company_memory": "About the company (COMPANY_MEMORY.md):",
     "user_memory": "About the user (USER_MEMORY.md):",
@@ -142,8 +142,9 @@ _UNWANTED = re.compile(
     r"\b(?:no|not|never|without|avoid|don't|instead of|rather than)\s(?:[\w-]{1,40}\s){0,2}$"
 )
 _PLACE = re.compile(r"\{(\w+)\}")
+
+# So many characters are read before a format's name.
 _BEFORE = 100
-"""So many characters are read before a format's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.records.prompt_inputs import PromptInputs
 
+# Runs the whole chain for pinned inputs, files read from the record.
 Runner = Callable[[PromptInputs], SuperPrompt]
-"""Runs the whole chain for pinned inputs, files read from the record."""
 
 REPORT = "please report it, with the output of `ragstream doctor`"
 LIBRARIES = (

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.chain import Stage
 
 
+# Op of the chain → its version.
 STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 9,
     "a2_prompt_shaper": 7,
@@ -35,7 +36,6 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a5_format_enforcer": 6,
     "prompt_builder": 4,
 }
-"""Op of the chain → its version."""
 
 
 class Clock:

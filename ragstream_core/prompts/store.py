@@ -33,18 +33,20 @@ from ragstream_core.records.stage_results import Edit
 
 RECORD_VERSION = 1
 RECORD_NAME = "record.json"
+
+# Marker beside a prompt's record: it and its generations are not dropped by age.
 KEPT_NAME = "kept"
-"""Marker beside a prompt's record: it and its generations are not dropped by age."""
+# Empty file in a run's folder; the rest of its name is a run whose stage JSON was read.
 PARENT_PREFIX = "from-"
-"""Empty file in a run's folder; the rest of its name is a run whose stage JSON was read."""
+# Columns of the kept ledger and their types; the parts of a score are JSON.
 LEDGER = {
     "pass_no": "int64", "stage": "string", "rank": "int64", "chunk_id": "string", "score": "double",
     "kept": "bool", "rule": "string", "reason": "string", "tokens": "int64", "scores": "string",
 }  # fmt: skip
-"""Columns of the kept ledger and their types; the parts of a score are JSON."""
 MIN_PREFIX = 6
+
+# In the place of a key: the newest record.
 LATEST = "latest"
-"""In the place of a key: the newest record."""
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _LAST = (RunCommand("status"), " lists the last prompts")
 _GONE = (

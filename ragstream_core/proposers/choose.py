@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ragstream_core.settings.prompts import RetrievalConfig
     from ragstream_core.wiring.workspace import Workspace
 
+# Stands for a project all of whose rows are scored.
 NONE = "-"
-"""Stands for a project all of whose rows are scored."""
 LOG = logging.getLogger(__name__)
 
 

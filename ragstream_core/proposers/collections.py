@@ -46,8 +46,9 @@ STORE = "chroma"
 SWITCHED_OFF = "switched off: vector_store.collection"
 NOT_INSTALLED = "not kept: the extra 'chroma' is not installed"
 NONE, BEHIND = "it has no Chroma collection", "its Chroma collection is of another generation"
+
+# The same words whatever the cause: a prompt's key holds them.
 UNUSABLE = "its Chroma collection cannot be opened"
-"""The same words whatever the cause: a prompt's key holds them."""
 
 
 class ChromaCollections:

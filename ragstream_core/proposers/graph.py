@@ -57,8 +57,9 @@ FIGURES = {
 }  # fmt: skip
 NOT_MADE = "no graph was made for it yet"
 UNREACHABLE = "the database of pgvector's graph cannot be asked"
+
+# How long an erasure waits for a process that makes a graph.
 BUILDING_S = 10.0
-"""How long an erasure waits for a process that makes a graph."""
 
 
 def database_of(workspace: Workspace) -> Database:

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from ragstream_core.proposers.graph_tables import Graph, Source
 
 
+# A graph serves while no more rows than a twentieth, or a thousand, came after it.
 LATER_SHARE, LATER_ROWS = 20, 1_000
-"""A graph serves while no more rows than a twentieth, or a thousand, came after it."""
+# And while no more than a third of its rows are gone from the index.
 _GONE_SHARE = 3
-"""And while no more than a third of its rows are gone from the index."""
 
 
 class ViewRows:

@@ -15,8 +15,8 @@ from ragstream_core.records.identity import sha256_hex
 if TYPE_CHECKING:
     from ragstream_core.platform.postgres import Connection
 
+# Beside the other stores that are made from an index: erasing a file takes them all away.
 GRAPHS = Path("stores", "pgvector")
-"""Beside the other stores that are made from an index: erasing a file takes them all away."""
 _RECEIPT, _MADE = "graph.json", "made.json"
 MISSING = "its graph is not in the database"
 _SEAL = (

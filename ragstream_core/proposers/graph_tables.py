@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 I64 = npt.NDArray[np.int64]
 M, EF_CONSTRUCTION = 24, 200
-MOST_DIMENSIONS = 4_000
-"""Beyond it pgvector has no graph of half-precision vectors."""
-MOST_ROWS = 5_000
-"""A question that wants more rows named costs less if all of them are scored.
 
-A scan that goes on beyond ``ef_search`` rows takes longer with each; exact search of a million rows
-takes 0.13 s.
-"""
+# Beyond it pgvector has no graph of half-precision vectors.
+MOST_DIMENSIONS = 4_000
+# A question that wants more rows named costs less if all of them are scored.
+#
+# A scan that goes on beyond ``ef_search`` rows takes longer with each; exact search of a million
+# rows takes 0.13 s.
+MOST_ROWS = 5_000
 TABLES = Tables(
     "graphs",
     1,

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 STORES: tuple[DerivedStore, ...] = (COLLECTION, LISTS, GRAPH)
+
+# A store is of one generation: if a commit or an erasure comes meanwhile, it is made again.
 TRIES = 5
-"""A store is of one generation: if a commit or an erasure comes meanwhile, it is made again."""
 
 
 def due(workspace: Workspace, project: str, newest: Generation) -> bool:

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 FORMAT = 1
+
+# Codes are coarse: so many times the wanted rows are named, or so many more of a few.
 SPARE, FEW = 2, 64
-"""Codes are coarse: so many times the wanted rows are named, or so many more of a few."""
+# Rows that ask for their neighbours at once, when recall is measured.
 ASKING = 16
-"""Rows that ask for their neighbours at once, when recall is measured."""
 _ID_BYTES = 8
 _ARRAYS = {"lists": "|u1", "sizes": "<i8", "centroids": "<f4", "ranges": "<f4"}
 

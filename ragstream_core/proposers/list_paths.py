@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ragstream_core.platform.files import make_private_dir
 
+# Beside the other stores that are made from an index: erasing a file takes them all away.
 LISTS = Path("stores", "ivf")
-"""Beside the other stores that are made from an index: erasing a file takes them all away."""
+# Begins the names of lists whose index was replaced: their training holds, their places do not.
 OLDER = "lists-older-"
-"""Begins the names of lists whose index was replaced: their training holds, their places do not."""
 MOVED = "the vectors were moved since they were made"
 NONE = "there were none"
 

@@ -32,8 +32,9 @@ SAMPLE_A_LIST = 64
 ROUNDS = 10
 SEED = 16
 BLOCK = 16_384
+
+# Centroids that a vector may lie between; only these are compared exactly.
 NEAREST = 4
-"""Centroids that a vector may lie between; only these are compared exactly."""
 # Products of float32 by BLAS differ in their last bits with the shape of the block, some 1e-7 for
 # unit vectors; whatever lies closer than a hundred times that is decided in float64.
 MARGIN = 1e-5

@@ -36,13 +36,14 @@ if TYPE_CHECKING:
     from ragstream_core.retrieval.proposers import I64
     from ragstream_core.wiring.workspace import Workspace
 
+# The index's own vectors, scored exactly: not a store beside it, so nothing is made for it.
 CATALOG = "catalog"
-"""The index's own vectors, scored exactly: not a store beside it, so nothing is made for it."""
+# Selected by their names too, and asked by `choose`; nobody fills one by hand.
 MADE_FROM_AN_INDEX = ("chroma", "faiss_ivf", "pgvector")
-"""Selected by their names too, and asked by `choose`; nobody fills one by hand."""
 FORMAT = 1
+
+# Folder inside an index where stores that have a `save` keep their files; derived.
 STORES = "stores"
-"""Folder inside an index where stores that have a `save` keep their files; derived."""
 CACHED_STORES = 4
 LOG = logging.getLogger(__name__)
 _filled: OrderedDict[tuple[Path, str], VectorStore] = OrderedDict()

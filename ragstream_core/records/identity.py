@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
+# What `json.dumps` takes.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
-"""What `json.dumps` takes."""
 _CHUNK_ID = re.compile(r"^(?P<path>.*)::(?P<sha>[0-9a-f]{64})::(?P<idx>\d+)$", re.DOTALL)
 _ID_IN_TEXT = re.compile(r"::[0-9a-f]{64}::(\d+)\b")
 _TURN_ID = re.compile(r"history::(?P<session>.+)::(?P<seq>\d+)-\d+::(?P<idx>\d+)")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+# What `json` reads and writes; its shape is known where it is read into a record.
 Json = Any
-"""What `json` reads and writes; its shape is known where it is read into a record."""
 _Read = Callable[[Json], Json]
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 ANSWERED, PERHAPS, NOT_FOUND = "answered", "perhaps", "not found"
+
+# What is said of a query piece: `PieceAnswer.word`; the last one: the documents do not answer it,
+# and a turn that is shown does.
 IN_CONVERSATION = "answered in a conversation"
-"""What is said of a query piece: `PieceAnswer.word`; the last one: the documents do not answer it,
-and a turn that is shown does."""
 
 
 @dataclass(frozen=True, slots=True)

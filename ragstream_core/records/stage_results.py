@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.json_form import Json, json_of
 
+# Start and end, in characters.
 Span = tuple[int, int]
-"""Start and end, in characters."""
 NONE: Mapping[str, str] = MappingProxyType({})
 
 

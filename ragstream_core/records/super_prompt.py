@@ -10,11 +10,11 @@ from ragstream_core.records.chunk import Chunk
 from ragstream_core.records.extras import Extras
 from ragstream_core.records.json_form import Json
 
+# The audit's rows about headers (R-162): their ``chunk_id`` is the header's name.
 HEADERS = "headers"
-"""The audit's rows about headers (R-162): their ``chunk_id`` is the header's name."""
 
+# A4's rows about query pieces: their ``chunk_id`` is the id of the piece.
 ANSWERS = "answers"
-"""A4's rows about query pieces: their ``chunk_id`` is the id of the piece."""
 
 STAGES = ("raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5")
 BODY_DEFAULTS = {"system": "consultant", "tone": "neutral", "depth": "high"}

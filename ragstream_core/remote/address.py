@@ -23,8 +23,9 @@ _SCP = re.compile(r"\w[\w.-]*@[A-Za-z0-9][\w.-]*:[^:]+|[A-Za-z0-9][\w.-]+:[^:]+\
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _REF = re.compile(r"[A-Za-z0-9](?:[\w.+-]|/(?![/.]))*")
 _MOST_CHARS = 1_000
+
+# Names of the two files of a web server that are read as a listing.
 SUMS, LINKS = "SHA256SUMS", "llms.txt"
-"""Names of the two files of a web server that are read as a listing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ class Depot(Protocol):
     is `Refused`, one that does not answer or is full `OperationFailed`.
     """
 
+    # As it is kept and shown.
     url: str
-    """As it is kept and shown."""
 
     def read(self, name: str, *, most: int) -> bytes | None:
         """Return an object's bytes, cut after ``most`` of them; None if there is no such object."""

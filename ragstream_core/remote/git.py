@@ -26,9 +26,10 @@ from ragstream_core.remote.source import BLOCK_BYTES, RemoteFile, TransferBroken
 
 ASK_S = 60.0
 FETCH_S = 3600.0
+
+# Variables that git sees: programs, keys, the way out. No other setting of git is among them.
 _SEEN = ("PATH", "HOME", "USER", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY",
          "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO")  # fmt: skip
-"""Variables that git sees: programs, keys, the way out. No other setting of git is among them."""
 _QUIET = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "true",  # the program: it says nothing
@@ -59,8 +60,8 @@ _SHA = re.compile(r"[0-9a-f]{40,64}")
 class GitRepository:
     """The files of one commit."""
 
+    # Objects are read one by one; the disk syncs several files at once.
     parallel = 4
-    """Objects are read one by one; the disk syncs several files at once."""
 
     def __init__(self, address: Address, work: Path, *, max_bytes: int) -> None:
         if shutil.which("git") is None:

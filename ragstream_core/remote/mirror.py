@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress
 
 TRIES = 2
+
+# So many files, or seconds, are between two notes of what is in its place: it costs syncs.
 NOTED_TOGETHER, NOTED_EACH_S = 32, 1.0
-"""So many files, or seconds, are between two notes of what is in its place: it costs syncs."""
+# So many files may break off in a row; then the place is taken for gone.
 MOST_BROKEN = 3
-"""So many files may break off in a row; then the place is taken for gone."""
 Reasons = tuple[tuple[str, str], ...]
 
 

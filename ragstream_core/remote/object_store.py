@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 READ_BYTES = 1 << 22
+
+# So many has an object at most that is exchanged.
 SMALL_BYTES = 1_000
-"""So many has an object at most that is exchanged."""
 RETRIES = 3
 LOCK_S = 10.0
 _ERRORS = {

@@ -21,12 +21,13 @@ from pydantic import model_validator as _model_validator
 from ragstream_core.errors import IntegrityError, RunCommand, UsageError
 from ragstream_core.remote.depot import Depot
 
+# A commit changes pages of SQLite here and there: small blocks, and little of the old is sent.
 BLOCK_BYTES = 1 << 15
-"""A commit changes pages of SQLite here and there: small blocks, and little of the old is sent."""
 POINTER = "newest"
 FOLDERS = BLOCKS, MANIFESTS, PUBLISHERS = "blocks", "manifests", "publishers"
+
+# All that lies at the top of a place; the last one had marks, once.
 ENTRIES = frozenset({POINTER, *FOLDERS, "pruning"})
-"""All that lies at the top of a place; the last one had marks, once."""
 MAX_MANIFEST_BYTES = 1 << 28
 _MAX_STORED = BLOCK_BYTES + 1_024  # bytes that do not compress grow by a few
 _MOST_POINTER = 100

@@ -37,8 +37,8 @@ MOST_DEPTH = 50
 class SftpFolder:
     """A folder, or one file, of an SSH server."""
 
+    # One connection; its reads are pipelined.
     parallel = 1
-    """One connection; its reads are pipelined."""
 
     def __init__(self, address: Address) -> None:
         extras.require("sftp://", "sftp")

@@ -12,13 +12,15 @@ from typing import Protocol
 from ragstream_core.errors import OperationFailed
 
 BLOCK_BYTES = 1 << 18
+
+# Seconds without a byte after which a place is taken for gone.
 QUIET_S = 60.0
-"""Seconds without a byte after which a place is taken for gone."""
+# Of one part of a path; file systems take 255, and a temporary name is a little longer.
 MOST_NAME_BYTES = 240
-"""Of one part of a path; file systems take 255, and a temporary name is a little longer."""
 MOST_PATH_BYTES = 1_000
+
+# They turn the direction of writing, so that a name reads as another one.
 _TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""They turn the direction of writing, so that a name reads as another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Source(Protocol):
     version by now, or gone; `OperationFailed`: no answer, or of one file, it cannot be had.
     """
 
+    # So many files may be fetched at once.
     parallel: int
-    """So many files may be fetched at once."""
 
     def revision(self) -> str:
         """Return what names the state of the whole place, e.g. a commit; "" if nothing does."""

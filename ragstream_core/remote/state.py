@@ -19,8 +19,9 @@ from typing import NamedTuple
 from ragstream_core.platform.files import append_text, replace_text
 
 FORMAT = 1
+
+# In the folder of a mirror: its documents, what is known of them, what is being fetched.
 FILES, STATE, PARTS = "files", "state.jsonl", "parts"
-"""In the folder of a mirror: its documents, what is known of them, what is being fetched."""
 
 
 class Row(NamedTuple):

@@ -29,10 +29,10 @@ F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
+# Half a window: about one sentence.
 BLOCK_TOKENS = 24
-"""Half a window: about one sentence."""
+# What a token counts that belongs to no term: a sign, a stop word.
 COMMON = 0.3
-"""What a token counts that belongs to no term: a sign, a stop word."""
 
 
 class TokenVectors(Protocol):
@@ -43,8 +43,8 @@ class TokenVectors(Protocol):
         ...
 
 
+# Of products that are kept; a prompt of ten short pieces has a tenth of it.
 PRODUCTS_BYTES = 64 * 2**20
-"""Of products that are kept; a prompt of ten short pieces has a tenth of it."""
 
 
 class RecentProducts:

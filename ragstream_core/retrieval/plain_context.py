@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ragstream_core.ports import TokenCounter
 
+# A cut moves back to the end of a word that is no longer than this.
 _WORD_CHARS = 60
-"""A cut moves back to the end of a word that is no longer than this."""
 
 
 class Passage(NamedTuple):

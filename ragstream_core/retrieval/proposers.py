@@ -21,10 +21,10 @@ from ragstream_core.retrieval.rows import Rows
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
+# The open files may hold fewer of the nearest rows than their share: ask for half as many more.
 SPARE = 1.5
-"""The open files may hold fewer of the nearest rows than their share: ask for half as many more."""
+# Rows a store is asked for at most; beyond it scoring every row costs less.
 LARGEST_SHARE = 0.5
-"""Rows a store is asked for at most; beyond it scoring every row costs less."""
 
 
 class Proposer(Protocol):

@@ -68,18 +68,20 @@ class HistoryRows:
 
 
 F32 = npt.NDArray[np.float32]
+
+# (rows, d) and (d, queries) → their products, shape (queries, rows), in any kind of sum.
 Multiply = Callable[[F32, F32], F32]
-"""(rows, d) and (d, queries) → their products, shape (queries, rows), in any kind of sum."""
 
 CACHED = 2
+
+# Multiplications of a block of BLAS: it packs the matrices of a product of over a million.
 BLOCK_WORK = 750_000
-"""Multiplications of a block of BLAS: it packs the matrices of a product of over a million."""
+# Rows of a block, so that it stays in the cache.
 MAX_BLOCK = 2048
-"""Rows of a block, so that it stays in the cache."""
+# Where fewer of the rows between the first and the last of a block are wanted, they are copied.
 GATHERED_SHARE = 0.75
-"""Where fewer of the rows between the first and the last of a block are wanted, they are copied."""
+# The same where products cost less than copies.
 CHEAP_SHARE = 0.4
-"""The same where products cost less than copies."""
 _cache: OrderedDict[tuple[int, ...], Rows] = OrderedDict()
 _lock = threading.Lock()
 

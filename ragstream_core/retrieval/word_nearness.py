@@ -25,10 +25,11 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Span = tuple[int, int]
 Offsets = Callable[[str], Sequence[Span]]
+
+# Passages whose tokens are held: neighbouring questions find the same ones.
 RECENT = 64
-"""Passages whose tokens are held: neighbouring questions find the same ones."""
+# Passages of which it is held where their tokens begin.
 MANY = 1_024
-"""Passages of which it is held where their tokens begin."""
 
 
 @dataclass(frozen=True)

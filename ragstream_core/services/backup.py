@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 
 LIST_NAME = "backup.json"
 BACKUP_VERSION = 1
+
+# Where conversations lie in a backup, wherever they lie in the data root.
 HOME, LOGS = "history", "logs"
-"""Where conversations lie in a backup, wherever they lie in the data root."""
 
 
 class IndexState(NamedTuple):

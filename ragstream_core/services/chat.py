@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
 
+# What a turn may go through, in this order.
 STEPS = ("cache", "memory", "documents", "model", "persist")
-"""What a turn may go through, in this order."""
 _TIMED = ("cache", "prompt", "model", "persist")
 
 

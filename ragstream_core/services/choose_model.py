@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 MODEL_SETTING = "provider.model"
-LISTING_S = 10.0
-"""Seconds that a list of models may take."""
 
+# Seconds that a list of models may take.
+LISTING_S = 10.0
+
+# Given the names and the one that would be taken, returns the chosen one.
 Pick = Callable[[Sequence[str], str], str]
-"""Given the names and the one that would be taken, returns the chosen one."""
 
 
 def ensure_model(config: AppConfig, pick: Pick | None = None) -> str:

@@ -43,8 +43,8 @@ class Unknown:
     reason: str
 
 
+# The digest of what came out of a trial, or why nothing did.
 Trial = str | Unknown
-"""The digest of what came out of a trial, or why nothing did."""
 
 
 def effect(before: str, after: str, trial: Trial) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32, Progress
     from ragstream_core.wiring.workspace import Workspace
 
+# What texts are; some models tell the two apart.
 Kind = Literal["document", "query"]
-"""What texts are; some models tell the two apart."""
 
 
 @dataclass(frozen=True, slots=True)

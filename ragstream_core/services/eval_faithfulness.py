@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 JUDGES = ("auto", "nli", "quote", "llm")
+
+# Settings of the prompts of an evaluation: no conversation takes part, nothing is kept.
 UNKEPT = {**ALONE, "history.persist": False}
-"""Settings of the prompts of an evaluation: no conversation takes part, nothing is kept."""
 
 
 class Skipped(NamedTuple):

@@ -110,6 +110,7 @@ def _evaluate_documents(
     return evaluate(rank, queries=queries, qrels=qrels, fingerprint=fingerprint, progress=progress)
 
 
+# What a question is asked under; all other settings are those of the workspace.
 OWN_CONVERSATION = {
     "history.persist": True,
     "history.enabled": True,
@@ -120,7 +121,6 @@ OWN_CONVERSATION = {
     "history.days": 0.0,
     "prompt.recent_history": True,
 }
-"""What a question is asked under; all other settings are those of the workspace."""
 
 
 def evaluate_conversations(

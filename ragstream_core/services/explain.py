@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ragstream_core.records.stage_results import Decision, Edit
     from ragstream_core.wiring.workspace import Workspace
 
+# So many are looked through for a citation that comes without a key.
 RECENT_PROMPTS = 50
-"""So many are looked through for a citation that comes without a key."""
 
 
 @dataclass(frozen=True, slots=True)

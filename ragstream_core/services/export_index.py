@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 VERSION = 1
 KEY = b"ragstream"
 PAGE = 2_000
+
+# The columns that the digest covers row by row; text by its hash, and the vector by its bytes.
 COLUMNS = (
     "chunk_id", "path", "sha256", "chunk_idx", "span_start", "span_end", "page_number", "heading",
     "file_type", "mtime", "text_hash",
 )  # fmt: skip
-"""The columns that the digest covers row by row; text by its hash, and the vector by its bytes."""
 
 
 class ExportMeta(NamedTuple):

@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 SAMPLE = 5
+
+# How long a run waits for another one: the UI begins two runs of one back-fill at once.
 WAIT_S = 300.0
-"""How long a run waits for another one: the UI begins two runs of one back-fill at once."""
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 

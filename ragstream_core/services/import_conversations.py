@@ -51,11 +51,12 @@ if TYPE_CHECKING:
     from ragstream_core.ports import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
+# Turns made durable with one sync.
 BATCH = 500
-"""Turns made durable with one sync."""
 BRANCHES = f"its branches together are longer than {MOST_OF_ALL_WAYS >> 20} MiB: it is left out"
+
+# Characters of a first line that is looked at.
 MOST_FIRST = 16 << 20
-"""Characters of a first line that is looked at."""
 
 
 @dataclass(frozen=True, slots=True)

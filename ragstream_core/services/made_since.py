@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from ragstream_core.wiring.workspace import Workspace
 
+# What is younger waits for the next look: a file written a moment earlier may still get its name
+# after it, and a run of Dagster has told of what it made by then.
 SETTLED_S = 5.0
-"""What is younger waits for the next look: a file written a moment earlier may still get its name
-after it, and a run of Dagster has told of what it made by then."""
+# Written when a prompt is made; the record's own time moves when it answers again.
 TEXT_NAME = "super_prompt.md"
-"""Written when a prompt is made; the record's own time moves when it answers again."""
 
 
 @dataclass(frozen=True, slots=True)

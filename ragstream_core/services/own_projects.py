@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.wiring.workspace import Workspace
 
+# Dotted setting → value with which a prompt finds turns of its own projects alone.
 SETTINGS = {
     "history.projects": "current",
     "history.always_tags": "",
     "history.recent_fill": "none",
     "memory.enabled": "false",
 }
-"""Dotted setting → value with which a prompt finds turns of its own projects alone."""
+# As many as a prompt may show of its session.
 _MOST_PAIRS = 50
-"""As many as a prompt may show of its session."""
 _CONVERSATION = re.compile(rf"^## \[[0-9a-f]+\] {re.escape(RECENT_HISTORY)}$", re.MULTILINE)
 
 

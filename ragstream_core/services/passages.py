@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
     from ragstream_core.wiring.workspace import Workspace
 
+# Lines shown before and after the cited ones.
 AROUND = 4
-"""Lines shown before and after the cited ones."""
+# Characters of such a line that are shown; a paragraph may be one line.
 WIDE = 160
-"""Characters of such a line that are shown; a paragraph may be one line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 DAY_S = 86_400.0
+
+# A record on its way out; keeping the prompt before its folder went brings it back.
 RETIRED_NAME = "record.expired"
-"""A record on its way out; keeping the prompt before its folder went brings it back."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

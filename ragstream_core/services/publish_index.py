@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 _PARALLEL = 8
 _REMOVED_AT_ONCE = 50
-GRACE_S = 3600.0
-"""What no publication needs stays so long: another machine may have just sent it, or count on it.
 
-That one looks for its blocks again when it has exchanged the pointer, which nobody does in the
-middle of a batch of removals (but on S3, which has no lock). Only the place's clock is asked."""
+# What no publication needs stays so long: another machine may have just sent it, or count on it.
+#
+# That one looks for its blocks again when it has exchanged the pointer, which nobody does in the
+# middle of a batch of removals (but on S3, which has no lock). Only the place's clock is asked.
+GRACE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)

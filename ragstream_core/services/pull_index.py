@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 _PARALLEL, _WINDOW = 8, 512
+
+# So often a publication is read anew if its blocks are removed while they are fetched.
 _TRIES = 3
-"""So often a publication is read anew if its blocks are removed while they are fetched."""
 
 
 @dataclass(frozen=True, slots=True)

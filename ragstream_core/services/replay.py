@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
+# What foreign values of a wrong kind raise, wherever they are first used.
 _NO_VALUE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, EmbeddingFailed)
-"""What foreign values of a wrong kind raise, wherever they are first used."""
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 
 

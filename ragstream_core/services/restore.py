@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
+# Names in the folder of the journal beside its own: what is made from it, and its lock.
 _MADE_AGAIN = re.compile(r"session-.*\.log|\.sessions\.json|\.lock(-holder)?|\.(conv|sess).*\.tmp")
-"""Names in the folder of the journal beside its own: what is made from it, and its lock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
+# Of the beginning of a fingerprint: fewer may be meant as something else.
 LEAST_DIGITS = 8
-"""Of the beginning of a fingerprint: fewer may be meant as something else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,10 +299,11 @@ def _code() -> str:
 
 
 OP = "test_spec"
+
+# A model whose answer cannot be taken is asked once more.
 ATTEMPTS = 2
-"""A model whose answer cannot be taken is asked once more."""
+# After so many requirements without any answer of the model it is not asked any more.
 SILENT_AFTER = 2
-"""After so many requirements without any answer of the model it is not asked any more."""
 NO_PASSAGE = "the prompt shows no passage"
 NOT_TAKEN = "the language model's answer was not taken"
 SILENT = "it gave no answer before, so it was not asked"

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
+# The first op that knows which files are off; what is upstream of it is shared.
 FIRST = "a1_file_injector"
-"""The first op that knows which files are off; what is upstream of it is shared."""
 
 
 @dataclass(frozen=True, slots=True)

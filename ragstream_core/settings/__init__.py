@@ -89,10 +89,10 @@ SECTIONS: dict[str, type[BaseModel]] = {
 }
 
 
+# The sections a prompt's result depends on; they are part of its key.
 CHAIN_SECTIONS = (
     "retrieval", "rerank", "gate", "files", "prompt", "history", "memory", "agents",
 )  # fmt: skip
-"""The sections a prompt's result depends on; they are part of its key."""
 
 
 class ChainSettings(Section):

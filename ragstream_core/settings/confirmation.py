@@ -18,8 +18,8 @@ from pydantic.fields import FieldInfo
 
 from ragstream_core.errors import Advice, Refused, RunCommand, SetVariable, quoted
 
+# Section → key → value.
 Layer = dict[str, dict[str, Any]]
-"""Section → key → value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,19 +24,20 @@ from ragstream_core.settings.confirmation import Layer
 from ragstream_core.settings.values import values_of
 
 MAX_CONFIG_BYTES = 1_000_000
+
+# Settings that are addresses of servers; a password in one comes from the environment alone.
 WITH_PASSWORD = (
     ("embeddings", "shared"),
     ("vector_store", "url"),
     ("dagster", "storage"),
 )
-"""Settings that are addresses of servers; a password in one comes from the environment alone."""
+# Settings of earlier versions, and what holds in their place.
 GONE = {
     "dagster.record": "Dagster is told of everything by a sensor, and is in no way",
     "embeddings.broker": "workers take their batches from the database of embeddings.shared",
 }
-"""Settings of earlier versions, and what holds in their place."""
+# Kinds of errors that say more than what a setting takes.
 _OWN_WORDS = ("value_error", "string_pattern_mismatch", "string_too_long")
-"""Kinds of errors that say more than what a setting takes."""
 _PASSWORD = re.compile(r"(?i)[^/]*//[^/@]*:[^/@]+@|.*[?&](ssl)?password=.")
 
 

@@ -12,8 +12,9 @@ from ragstream_core.settings.values import Names, Section, Template, Voice, Word
 
 MS_MARCO = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 NLI = "cross-encoder/nli-MiniLM2-L6-H768"
+
+# How an agent decides; with `llm` the deterministic form takes over whenever the model fails.
 Form = Literal["deterministic", "llm"]
-"""How an agent decides; with `llm` the deterministic form takes over whenever the model fails."""
 
 
 class RetrievalConfig(Section):

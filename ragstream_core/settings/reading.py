@@ -14,8 +14,8 @@ from ragstream_core.settings.confirmation import Layer, SettingsFile, own_folder
 from ragstream_core.settings.layers import checked_sections, file_bytes, layer_of, listed, unknown
 from ragstream_core.settings.prompts import MemoryConfig
 
+# Says whether a person has confirmed a file with these bytes.
 Confirmed = Callable[[Path, bytes], bool]
-"""Says whether a person has confirmed a file with these bytes."""
 PREFIX = "RAGSTREAM_"
 SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_DATA_DIR": ("paths", "data_dir"),
@@ -25,8 +25,10 @@ SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_STATE_DIR": None,
     "RAGSTREAM_TEST_MODELS": None,
 }
+
+# The profile that chats and the page begin with.
 CHAT_TASK = "chat"
-"""The profile that chats and the page begin with."""
+# Task profiles that ship with RAGstream; `tasks:` in ragstream.yaml adds to them.
 TASKS: dict[str, Layer] = {
     # seed 004: the best ten of BM25 and of the vectors, half and half, reranked, five passages
     CHAT_TASK: {
@@ -48,7 +50,6 @@ TASKS: dict[str, Layer] = {
         "prompt": {"budget_tokens": 2500, "max_facts": 6},
     },
 }
-"""Task profiles that ship with RAGstream; `tasks:` in ragstream.yaml adds to them."""
 
 
 class ReadFile(NamedTuple):

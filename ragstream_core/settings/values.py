@@ -63,8 +63,8 @@ def _listed(value: object) -> Any:
     return value
 
 
+# A list of names or globs; from a text, separated by commas.
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-"""A list of names or globs; from a text, separated by commas."""
 
 
 class Section(BaseModel):
@@ -80,8 +80,9 @@ class Section(BaseModel):
 
 
 TASK_PLACE = "task"
+
+# What a template may name in braces; all but the task may be empty in a prompt.
 PLACES = (TASK_PLACE, "role", "tone", "audience", "depth")
-"""What a template may name in braces; all but the task may be empty in a prompt."""
 REFUSAL_PLACE = "{refusal}"
 MAX_VOICE_CHARS = 500
 MAX_TEMPLATE_CHARS = 8_000
@@ -125,9 +126,9 @@ def _short(text: str, most: int) -> str:
     return text
 
 
+# A role, a tone or a system line; empty: not set.
 Voice = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_VOICE_CHARS)]
-"""A role, a tone or a system line; empty: not set."""
+# Empty, or a text that holds ``{task}`` once and no place in braces beside `PLACES`.
 Template = Annotated[str, AfterValidator(_template)]
-"""Empty, or a text that holds ``{task}`` once and no place in braces beside `PLACES`."""
+# Empty, or a text that holds ``{refusal}`` and no other place in braces.
 Wording = Annotated[str, AfterValidator(_wording)]
-"""Empty, or a text that holds ``{refusal}`` and no other place in braces."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from ragstream_core.testspecs.specification import NONE_STATED, Source, TestCase
 
+# A longer sentence is no sentence; it is a table or a log.
 MAX_CHARS = 1_000
-"""A longer sentence is no sentence; it is a table or a log."""
 _VERB = (
     r"must|shall|should|will|cannot|can not|may not|refuses?|returns?|rejects?|raises?|reports?"
     r"|accepts?|ignores?|prevents?|allows?|displays?|writes?"

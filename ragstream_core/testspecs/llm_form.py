@@ -29,8 +29,9 @@ _TASK = (
 )
 Text = Annotated[str, Field(max_length=600)]
 Line = Annotated[str, Field(min_length=1, max_length=600)]
+
+# Where a passage comes from (its ``quote`` does not count), and its words.
 Passage = tuple[Source, str]
-"""Where a passage comes from (its ``quote`` does not count), and its words."""
 
 
 class Written(Answer):

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
 
 
+# The first line of a specification; as a document it is no source of requirements.
 SIGNATURE = "<!-- ragstream test specification 1 -->"
-"""The first line of a specification; as a document it is no source of requirements."""
+# Start and end in the characters of a document's text.
 Span = tuple[int, int]
-"""Start and end in the characters of a document's text."""
 
 
 @dataclass(frozen=True, slots=True)

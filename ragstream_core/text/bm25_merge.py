@@ -15,12 +15,12 @@ from ragstream_core.text.bm25 import LexicalArrays
 if TYPE_CHECKING:
     from ragstream_core.text.bm25 import I32, I64
 
+# So many are merged at once, and those of one term.
 _POSTINGS = 1 << 20
-"""So many are merged at once, and those of one term."""
 
 
+# From so many postings a row that ended on, it is looked for; below, each posting is looked at.
 _FAR_MORE = 32
-"""From so many postings a row that ended on, it is looked for; below, each posting is looked at."""
 
 
 class MergedBlock(NamedTuple):

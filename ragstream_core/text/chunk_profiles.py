@@ -7,11 +7,11 @@ from typing import Literal
 
 from ragstream_core.errors import UnknownSetting, UsageError
 
+# Version of our own packing rules; raised with every change that moves a boundary.
 RULES_VERSION = 6
-"""Version of our own packing rules; raised with every change that moves a boundary."""
 
+# Range of a size that is set; smaller chunks say nothing, larger ones cite nothing.
 MIN_SIZE, MAX_SIZE = 16, 100_000
-"""Range of a size that is set; smaller chunks say nothing, larger ones cite nothing."""
 
 Unit = Literal["tokens", "characters"]
 Overlap = Literal["section", "sentence", "word"]

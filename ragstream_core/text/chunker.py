@@ -23,8 +23,9 @@ from ragstream_core.text.tokenizer import Sizes, TokenOffsets, word_offsets
 
 _MEASURED_AGAIN = 8  # spans this close to the limit are measured alone
 _CONTEXT_SHARE = 3  # a context takes a third of a chunk at most
+
+# Offset at which a chunk starts → what stands in front of it where it is read.
 ContextAt = Callable[[int], str]
-"""Offset at which a chunk starts → what stands in front of it where it is read."""
 
 
 def _no_context(_: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from ragstream_core.text.cuts import BLOCK_CHARACTERS, INSIDE, Cut, starts_behind_space
 from ragstream_core.text.tokenizer import Sizes
 
+# Module and function of a type's grammar (the extra ``code``).
 GRAMMARS = {
     **dict.fromkeys(("py", "pyi"), ("tree_sitter_python", "language")),
     **dict.fromkeys(("js", "mjs", "cjs", "jsx"), ("tree_sitter_javascript", "language")),
@@ -36,7 +37,6 @@ GRAMMARS = {
     "sql": ("tree_sitter_sql", "language"),
     **dict.fromkeys(("tf", "hcl"), ("tree_sitter_hcl", "language")),
 }
-"""Module and function of a type's grammar (the extra ``code``)."""
 
 _LINE_TYPES = """
 toml r jl pl pm dart groovy gradle ex exs erl hs clj cljs
@@ -45,12 +45,12 @@ css scss sass less vue svelte astro proto graphql gql prisma cmake mk dockerfile
 jenkinsfile ini cfg conf properties env editorconfig service xml xsd xsl xslt wsdl plist diff
 patch log bib other
 """
+# Types of programs and other files that are cut by their lines alone.
 BY_LINES = frozenset(_LINE_TYPES.split())
-"""Types of programs and other files that are cut by their lines alone."""
 
 
+# Types of data that are cut by their lines, the outer ones first.
 DATA = frozenset({"yaml", "yml", "json", "jsonc", "geojson"})
-"""Types of data that are cut by their lines, the outer ones first."""
 
 
 def is_code(file_type: str) -> bool:

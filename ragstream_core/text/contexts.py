@@ -19,10 +19,11 @@ from ragstream_core.text.headings import normal_type
 
 MAX_LINE = 160
 MAX_LINES = 8
+
+# Characters of the head of a table.
 MAX_HEAD = 400
-"""Characters of the head of a table."""
+# What the names in a head are cut to.
 NAME_LENGTHS = (60, 40, 24, 16, 12, 8, 5)
-"""What the names in a head are cut to."""
 _SECTIONED = frozenset({"toml", "ini", "cfg", "conf", "properties"})
 _JSON = frozenset({"json", "jsonc"})
 _SECTION = re.compile(r"\s*\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?$")

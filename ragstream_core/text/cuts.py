@@ -19,8 +19,8 @@ from ragstream_core.text.headings import MARKDOWN_TYPES, HeadingIndex, normal_ty
 from ragstream_core.text.sentences import sentence_spans
 from ragstream_core.text.tokenizer import Sizes
 
+# A structural unit up to this length is kept together as long as there is a choice.
 BLOCK_CHARACTERS = 800
-"""A structural unit up to this length is kept together as long as there is a choice."""
 
 _FILLED_CHARACTERS = 200  # units below this are not worth telling apart
 _SEGMENT_CHARACTERS = 20_000

@@ -14,10 +14,10 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
+# Stands in the note of a file whose encoding nobody named.
 ASSUMED = "assumed"
-"""Stands in the note of a file whose encoding nobody named."""
+# Stands in the note of a file whose encoding is that of the settings.
 DECLARED = "declared fallback"
-"""Stands in the note of a file whose encoding is that of the settings."""
 
 _CONTROLS = bytes(c for c in [*range(32), 127] if c not in b"\t\n\v\f\r\x1b")
 _C0_AND_C1 = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
@@ -28,17 +28,19 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+
+# The line end of old systems; read as one of today, every offset stays.
 _LONE_RETURN = re.compile("\r(?!\n)")
-"""The line end of old systems; read as one of today, every offset stays."""
 _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7a3]")
 _SCRIPTS = 12  # most stretches of 256 characters that one text takes its letters from
 _NO_TEXT = frozenset({"Cc", "Cn", "Co", "Cs"})
+
+# Encodings that are told apart; of equally good ones the first is taken. cp1252 is Latin-1 with
+# more signs, cp932 is Shift-JIS, cp949 EUC-KR, each as programs write them.
 _CANDIDATES = (
     "cp1252", "gb18030", "cp932", "euc_jp", "big5", "cp949", "koi8_r", "cp1251", "cp1250",
     "iso8859_2", "cp1253", "cp1254", "cp1255", "cp1256",
 )  # fmt: skip
-"""Encodings that are told apart; of equally good ones the first is taken. cp1252 is Latin-1 with
-more signs, cp932 is Shift-JIS, cp949 EUC-KR, each as programs write them."""
 _SAMPLE_BYTES = 32_000
 _CLEAN = 0.03  # charset-normalizer's measure of mess, 0 to 1: below this all are as good
 _ALIKE = 0.1  # of its measure of language, 0 to 1: within it an earlier candidate is taken

@@ -15,8 +15,9 @@ from ragstream_core.records.identity import sha256_hex
 WINDOW = 16
 STEP = 8
 NEEDED = 3
+
+# Every common run of so many letters and digits is found (40).
 RUN = WINDOW + STEP * NEEDED
-"""Every common run of so many letters and digits is found (40)."""
 LEAST = 20
 _GRAM = LEAST - STEP
 _LOWER = bytes(range(256)).lower()

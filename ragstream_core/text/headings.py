@@ -12,6 +12,8 @@ MARKDOWN_TYPES = frozenset({"md", "markdown", "mdown", "mdwn", "mkd", "mkdn", "m
 RST_TYPES = frozenset({"rst"})
 PLAIN_TYPES = frozenset({"txt", "text"})
 _LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4}
+
+# How headings are written in other markup: their level and their title.
 _MARKUP = {
     **dict.fromkeys(
         ("adoc", "asciidoc"), re.compile(r"^(?P<level>={1,6})[ \t]+(?P<title>\S.*)$", re.M)
@@ -30,12 +32,12 @@ _MARKUP = {
         ),
     ),
 }
-"""How headings are written in other markup: their level and their title."""
 MARKUP_TYPES = frozenset(_MARKUP)
 PROSE_TYPES = MARKDOWN_TYPES | RST_TYPES | PLAIN_TYPES | MARKUP_TYPES
 SEPARATOR = " > "
+
+# Characters of a title in a path: a paragraph above a line of dashes is a heading as well.
 MAX_TITLE = 200
-"""Characters of a title in a path: a paragraph above a line of dashes is a heading as well."""
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]*(.*)")
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
 _SETEXT_LEVELS = {"=": 1, "-": 2}

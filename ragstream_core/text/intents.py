@@ -75,6 +75,7 @@ _NAMES = re.compile(
 )
 
 
+# How a sentence begins that wants to know something, whatever it is about.
 _ASKS_TO_KNOW = re.compile(
     r"[\s\-*+•\"'“„«(¿¡]*(?:(?:please|kindly|bitte|por favor|and|und|et|y|so|now)[, ]+"
     r"|(?:can|could|would|will) (?:you|someone|we) (?:please )?"
@@ -90,7 +91,6 @@ _ASKS_TO_KNOW = re.compile(
     r"(?![\w-])",
     re.IGNORECASE,
 )
-"""How a sentence begins that wants to know something, whatever it is about."""
 _WRONG = re.compile(
     r"\b(?:wrong with|wrong here|cause of|causes? (?:this|my|the)|matter with|do i do|can i do"
     r"|(?:i|we) (?:fix|debug|do about))\b",

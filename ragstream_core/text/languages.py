@@ -40,8 +40,9 @@ _ASKS = {
     "pt": "quando onde qual quais quem quanto quantos quantas",
     "nl": "wanneer hoe waar waarom welke hoeveel",
 }
+
+# Those that no English text has; one of them is enough.
 _QUESTION_WORDS = {name: frozenset(words.split()) for name, words in _ASKS.items()}
-"""Those that no English text has; one of them is enough."""
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.1
 _LOOKED_AT = 600
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ragstream_core.text.blocks import fence_behind, is_table_rule
 
+# Of a numbered heading in running text: its characters and words, and the words below it.
 MAX_TITLE, MAX_TITLE_WORDS, MIN_BELOW = 50, 6, 6
-"""Of a numbered heading in running text: its characters and words, and the words below it."""
+# What marks a line of a quotation, as in mails; not a prompt of Python.
 QUOTED = re.compile(r"^ {0,3}(?!>>>)(?:>[ \t]?)+", re.MULTILINE)
-"""What marks a line of a quotation, as in mails; not a prompt of Python."""
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
 _MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from ragstream_core.text.sentences import sentences_in
 from ragstream_core.text.terms import is_stop_word
 
+# Texts for people, as an alternative of a regular expression.
 TEXTS = (
     r"e-?mails?|mails?|letters?|courriels?|lettres?|cartas?|correos?|brief|anschreiben|nachricht"
     r"|summar(?:y|ies)|zusammenfassung|résumé|minutes|report|bericht|rapport|informe|story|stories"
     r"|geschichte|poem|gedicht|speech|rede|essay|article|blog post|press release|announcement"
     r"|newsletter|invitation|einladung|play|message|memo"
 )
-"""Texts for people, as an alternative of a regular expression."""
 _KINDS = (
     rf"{TEXTS}|(?:reports|poems|essays|articles|messages|briefe|berichte|gedichte"
     r"|correo electrónico"
@@ -48,8 +48,8 @@ _GIVES = """
 give show provide gib geben zeige zeig zeigen donne donnez montre montrez
 dame muestra muestre mostra mostre toon geef
 """
+# With "the", what the second ones name is there already: "give me the email of the vendor".
 _MAKE, _GIVE = frozenset(_MAKES.split()), frozenset(_GIVES.split())
-"""With "the", what the second ones name is there already: "give me the email of the vendor"."""
 _TO_WHOM = r"me|us|him|her|them|mir|uns|ihm|ihr|ihnen|moi|nous|lui|mi|ons|mij"
 _NEW = (
     r"an?|one|another|some|two|three|four|five|ein|eine|einen|einem|einer|zwei|drei|une?|des|deux"

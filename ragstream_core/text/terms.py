@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import Stemmer
 
+# Version of the rules for terms: raised, terms that are stored are derived again.
 LEXICAL_VERSION = "snowball-english-4"
-"""Version of the rules for terms: raised, terms that are stored are derived again."""
 _APART = {n: " " for n in range(128) if not chr(n).isalnum()}
 _APART_BUT_SNAKES = {n: sign for n, sign in _APART.items() if chr(n) != "_"}
 _ELIDED = re.compile(
@@ -30,11 +30,12 @@ _ELIDED = re.compile(
     re.IGNORECASE,
 )
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+
+# Thai, Lao, Burmese, Khmer, Japanese and Chinese letters: blanks do not part their words.
 NO_BLANKS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese letters: blanks do not part their words."""
 _DENSE = re.compile(rf"({NO_BLANKS.pattern}+)")
 _LETTER_WITH_MARKS = re.compile(r"[^\W_]\W*")
 _SAME = {ord("’"): "'", ord("ʼ"): "'"}

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+# Raise it with any change of `COSTS`, `features` or what they read.
 VERSION = 2
-"""Raise it with any change of `COSTS`, `features` or what they read."""
 _CACHED_CHARS = 2_000
 
 _ACCENTED = "À-ɏḀ-ỿ\u0300-\u036f"
@@ -43,6 +43,8 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+# Frequent small words of languages of which tokenizers know many words, none of them English.
 _FOREIGN = frozenset(
     """
     der das und ist nicht mit den dem ein eine einen einer sie werden auf für von zu im auch
@@ -52,8 +54,8 @@ _FOREIGN = frozenset(
     del al sus puede este esta o no y não uma na ao dos seu nas pelo da som
     """.split()  # noqa: SIM905
 )
-"""Frequent small words of languages of which tokenizers know many words, none of them English."""
 
+# The same of languages whose words they cut smaller.
 _FAR = frozenset(
     """
     je že jak nebo jako pod která který po tak si není jsou tento by může jeho při pokud lze
@@ -72,15 +74,14 @@ _FAR = frozenset(
     worden
     """.split()  # noqa: SIM905
 )
-"""The same of languages whose words they cut smaller."""
 
+# Letters of Turkish and Vietnamese beyond Latin-1 that cost what those of Latin-1 do.
 _KNOWN = frozenset("ğıİşŞĞđĐơƠưƯ")
-"""Letters of Turkish and Vietnamese beyond Latin-1 that cost what those of Latin-1 do."""
 
 _LETTER_BY_LETTER = frozenset({"hangul", "greek", "arabic", "hebrew", "quotes", "wide"})
 
+# Feature of `features` → hundredths of a token; none is negative.
 Costs = Mapping[str, int]
-"""Feature of `features` → hundredths of a token; none is negative."""
 _O200K: Costs = {
     "word": 103, "word beyond 12": 101, "title": 125, "title beyond 12": 90, "upper": 85,
     "upper beyond 4": 22, "foreign": 64, "foreign beyond 3": 23, "foreign beyond 12": 32,
@@ -101,8 +102,9 @@ _CL100K: Costs = {
     "cyrillic": 104, "cyrillic beyond 1": 40, "cyrillic capitals": 71, "greek": 104,
     "arabic": 83, "hebrew": 121, "indic": 188, "indic beyond 1": 97, "bytes": 66,
 }  # fmt: skip
+
+# By encoding; a model with another tokenizer is counted as ``o200k_base``.
 COSTS: Mapping[str, Costs] = {"o200k_base": _O200K, "cl100k_base": _CL100K}
-"""By encoding; a model with another tokenizer is counted as ``o200k_base``."""
 DEFAULT_ENCODING = "o200k_base"
 
 

@@ -43,8 +43,8 @@ def about_tokens(text: str) -> int:
     return sum(1 for _ in _WORD_PIECE.finditer(text))
 
 
+# For a tokenizer that is unknown: four letters, or one sign of a script without spaces.
 SAFE_TOKEN = re.compile(r"[^\W\u2e80-\uffff]{1,4}|[\u2e80-\U0010ffff]|[^\w\s]")
-"""For a tokenizer that is unknown: four letters, or one sign of a script without spaces."""
 
 
 def most_tokens(text: str) -> int:
@@ -55,11 +55,12 @@ def most_tokens(text: str) -> int:
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
+# Short texts whose tokens are held.
 RECENT = 32
-"""Short texts whose tokens are held."""
 RECENT_CHARS = 1_000
+
+# Ids, and (start, end) of each token in characters.
 Tokens = tuple[list[int], list[tuple[int, int]]]
-"""Ids, and (start, end) of each token in characters."""
 
 
 class ModelTokenizer:
@@ -150,8 +151,8 @@ def clean(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
+# Returns (start, end) of each token of a text in characters, never truncated.
 TokenOffsets = Callable[[str], Sequence[tuple[int, int]]]
-"""Returns (start, end) of each token of a text in characters, never truncated."""
 
 _PASS_CHARACTERS = 40_000  # the tokenizer's own records are a hundred times the text
 _AT_ONCE, _AT_ONCE_CHARACTERS = 256, 1_000_000  # of texts that are cut side by side

@@ -15,10 +15,11 @@ from ragstream_core.weather.records import DaySummary, OverallStats
 
 ROLLING_DAYS = 3
 ANOMALY_SIGMAS = 1.5
+
+# A day of which less is known is left out: the last day often ends at noon or earlier.
 MIN_HOURS = 18
-"""A day of which less is known is left out: the last day often ends at noon or earlier."""
+# Less than this is no deviation but the rounding of the sums.
 _ROUNDING_C = 1e-9
-"""Less than this is no deviation but the rounding of the sums."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from ragstream_core.weather.records import MAX_DAYS, Place
 
 MAX_HOURS = 24 * (MAX_DAYS + 1)
 HOUR = dt.timedelta(hours=1)
+
+# A forecast is for the nearest point of a grid; none of its grids is coarser.
 NEAR_DEGREES = 1.0
-"""A forecast is for the nearest point of a grid; none of its grids is coarser."""
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 _Temperatures = list[Annotated[float, Field(ge=-100, le=70, allow_inf_nan=False)] | None]

@@ -22,8 +22,9 @@ from pydantic import (
 MIN_DAYS, MAX_DAYS = 1, 16
 MAX_NAME = 100
 MAX_ALTERNATIVES = 5
+
+# What wrote an explanation, if it was no language model.
 TEXT = "text"
-"""What wrote an explanation, if it was no language model."""
 
 ATTRIBUTION = "weather data by Open-Meteo.com (CC BY 4.0)"
 
@@ -44,8 +45,9 @@ Name = Annotated[str, BeforeValidator(one_line), Field(max_length=MAX_NAME)]
 Degrees = Annotated[float, Field(ge=-100, le=70, allow_inf_nan=False), _hundredths]
 Rain = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False), _hundredths]
 Wind = Annotated[float, Field(ge=0, le=500, allow_inf_nan=False), _hundredths]
+
+# Half of the widest range that `Degrees` can have: no standard deviation is larger.
 Spread = Annotated[float, Field(ge=0, le=85, allow_inf_nan=False), _hundredths]
-"""Half of the widest range that `Degrees` can have: no standard deviation is larger."""
 
 
 class Record(BaseModel):

@@ -23,8 +23,8 @@ from ragstream_core.weather.records import (
     one_line,
 )
 
+# Both questions together take no longer.
 TIMEOUT_S = 15.0
-"""Both questions together take no longer."""
 LATER = "Try again later."
 NEXT: dict[Kind, str] = {
     "unreachable": "Check the network; nothing else of RAGstream needs it.",

@@ -15,8 +15,8 @@ from ragstream_core.ports import ChatModel
 from ragstream_core.records.chat import ChatMessage
 from ragstream_core.weather.records import DaySummary, OverallStats, Place, one_line
 
+# Up to this volatility in °C the temperature does so.
 STEADY_C = ((1.0, "hardly changes"), (3.0, "is fairly steady"), (5.0, "changes noticeably"))
-"""Up to this volatility in °C the temperature does so."""
 TREND_C = 1.0
 DRY_MM = 0.1
 FAR_DAYS = 7

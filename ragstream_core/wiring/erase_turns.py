@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.erasure import ErasureReport
     from ragstream_core.wiring.workspace import Workspace
 
+# Of turns that are cleared; and of those that only leave the index: their prompts stay.
 TOMBSTONE, ASIDE = "~cleared", "~aside"
-"""Of turns that are cleared; and of those that only leave the index: their prompts stay."""
+# How long another writer of the history catalog is waited for.
 WAIT_S = 60.0
-"""How long another writer of the history catalog is waited for."""
 
 
 def finish(

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.text_copies import CopyEraser
 
 PHASES = ("index", "copies", "journal", "texts", "search")
+
+# How often copies are searched and removed; other processes may make new ones meanwhile.
 ROUNDS = 3
-"""How often copies are searched and removed; other processes may make new ones meanwhile."""
 NOTHING = Tombstone("")
 
 

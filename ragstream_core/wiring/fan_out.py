@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 
 PHASE = "workers"
 LOOK_S = 0.5
+
+# Seconds between two looks at the queue; each one is a connection.
 TEND_S = 5.0
-"""Seconds between two looks at the queue; each one is a connection."""
+# Folder in the data root: one folder a project, for the lock of its fan-out.
 LOCKS = "fan_outs"
-"""Folder in the data root: one folder a project, for the lock of its fan-out."""
 HERE = "the texts were embedded here: "
 
 

@@ -52,8 +52,9 @@ _DIFF = (
     "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--src-prefix=a/",
     "--dst-prefix=b/", "--unified=3", "--submodule=short", "--ignore-submodules=all", "HEAD", "--",
 )  # fmt: skip
+
+# Scopes of settings that lie in the repository: they may have come with the folder.
 _FOREIGN = ("local", "worktree")
-"""Scopes of settings that lie in the repository: they may have come with the folder."""
 _aliases = functools.cache(parse_aliases)
 
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 CURRENT, CHANGED, DELETED, UNREADABLE = "current", "changed", "deleted", "unreadable"
+
+# The index is pulled, and its documents lie where it is made.
 ELSEWHERE = "elsewhere"
-"""The index is pulled, and its documents lie where it is made."""
 
 
 def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:

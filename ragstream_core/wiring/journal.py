@@ -54,13 +54,14 @@ if TYPE_CHECKING:
     from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
+# What the journal is given; notices of clearing come from the clearing alone.
 Written = Turn | TagEdit | Asked | Fact
-"""What the journal is given; notices of clearing come from the clearing alone."""
 Given = TypeVar("Given", bound=Written)
 IMPORT_WAIT_S = 10.0
 _TAG_LETTERS = 64
+
+# Data root and name of conversations that were begun in this process.
 _named: deque[tuple[str, str]] = deque(maxlen=1_000)
-"""Data root and name of conversations that were begun in this process."""
 _naming = threading.Lock()
 
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 FILE, DIFF = "file", "diff"
+
+# How the ids of files that a prompt injects begin, and of their changes.
 PREFIXES = {FILE: "files/", DIFF: "diff/"}
-"""How the ids of files that a prompt injects begin, and of their changes."""
 
 
 class InjectedFile(NamedTuple):

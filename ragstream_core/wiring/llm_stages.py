@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
+# Op → its setting in ``agents``, and the name of its deterministic form.
 FORMS = {
     "a2_prompt_shaper": ("a2_form", "rules"),
     "a3_nli_gate": ("a3_form", "gate"),
     "a4_condenser": ("a4_form", SAF_A1),
     "a2_audit": ("audit_form", "rules"),
 }
-"""Op → its setting in ``agents``, and the name of its deterministic form."""
 AsksModel = PromptShaper | NliGate | Condenser | Audit
 
 

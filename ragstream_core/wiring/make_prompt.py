@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
 
+# Called after each op with its name and the prompt so far; what it raises ends the making.
 OnStep = Callable[[str, MadePrompt], None]
-"""Called after each op with its name and the prompt so far; what it raises ends the making."""
 
 
 def make_prompt(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.settings.prompts import GateConfig, RerankConfig
 
+# Settings that say where texts and keys go.
 PLACES = (
     "provider.backend",
     "provider.base_url",
@@ -48,9 +49,8 @@ PLACES = (
     "provider.api_key_file",
     "provider.script",
 )
-"""Settings that say where texts and keys go."""
+# Rerankers, and the gate, that need no weights of their own.
 MODEL_FREE = ("none", "maxsim", "reembed", "similarity")
-"""Rerankers, and the gate, that need no weights of their own."""
 
 
 def embedder(config: AppConfig) -> Embedder:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from ragstream_core.remote.address import Address
 
 MAX_BYTES = 1_000_000
+
+# A glob with more wildcards could take for ever to match.
 MAX_STARS = 8
-"""A glob with more wildcards could take for ever to match."""
 _NOT_A_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 _SPECIAL = re.compile(r"([\\*?\[\]! #])")
 _HEAD = "# Folders that RAGstream reads in place. Nothing is ever written there.\n"

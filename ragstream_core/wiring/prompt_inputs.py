@@ -61,6 +61,7 @@ Cite every claim as [source: <filename>, chunk: <id>].
 """
 
 
+# Settings of prompts that are measured: no conversation takes part, no language model is asked.
 ALONE = {
     "history.enabled": False,
     "history.recency_k": 0,
@@ -68,7 +69,6 @@ ALONE = {
     "prompt.recent_history": False,
     **{f"agents.{agent}_form": "deterministic" for agent in ("a2", "a3", "a4", "audit")},
 }
-"""Settings of prompts that are measured: no conversation takes part, no language model is asked."""
 
 
 def pin_inputs(

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ragstream_core.settings.prompts import MemoryConfig
     from ragstream_core.wiring.workspace import Workspace
 
+# So many of the nearest questions are read from the journal.
 LOOKED_AT = 8
-"""So many of the nearest questions are read from the journal."""
 NOT_KEPT = "the prompt that issued it is not kept any more"
 
 

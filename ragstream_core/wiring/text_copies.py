@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 _JOURNAL = re.compile(r"conversation(?:-\d+)?\.log(?:\.torn-\d+)?")
 _SESSION = re.compile(r"session-[A-Za-z0-9._-]+\.log|\.session-.*\.tmp")
+
+# Areas whose files are the user's, or were made from other texts: reported, never touched.
 YOURS = ("index", "doc_raw", "mirrors", "projects", "models", "memory")
-"""Areas whose files are the user's, or were made from other texts: reported, never touched."""
 _LIVE = (CATALOG_NAME, "vectors-", ".lock")
 _BLOCK = 1 << 24
 _SQLITE = b"SQLite format 3\0"
@@ -295,8 +296,9 @@ def _bytes(value: object) -> bytes:
 
 
 SETTING = "dagster.storage"
+
+# Dagster's table whose rows stay, without the last event.
 ASSETS = "asset_keys"
-"""Dagster's table whose rows stay, without the last event."""
 _PLACES = (
     ("runs", "run_body"),  # of today's runs a question typed into the Launchpad, until one begins
     # events of versions before, and Dagster's two copies of the last ones

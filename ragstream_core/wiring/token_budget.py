@@ -60,8 +60,8 @@ def counter_of_settings(workspace: Workspace, settings: ChainSettings) -> TokenC
     return counter_for(settings.prompt, workspace.layout.models)
 
 
+# What an answer's price is told for.
 ANSWER_TOKENS = 1000
-"""What an answer's price is told for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,8 +176,9 @@ def _nothing(text: str) -> None:
 
 
 PER_SECOND = 10
+
+# Of a long answer on its way only the end is drawn, as much as the terminal is high.
 TAIL_CHARS = 6_000
-"""Of a long answer on its way only the end is drawn, as much as the terminal is high."""
 RESERVED = 3
 WAITING = {"cached": "remembering", "extract": "quoting", "model": "answering"}
 

@@ -31,8 +31,9 @@ printf 'How do I lock a prompt?\\nAnd with two files?\\n' | ragstream chat -p ha
 In a chat, /help lists its commands. If stdin or stdout is not a terminal, each line of stdin is a
 question or a command; the exit code is 1 if a question got no complete answer."""
 PROMPT = "you> "
+
+# `settings.task_profiles.CHAT_TASK`, which would load all settings.
 DEFAULT_TASK = "chat"
-"""`settings.task_profiles.CHAT_TASK`, which would load all settings."""
 NO_TASK = "none"
 
 ChatTask = Annotated[

@@ -28,8 +28,8 @@ ragstream history import ~/notes/chats --format markdown
 ragstream history import conversations.jsonl (what `history export` wrote)
 
 What exists already is skipped, so that a newer export adds only what is new."""
+# The form of `history export`, and of plain turns.
 ROWS = "rows"
-"""The form of `history export`, and of plain turns."""
 SHOWN = 40
 
 

@@ -30,12 +30,12 @@ def _embedder(config: AppConfig) -> str:
     return hub_source(settings.model)
 
 
+# Names for the models of the settings.
 ROLES = {
     "reranker": lambda config: config.settings.rerank.model,
     "gate": lambda config: config.settings.gate.model,
     "embedder": _embedder,
 }
-"""Names for the models of the settings."""
 
 
 def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:

@@ -11,8 +11,9 @@ from ragstream_app.output.words import duration
 from ragstream_core.errors import Stopped
 
 T = TypeVar("T")
+
+# Takes (phase, done, total); raises `Stopped` once a person has asked for the end.
 Report = Callable[[str, int, int], None]
-"""Takes (phase, done, total); raises `Stopped` once a person has asked for the end."""
 
 
 class BackgroundJob(Generic[T]):

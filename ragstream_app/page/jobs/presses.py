@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import Workspace
 
+# How long the page waits for a press before it shows its progress instead.
 PATIENCE_S = 0.4
-"""How long the page waits for a press before it shows its progress instead."""
 _BUTTON_OF = {spec.op: spec.button for spec in CHAIN}
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.made_prompt import MadePrompt
 
 
+# Characters of an answer that are drawn; *Save* has all of it.
 MAX_SHOWN = 60_000
-"""Characters of an answer that are drawn; *Save* has all of it."""
 
 
 def show_result(found: AnswerJob) -> None:

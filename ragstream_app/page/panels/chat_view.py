@@ -200,10 +200,10 @@ def _told(asked: ChatModel, expected: str) -> None:
         st.text(expected, width="content")
 
 
+# Of the view; the conversation is drawn while it is open.
 NAME = "Chat"
-"""Of the view; the conversation is drawn while it is open."""
+# Without the style sheet, which makes it as high as the window leaves room for.
 LOG_HEIGHT = 440
-"""Without the style sheet, which makes it as high as the window leaves room for."""
 MOST = 20
 REFRESH_S = 0.3
 WAITING = {"": "searching …", "model": "answering …", "extract": "quoting …"}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LIST_HEIGHT = 240
 MAX_BOXES = 60
 MAX_OPTIONS = 500
+
+# Key, label and help of each choice of files.
 CHOICES = (
     (
         INJECT_KEY,
@@ -36,7 +38,6 @@ CHOICES = (
         "What `git diff` says of these files; their project lies in a git work tree.",
     ),
 )
-"""Key, label and help of each choice of files."""
 
 
 @st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]

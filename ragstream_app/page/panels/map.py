@@ -29,10 +29,11 @@ OF_KEY, HISTORY_KEY, METHOD_KEY, LIMIT_KEY, SEED_KEY, BY_KEY = (
 )
 CHART_KEY = "map_chart"
 HEIGHT = 500
+
+# Half transparent, for light and dark pages.
 OTHERS = "#8a909980"
-"""Half transparent, for light and dark pages."""
+# Of the view; where another one is open the chart is not drawn: that takes a tenth of a second.
 NAME = "Map"
-"""Of the view; where another one is open the chart is not drawn: that takes a tenth of a second."""
 POINT = "point"
 METHODS = {"tsne": "t-SNE: neighbours stay together", "pca": "PCA: fast, keeps the overall layout"}
 SNIPPET_CHARS = 200

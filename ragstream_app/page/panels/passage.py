@@ -77,8 +77,9 @@ def _picture(place: PageOf) -> None:
 
 MAX_ISSUED_CHARS = 20_000
 HEIGHT = 460
+
+# Lines from which a passage scrolls.
 TALL = 30
-"""Lines from which a passage scrolls."""
 
 
 def show(

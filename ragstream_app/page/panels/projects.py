@@ -20,8 +20,9 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.services import sync_project
 
 KEYS_ARE_NOT_TYPED = "Keys come from the environment, ~/.netrc or an SSH agent."
+
+# What came of the newest uploads, or of the newest project; a line each.
 SAID_KEY = "projects_said"
-"""What came of the newest uploads, or of the newest project; a line each."""
 SHOWN_LINES = 30
 _CHANGES = ("new", "updated", "deleted", "skipped")
 

@@ -31,8 +31,8 @@ from ragstream_app.page.prompt_session import BUILD, LABELS, edit, values_of
 from ragstream_core.prompts.chain import BUTTONS, CHAIN
 from ragstream_core.prompts.edited_prompt import SUPER_PROMPT
 
+# Button → target → value, of this tab.
 KEY = "dropped_edits"
-"""Button → target → value, of this tab."""
 
 
 def remember(first: str) -> None:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.made_prompt import MadePrompt
     from ragstream_core.records import Chunk
 
+# Key of the Super-Prompt, citation id, and number of the statement or "", of the open passage.
 OPEN_KEY = "rendered_open"
-"""Key of the Super-Prompt, citation id, and number of the statement or "", of the open passage."""
+# Without the style sheet, which makes it as high as the window leaves room for.
 HEIGHT = 560
-"""Without the style sheet, which makes it as high as the window leaves room for."""
 FIRST_CHARS = 110
 _LINES_KEY = "rendered_lines"
 _TITLES = {

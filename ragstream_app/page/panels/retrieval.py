@@ -223,6 +223,7 @@ def _others() -> None:
         overlay(configured().chain(), changed_settings())
 
 
+# Label, setting of the toggle, setting of the form; empty where there is none.
 AGENTS = (
     ("A1 Files", "agents.a1", ""),
     ("A2 Shaper", "agents.a2", "agents.a2_form"),
@@ -230,7 +231,6 @@ AGENTS = (
     ("A4 Condenser", "agents.a4", "agents.a4_form"),
     ("Audit", "", "agents.audit_form"),
 )
-"""Label, setting of the toggle, setting of the form; empty where there is none."""
 FORMS = {"deterministic": "rules", "llm": "LLM"}
 
 

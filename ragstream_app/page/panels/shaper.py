@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.made_prompt import MadePrompt
 
 BUTTON = button_of("intent")
+
+# From here on an edit of the shaper takes the steps away.
 AFTER = BUTTONS[BUTTONS.index(BUTTON) + 1]
-"""From here on an edit of the shaper takes the steps away."""
 NAMES = {"system": "System", "role": "Role", "audience": "Audience", "tone": "Tone",
          "depth": "Depth", "format": "Format"}  # fmt: skip
 

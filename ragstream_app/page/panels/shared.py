@@ -53,8 +53,9 @@ PERSIST_KEY = "persist"
 PROJECTS_KEY = "projects"
 PROMPT_KEY = "prompt_text"
 SESSION_KEY = "session"
+
+# What the keys of the controls begin with that change a setting; its dotted name follows.
 SETTING = "set "
-"""What the keys of the controls begin with that change a setting; its dotted name follows."""
 SHOWN_KEY = "super_prompt_shown"
 TASK_KEY = "task"
 

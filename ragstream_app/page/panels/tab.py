@@ -18,11 +18,12 @@ from ragstream_app.page.panels.shared import PROJECTS_KEY, PROMPT_KEY, SESSION_K
 if TYPE_CHECKING:
     from ragstream_app.page.prompt_session import PromptSession
 
+# Of the part of the address.
 NAME = "tab"
-"""Of the part of the address."""
 KEYS = (PROJECTS_KEY, PROMPT_KEY, SESSION_KEY, VIEW_KEY)
+
+# Tabs that are remembered; the one that was drawn longest ago goes first.
 MOST = 50
-"""Tabs that are remembered; the one that was drawn longest ago goes first."""
 
 
 @st.cache_resource  # type: ignore[untyped-decorator]

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 HEIGHT = 300
 _WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
            "score": 60, "tokens": 60, "heading": 300}  # fmt: skip
+
+# A row of a table.
 Row = dict[str, str | float | None]
-"""A row of a table."""
 KEPT = {"all": ("in", "out"), "kept": ("in",), "dropped": ("out",)}
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     WeatherJob = BackgroundJob[WeatherAnalysis]
 
 
+# Greys and colours that hold on light and dark.
 MEAN, SMOOTH, UNUSUAL = "#3389a8", "#8a8a8a", "#e07a1f"
-"""Greys and colours that hold on light and dark."""
 HEIGHT, RAIN_HEIGHT = 190, 80
 
 

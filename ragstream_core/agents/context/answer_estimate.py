@@ -20,13 +20,16 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.records.s_ctx import ANSWERED, NOT_FOUND, PERHAPS
 
 TABLE = "answer_weights.yaml"
+
+# How far the cosines of unrelated texts lie apart, measured over seven collections: the best of N
+# is about √(2 ln N) times that above their mean.
 SPREAD = 0.06
-"""How far the cosines of unrelated texts lie apart, measured over seven collections: the best of N
-is about √(2 ln N) times that above their mean."""
+# Passages of the collection that the weights were fitted on most.
 USUAL = 738
-"""Passages of the collection that the weights were fitted on most."""
 MOST_REASONS = 3
 LEAST_PART = 0.05
+
+# Name of a sign → what it says to a person, for an answer and against it; empty: nothing.
 _TOLD = {
     "sentence": ("one sentence is near to its words", "no sentence is near to its words"),
     "sentence_words": ("most of its words in one sentence", "few of its words in one sentence"),
@@ -46,7 +49,6 @@ _TOLD = {
     "question_negates": ("", "it denies something"),
     "cosine": ("near in meaning", "far in meaning"),
 }
-"""Name of a sign → what it says to a person, for an answer and against it; empty: nothing."""
 
 
 class Weight(NamedTuple):

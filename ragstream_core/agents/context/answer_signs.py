@@ -21,8 +21,9 @@ from ragstream_core.text.sentences import sentences_in
 from ragstream_core.text.task_words import is_saying, small_words, what_is_asked
 
 Span = tuple[int, int]
+
+# (question, its words, (passage, its sentences) …) → for each sentence one number a word.
 Nearness = Callable[[str, Sequence[Span], Sequence[tuple[str, Sequence[Span]]]], list[list[float]]]
-"""(question, its words, (passage, its sentences) …) → for each sentence one number a word."""
 DIGITS = 6
 MOST_PASSAGES = 6
 _WORD = re.compile(r"[^\W_]+(?:[.'’_-][^\W_]+)*")
@@ -65,8 +66,9 @@ _SMALL_TEXT = (
     " den dem des zu im von mit le la les des un une et est sont que qui quel quelle du de el los"
     " las es son en por para"
 )
+
+# Words that say nothing by themselves in a question.
 SMALL_WORDS = frozenset(_SMALL_TEXT.split())
-"""Words that say nothing by themselves in a question."""
 
 
 class Word(NamedTuple):

@@ -29,8 +29,9 @@ _FIELD = re.compile(r"(\s*)(\*{0,2}[A-Za-z_][\w.]*)(?:\s\([^)\n]{1,60}\))?:\s+\S
 _LABEL = re.compile(r"\s*\w+:\s*$")
 _NOT_LINE = re.compile(r"[^\n]")
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+
+# Indents nothing: four plain spaces would make a line of a docstring look like code.
 _BLANK = "\u00a0"
-"""Indents nothing: four plain spaces would make a line of a docstring look like code."""
 
 
 class Row(NamedTuple):

@@ -16,8 +16,9 @@ from ragstream_core.records.super_prompt import ANSWERS
 
 STAGE = "a4"
 EVIDENCE_ENDS, WINDOW = "evidence_ends", "window"
+
+# The documents probably do not answer: among the best passages, and behind them.
 NEAREST, NOTHING_RELEVANT = "nearest", "nothing_relevant"
-"""The documents probably do not answer: among the best passages, and behind them."""
 
 
 def passage_rows(

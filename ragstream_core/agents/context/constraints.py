@@ -63,8 +63,9 @@ _TELLS = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"\b(?:in|before|after|from|during) (?:1[5-9]\d\d|20[01]\d)\b", re.I)
+
+# Only both together tell of the past: 1500 may be milliseconds.
 _PAST = re.compile(r"\b(?:was|were|had|did|could|would|became|began)\b", re.IGNORECASE)
-"""Only both together tell of the past: 1500 may be milliseconds."""
 _GERMAN = re.compile(
     r"(?<!niemand )\b(?:muss|müssen)\b(?! nicht\b)|\b(?:darf|dürfen)\b[^.;]{0,60}?"
     r"\b(?:nur|nicht|kein\w{0,2}|höchstens|nie(?:mals)?)\b"

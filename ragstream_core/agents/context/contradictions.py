@@ -28,12 +28,13 @@ _UNITED = re.compile(r"(\d+(?:[.,]\d+)?)([A-Za-zµ%°]{1,4})(?![\w-])")
 _NAME = re.compile(r"(?<!\w)(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[\w-]+(?!\w)")
 _VERSION = re.compile(r"v\d+", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
+
+# Without "one": "one of them" counts nothing; nor "elf" and "once", which are English words.
 _WORDS_OF_NUMBERS = {
     word: str(n)
     for n, words in enumerate([*NUMBERS[1:], "eleven|onze", "twelve|zwölf|douze|doce"], start=2)
     for word in words.split("|")
 } | {"sept": "7"}
-"""Without "one": "one of them" counts nothing; nor "elf" and "once", which are English words."""
 _SPELT = re.compile(rf"\b(?:{'|'.join(_WORDS_OF_NUMBERS)})\b(?!(?<=sept)\.? ?\d)", re.IGNORECASE)
 _SECONDS = {
     "ms|millisecond|millisekunde": 0.001, "s|sec|second|sekunde|seconde|segundo": 1.0,

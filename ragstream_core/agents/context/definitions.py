@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.records import Chunk
 
+# So many stems a constant's name shares with the question at least.
 SHARED = 2
-"""So many stems a constant's name shares with the question at least."""
 MOST = 2
 _CONSTANT = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _BEFORE = "export|pub|public|private|static|final|const|let|var|val"

@@ -36,10 +36,11 @@ EASE_OF_STRONGEST = 0.5
 FROM_STRONGEST = 3
 BESIDE_BONUS = 0.15
 IDENTIFIER_BONUS = 0.3
+
+# Score of what says the like of another thing than the one that is asked for by its name.
 SET_ASIDE = -1.0
-"""Score of what says the like of another thing than the one that is asked for by its name."""
+# Chunk id → how strong it is for each piece, in [0, 1]; 1 for the strongest of a piece.
 Strengths = Mapping[str, Sequence[float]]
-"""Chunk id → how strong it is for each piece, in [0, 1]; 1 for the strongest of a piece."""
 
 _DIGITS = 9
 _LEANS = re.compile(
@@ -47,8 +48,9 @@ _LEANS = re.compile(
     r"|for example|otherwise|however)\b",
     re.IGNORECASE,
 )
+
+# Letters with digits or underscores: VK-247, ST0457, DEFAULT_MAX_REDIRECTS, db2.pool.
 _IDENTIFIER = re.compile(r"\b(?=\w*[-_.]?\w*[\d_])(?=[\w.-]*[^\W\d_])[^\W_]\w*(?:[-.]\w+)*\b")
-"""Letters with digits or underscores: VK-247, ST0457, DEFAULT_MAX_REDIRECTS, db2.pool."""
 _WHAT_IS = re.compile(r"\s*(?:so )?what(?:'s| is| are| does)\b", re.IGNORECASE)
 _DEFINES = re.compile(
     r"^[^.]{1,70}?\b(?:is|are|means|refers to|stands for|lets?|allows?|wraps?|combines?)\b"

@@ -33,8 +33,8 @@ _TASK = (
     " speaks to. Together at most {limit} facts and constraints, the most useful ones first."
 )
 
+# A sentence, the ids of the pieces it speaks to, its score.
 Chosen = tuple[Quote, list[str], float]
-"""A sentence, the ids of the pieces it speaks to, its score."""
 
 
 class Point(Answer):

@@ -22,8 +22,9 @@ from ragstream_core.records import Chunk
 from ragstream_core.text.task_words import small_words
 
 TABLE = "moved_dates.yaml"
+
+# Least share of a question's words that a sentence with its headings holds.
 SPEAKS = 0.5
-"""Least share of a question's words that a sentence with its headings holds."""
 MOST_PAIRS = 4
 LEAST_SUBJECT = 2
 _MONTH_OF = {name: n for n, names in enumerate(MONTHS, start=1) for name in names.split("|")}

@@ -15,12 +15,13 @@ from ragstream_core.agents.context.shown import SEPARATED, cells_of, readable
 from ragstream_core.text.memo import remembered
 from ragstream_core.text.terms import folded, is_stop_word
 
+# Rows of a table that hold the same of what is said; of more none is meant.
 MOST_ALIKE = 3
-"""Rows of a table that hold the same of what is said; of more none is meant."""
 _WORD = re.compile(r"\w+")
 _LEAST = 3  # letters of a cell; fewer only with a digit
+
+# What is spelt like an id, a code, a long number or a date.
 _TELLING = re.compile(r"\d.*[^\W\d]|[^\W\d].*\d|\d{5}|\d[-./:]\d|^0\d")
-"""What is spelt like an id, a code, a long number or a date."""
 
 
 @remembered

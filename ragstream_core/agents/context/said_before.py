@@ -27,8 +27,9 @@ MOST_CHARS = 200
 _LINE = re.compile(
     r"^(?:\[(?P<day>[^\],\n]{1,40})[^\]\n]{0,20}\] )?[^:\n]{1,64}: (?P<said>.*)", re.M
 )
+
+# (piece, texts with their cosines) → what is estimated by token vectors; None: nothing is.
 Estimated = Callable[[Piece, Sequence[tuple[str, float]]], Estimate | None]
-"""(piece, texts with their cosines) → what is estimated by token vectors; None: nothing is."""
 
 
 class _Statement(NamedTuple):

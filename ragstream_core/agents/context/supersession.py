@@ -34,8 +34,9 @@ _INTERFACE_WORDS = (
     "api apis rest graphql sdk schema schemas proto protocol protocols endpoint endpoints interface"
     " interfaces openapi swagger schnittstelle schnittstellen"
 )
+
+# Where a path has such a word, an earlier version often goes on beside a later one.
 _INTERFACES = frozenset(_INTERFACE_WORDS.split())
-"""Where a path has such a word, an earlier version often goes on beside a later one."""
 
 
 class Replaced(NamedTuple):

@@ -27,8 +27,9 @@ NEARLY_BEST = 0.7
 MOST = 0.7
 CLOSED = re.compile(r"[.!?…。！？:：]\W*$")
 _MARKS = re.compile(r"\s*(#{1,6})")
+
+# How much of what is asked a text holds, ≥ 0.
 Weigh = Callable[[str], float]
-"""How much of what is asked a text holds, ≥ 0."""
 
 
 def window_of(chunk: Chunk, weigh: Weigh, quoted: Sequence[Span] = ()) -> tuple[Span, ...]:

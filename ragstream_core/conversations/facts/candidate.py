@@ -76,8 +76,9 @@ _TELLS = re.compile(r"\d|[=:]|\b(?:is|are|was|were|reads?|says|called|set to)\b"
 _DIGITS = re.compile(r"(?:\d[ -]?){9,}|\b\d+(?:-\d+){3,}\b")
 _TOKEN = re.compile(r"[^\s\"'`,;<>(){}\[\]|]{6,}")
 _SYMBOL = re.compile(r"\w[!$%@#&*^~+=]+\w|\w[!$#*]$")
+
+# Capitals strewn over a long word.
 _SHUFFLED = re.compile(r"(?=.{16,})(?:[^A-Z]*[A-Z][^A-Z]+){5,}")
-"""Capitals strewn over a long word."""
 _LEAST_CHARS = 10
 _LEAST_BITS = 3.2
 

@@ -82,6 +82,8 @@ _THING = (
     r"pdf|paragraph|sentence|prompt|option|example|branch|folder|notebook|config|settings?|patch|"
     r"commit|part|bit)"
 )
+
+# Things that lie on the table of a conversation: what is said of them is not said for good.
 DEIXIS = re.compile(
     rf"\b(?:the|an?|this|that|these|those|my|our|first|second|next|last) (?:\w+ )?{_THING}"
     r"(?=\W*$|,|\s+(?:and|with|of|in|on|to|from|by|then|below|above|again|first|for|has|is|are|"
@@ -91,7 +93,6 @@ DEIXIS = re.compile(
     r"\b(?:it|this|that|them|these)\W*$",
     _I,
 )
-"""Things that lie on the table of a conversation: what is said of them is not said for good."""
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 RECURRING = re.compile(
     rf"\b(?:(?:every|each) (?:other |second |third |single |two |three |four |six |\d+ |working |"

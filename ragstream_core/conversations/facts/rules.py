@@ -266,6 +266,8 @@ def _is_lasting(match: re.Match[str]) -> bool:
     return not MOOD.search(_words(match)) and not DEIXIS.search(_words(match))
 
 
+# What must hold besides the pattern: to want something once is a request, and that a meeting was
+# moved is no news of a company.
 CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
     "role": _is_role,
     "object": lambda match: bool(_words(match)) and not NO_OBJECT.match(_words(match)),
@@ -278,5 +280,3 @@ CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
     "standing": lambda match: not MOOD.search(_words(match)),
     "lasting": _is_lasting,
 }
-"""What must hold besides the pattern: to want something once is a request, and that a meeting was
-moved is no news of a company."""

@@ -20,13 +20,15 @@ from ragstream_core.records.identity import digest_of
 CLAUDE_CODE, CODEX = "claude-code", "codex"
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant"}
 _CALLS = {"function_call", "custom_tool_call", "local_shell_call", "web_search_call"}
+
+# Calls that ask the person, and that show a plan to the person.
 _ASKS, _PLANS = {"AskUserQuestion"}, {"ExitPlanMode", "exit_plan_mode"}
-"""Calls that ask the person, and that show a plan to the person."""
 _SYNTHETIC = "<synthetic>"
+
+# Messages of one log.
 MOST_MESSAGES = 200_000
-"""Messages of one log."""
+# Lines that are looked at for the agent that wrote them.
 _MOST_HEAD = 1000
-"""Lines that are looked at for the agent that wrote them."""
 _TARGETS_BEFORE = (
     "file_path", "path", "command", "cmd", "pattern", "url", "query", "description"
 )  # fmt: skip

@@ -10,32 +10,34 @@ import re
 
 from ragstream_core.conversations.importers.parts import without_element
 
+# How texts begin that earlier versions left out.
 _OWN_WORDS = (
     "<command-", "<local-command", "<environment_context", "<user_instructions", "<permissions",
     "<INSTRUCTIONS", "# AGENTS.md instructions", "<turn_aborted",
     "Caveat: The messages below were generated",
 )  # fmt: skip
-"""How texts begin that earlier versions left out."""
 _NOISE = (
     "[Request interrupted by user", "<bash-", "<task-notification", "<user_shell_command",
     "<skill>", "<subagent_notification", "<user_action", "<teammate-message", "<image name=",
     "</image>", "This session is being continued from a previous conversation",
 )  # fmt: skip
+
+# Elements that stand beside a person's words.
 _ELEMENTS = (
     "system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "new-diagnostics",
     "post-tool-use-hook", "user-prompt-submit-hook", "environment_context", "user_instructions",
     "local-command-caveat",
 )  # fmt: skip
-"""Elements that stand beside a person's words."""
 _ARGUMENTS = ("<command-args>", "</command-args>")
 _NAME = ("<command-name>", "</command-name>")
 _REMEMBERED = ("<user-memory-input>", "</user-memory-input>")
+
+# Commands whose words set something and ask nothing.
 _SETTINGS = {
     "/add-dir", "/agents", "/allowed-tools", "/color", "/config", "/effort", "/export", "/fast",
     "/help", "/hooks", "/ide", "/login", "/mcp", "/memory", "/model", "/output-style",
     "/permissions", "/plugin", "/rename", "/resume", "/rewind", "/terminal-setup", "/theme", "/vim",
 }  # fmt: skip
-"""Commands whose words set something and ask nothing."""
 _REQUEST = re.compile(r"^## My request for [^\n]{1,40}\n", re.MULTILINE)
 _ANSWERED = "the user said:"
 _REFUSED = "The user doesn't want to proceed with this tool use"

@@ -13,18 +13,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+# Bytes of one member of a list, or of one line of a log.
 MOST_BYTES = 32 << 20
-"""Bytes of one member of a list, or of one line of a log."""
+# Brackets in brackets.
 MOST_DEPTH = 200
-"""Brackets in brackets."""
+# Values in one member: each takes some hundred bytes of memory, however few it has in the file.
 MOST_VALUES = 2_000_000
-"""Values in one member: each takes some hundred bytes of memory, however few it has in the file."""
 MANY = f"holds more than {MOST_VALUES:,} values"
+
+# Bytes of members of one file that are passed over; what follows is not read.
 MOST_PASSED_OVER = 256 << 20
-"""Bytes of members of one file that are passed over; what follows is not read."""
 _CHUNK = 1 << 16
+
+# Up to the next bracket, or to a string that does not end in this piece.
 _PLAIN = re.compile(rb'(?:[^"\[\]{}]+|"[^"\\]*(?:\\.[^"\\]*)*")*', re.DOTALL)
-"""Up to the next bracket, or to a string that does not end in this piece."""
 _IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _OPENING, _CLOSING = re.compile(rb"[\[{]+"), re.compile(rb"[\]}]+")
 _STRING = re.compile(rb'"[^"]*"')

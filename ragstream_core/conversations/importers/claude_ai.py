@@ -14,8 +14,9 @@ from ragstream_core.conversations.importers.exchange import Conversation, Messag
 from ragstream_core.records.identity import digest_of
 
 NAME = "claude"
+
+# Blocks whose words are the message's own, or that hold none of anyone.
 _SILENT = {"text", "thinking", "redacted_thinking", "token_budget", "flag"}
-"""Blocks whose words are the message's own, or that hold none of anyone."""
 _ROLES: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 

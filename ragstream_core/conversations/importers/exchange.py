@@ -16,13 +16,13 @@ from typing import Literal
 
 from ragstream_core.conversations.journal.records import Turn, uuid7_at
 
+# ``none``: a message that only links others (a tool's result, a hidden instruction).
 Role = Literal["user", "assistant", "none"]
-"""``none``: a message that only links others (a tool's result, a hidden instruction)."""
+# Tool calls of one answer that are named one by one; the rest is counted.
 SHOWN_TOOLS = 12
-"""Tool calls of one answer that are named one by one; the rest is counted."""
+# Letters of all answers of a conversation on all of its branches; a part of several counts as often
+# as it comes.
 MOST_OF_ALL_WAYS = 128 << 20
-"""Letters of all answers of a conversation on all of its branches; a part of several counts as
-often as it comes."""
 _STEP = 64
 _ID_LETTERS = 8
 

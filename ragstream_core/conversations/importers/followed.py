@@ -19,10 +19,11 @@ from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import sha256_hex
 
 VERSION = 1
+
+# An answer that its log does not call finished is taken once nothing was added for so long.
 SETTLED = dt.timedelta(days=1)
-"""An answer that its log does not call finished is taken once nothing was added for so long."""
+# Bytes, mtime in ns, and whether nothing was added for `SETTLED`.
 LogState = tuple[int, int, bool]
-"""Bytes, mtime in ns, and whether nothing was added for `SETTLED`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+# Letters kept of a document or a pasted text, and of what a program printed.
 MOST_LETTERS, MOST_OF_A_RESULT = 400_000, 20_000
-"""Letters kept of a document or a pasted text, and of what a program printed."""
 _TARGETS = (
     "file_path", "path", "command", "cmd", "pattern", "url", "query", "q", "description",
     "questions",
@@ -22,8 +22,9 @@ _TARGET_LETTERS = 80
 _SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh"}
 _TITLES = ("title", "name", "path", "file_path", "filename", "identifier", "id")
 _BODIES = ("content", "file_text", "new_str", "replacement", "text")
+
+# Tools that bring what others wrote.
 _LOOKS_UP = re.compile(r"search|brows|\bweb|fetch|quote|retriev|drive|recent_chats|\bview\b", re.I)
-"""Tools that bring what others wrote."""
 _SAYS_DONE = re.compile(
     r"canmore|dalle|image_gen|t2uay3k|bio\b|artifacts|create_file|str_replace|present_files"
 )

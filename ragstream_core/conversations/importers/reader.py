@@ -32,16 +32,18 @@ FORMATS = (
     chatgpt.NAME, claude_ai.NAME, gemini.NAME, agent_logs.CLAUDE_CODE, agent_logs.CODEX,
     markdown.NAME,
 )  # fmt: skip
+
+# A member of a ZIP that unpacks to more bytes is none.
 MAX_BYTES = 32 << 30
-"""A member of a ZIP that unpacks to more bytes is none."""
+# Bytes of Gemini's entries of one file, which are sorted by their time.
 MOST_ACTIVITY = 128 << 20
-"""Bytes of Gemini's entries of one file, which are sorted by their time."""
 ACTIVITY = (
     f"is behind {MOST_ACTIVITY >> 20} MiB of activity: it and what follows is not read. "
     "Export a shorter time"
 )
+
+# What an export of Claude.ai holds beside conversations: the report tells of it.
 BESIDE = ("projects.json", "memories.json")
-"""What an export of Claude.ai holds beside conversations: the report tells of it."""
 AS_JSON = "is HTML: ask Google Takeout for My Activity as JSON (Multiple formats, Activity records)"
 NAME_ONE = "name the folder or ZIP of an export, or a coding agent's folder of sessions"
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]

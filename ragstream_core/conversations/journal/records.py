@@ -46,16 +46,17 @@ STATUSES = ("complete", "partial")
 FACT_EVENTS = ("proposed", "accepted", "rejected", "edited", "undone")
 FACT_TARGETS = ("user", "company")
 GOLD, SILVER, BLUE = LEVELS = ("GOLD", "SILVER", "BLUE")
+
+# Tags of turns that no prompt uses, and of those that are not in the index either.
 INACTIVE, NO_VECTORS = "INACTIVE", "NO-VECTORS"
-"""Tags of turns that no prompt uses, and of those that are not in the index either."""
+# Tags that mean something.
 RESERVED = (*LEVELS, INACTIVE, NO_VECTORS)
-"""Tags that mean something."""
+# A turn with one of these is told of nowhere unless a person looks at it.
 HIDDEN = frozenset({BLUE, INACTIVE})
-"""A turn with one of these is told of nowhere unless a person looks at it."""
+# Where a turn may be used that belongs to its projects alone.
 OWN_PROJECTS = "projects"
-"""Where a turn may be used that belongs to its projects alone."""
+# What stands for the project where rows of the history are listed; no project can be named so.
 HISTORY = "~history"
-"""What stands for the project where rows of the history are listed; no project can be named so."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST_NS = (1 << 63) - 1
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -24,8 +24,9 @@ from ragstream_core.conversations.journal.records import Entry, Position, record
 from ragstream_core.errors import IntegrityError
 
 VERSION = 1
+
+# What the first line of all follows.
 NO_CHAIN = "0" * 32
-"""What the first line of all follows."""
 _MARK = b'{"v":'
 _HEAD = re.compile(
     rb'\{"v":([1-9][0-9]{0,3}),"seq":([1-9][0-9]{0,17}),"len":([1-9][0-9]{0,9}),'

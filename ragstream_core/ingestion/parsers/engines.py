@@ -25,8 +25,9 @@ from ragstream_core.text.code import BY_LINES, GRAMMARS
 from ragstream_core.text.decoding import decode
 
 Item = TypeVar("Item")
+
+# Stands between two pages in a document's text; no page holds one.
 PAGE_BREAK = "\f"
-"""Stands between two pages in a document's text; no page holds one."""
 
 
 class Parsed(NamedTuple):
@@ -94,12 +95,12 @@ def too_long(limit: int) -> Refusal:
     return Refusal(f"holds more than {limit} bytes of text; {SPLIT}")
 
 
+# What helps where a file is larger than a limit that no setting raises.
 SPLIT = "split it into smaller files"
-"""What helps where a file is larger than a limit that no setting raises."""
 
 
+# Version of our own reading rules by kind of file; raised when one changes what is read.
 RULES = {"pdf": "pdf-5", "office": "office-7", "code": "code-2", "picture": "ocr-1"}
-"""Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code", "picture": "ocr"}
 _NEEDED = {
@@ -107,16 +108,17 @@ _NEEDED = {
     "office": ("markitdown", "mammoth", "openpyxl"),
     "picture": ("rapidocr",),
 }
+
+# How the refusal of a PDF begins all of whose pages are pictures, or empty.
 NO_TEXT_LAYER = "no text layer on any of its"
-"""How the refusal of a PDF begins all of whose pages are pictures, or empty."""
+# What a note of a PDF says that OCR read, or could read.
 _SCAN = re.compile(rf"{NO_TEXT_LAYER}|ha(?:s|ve) no text|read by OCR")
-"""What a note of a PDF says that OCR read, or could read."""
+# Office types that are read with what is always installed.
 _NEEDS_NOTHING = frozenset(
     ("csv", "tsv", "ics", "vcf", "ipynb", "jsonl", "ndjson", "srt", "vtt", "parquet", "rtf")
 ) | {"slack"}
-"""Office types that are read with what is always installed."""
+# What the types of old programs need besides, from the extra `more`.
 _MORE = {"doc": ("olefile",), "ppt": ("olefile",), "xls": ("xlrd",), "msg": ("olefile",)}
-"""What the types of old programs need besides, from the extra `more`."""
 _TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
 _SHOWN = 10  # stretches of pages that are named
 _DIST = re.compile(r"([A-Za-z0-9_]+)-([^-]+)\.dist-info$")

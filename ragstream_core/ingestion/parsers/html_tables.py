@@ -127,8 +127,8 @@ def grid_of(table: Tag, texts: Mapping[int, str]) -> Grid:
     return grid
 
 
+# Where rows are shown, wherever they stand; others between the two.
 _PLACES = {"thead": 0, "tfoot": 2}
-"""Where rows are shown, wherever they stand; others between the two."""
 
 
 def _is_head(tr: Tag) -> bool:

@@ -33,9 +33,9 @@ _SENTENCE_ENDS = (".", "!", "?", ":")
 _YEARS = re.compile(r"(?:19|20)\d\d")
 _MOST_PARTS = 1_000  # of a sheet; what follows is one
 
+# Name and cells of a sheet, how many of its ``formulas`` are not computed, and how many of its
+# ``columns`` and ``rows`` are hidden; ``sheets``: 1 if all of it is.
 Sheet = tuple[str, Grid, Counter[str]]
-"""Name and cells of a sheet, how many of its ``formulas`` are not computed, and how many of its
-``columns`` and ``rows`` are hidden; ``sheets``: 1 if all of it is."""
 
 
 class Tables(NamedTuple):

@@ -28,10 +28,11 @@ from ragstream_core.platform.files import on_failure
 from ragstream_core.platform.sandbox import run_child, start_child
 
 CHILD = "ragstream_core.ingestion.parsers.child"
+
+# Seconds the import of the engines may take, on top of the wall clock of the file.
 START_S = 60
-"""Seconds the import of the engines may take, on top of the wall clock of the file."""
+# After so many ends in a row no server is started any more.
 FAULTS = 3
-"""After so many ends in a row no server is started any more."""
 
 
 class ServerLost(Exception):

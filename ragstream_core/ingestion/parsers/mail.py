@@ -44,8 +44,9 @@ _SHOWN = ("To", "Cc")
 _NO_CONTENT = ("application/pgp-signature", "application/pkcs7-signature",
                "application/x-pkcs7-signature", "application/pgp-encrypted")  # fmt: skip
 _LONGEST_HEADER = 20_000  # bytes: thousands of recipients are no text
+
+# What `email` raises at broken mails.
 _BROKEN = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What `email` raises at broken mails."""
 _PACKED = re.compile(rb"\s*(?:[A-Za-z0-9+/]{4}\s*){6,}={0,2}")
 _LARGE_PAGE = 50_000  # letters: one that nests without end takes long
 _MORE_WORDS = 5  # times more in the HTML than in the plain text: that only says to look there

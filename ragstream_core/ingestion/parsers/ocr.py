@@ -23,11 +23,11 @@ from ragstream_core.ingestion.parsers.pdf_layout import Piece, clusters, page_te
 from ragstream_core.ingestion.parsers.pdf_words import join_broken_words
 from ragstream_core.platform.sandbox import answer_in_parts, limit_process
 
+# Larger pictures are refused before they are unpacked.
 MAX_PIXELS = 100_000_000
-"""Larger pictures are refused before they are unpacked."""
 
+# CPU seconds of one page, after which the process ends.
 PAGE_CPU_S = 60
-"""CPU seconds of one page, after which the process ends."""
 
 _SIDE, _LOOKED_AT = 2_000, 960  # pixels of the longer side: to read lines, and to find them
 _LEAST = 0.6  # a line that the model is less sure of is none
@@ -35,8 +35,8 @@ _LARGEST = 0.1  # of the longer side of a page: a letter that stands alone is no
 _SURE = 0.85  # a page that it is less sure of may be upside down
 _ESCAPED = 6
 
+# A picture of Pillow.
 Picture = Any
-"""A picture of Pillow."""
 
 
 class Pages(NamedTuple):

@@ -23,6 +23,9 @@ _UNPACKED = 10  # times the text limit: XML is wordy
 _WORD = ("docx", "docm", "dotx", "dotm")
 _POWERPOINT = ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm")
 _EXCEL = ("xlsx", "xlsm", "xltx", "xltm")
+
+# Module and function that read a type; it takes the file and the most bytes of text, and returns
+# Markdown and what is to be noted.
 _READERS = {
     **dict.fromkeys(_WORD, "word.word_markdown"),
     **dict.fromkeys(_POWERPOINT, "slides.slides_markdown"),
@@ -47,15 +50,13 @@ _READERS = {
     "ppt": "old_slides.slides_markdown",
     "msg": "outlook.outlook_markdown",
 }
-"""Module and function that read a type; it takes the file and the most bytes of text, and returns
-Markdown and what is to be noted."""
 
+# What the ZIP packages among them are called.
 _PACKAGES = {
     **dict.fromkeys((*_WORD, *_POWERPOINT, *_EXCEL), "Office"),
     **dict.fromkeys(("odt", "ott", "odp", "otp", "ods", "ots"), "OpenDocument"),
     "epub": "EPUB",
 }
-"""What the ZIP packages among them are called."""
 _SLIDES = frozenset({*_POWERPOINT, "odp", "otp", "ppt"})
 _NEWER = {"doc": "docx", "xls": "xlsx", "ppt": "pptx"}
 _OLD = {**dict.fromkeys(_NEWER, "Office"), "msg": "Outlook"}

@@ -16,8 +16,9 @@ from ragstream_core.platform.sandbox import answer_stdin, limit_process
 CHILD = "ragstream_core.ingestion.parsers.page_image"
 PNG = b"\x89PNG\r\n\x1a\n"
 PICTURE_LIMITS = Limits(wall_s=30, text_bytes=4_000_000)
+
+# Pixels that a page is drawn into: A4 at 150 dpi; no page is drawn larger.
 WIDTH, HEIGHT = 1240, 1754
-"""Pixels that a page is drawn into: A4 at 150 dpi; no page is drawn larger."""
 NO_SUCH_PAGE = 4
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from ragstream_core.ingestion.parsers.engines import Refusal
 from ragstream_core.ingestion.parsers.tables import Grid, markdown_table
 
+# Rows that are shown.
 SAMPLE = 100
-"""Rows that are shown."""
 _LONGEST = 500  # characters of a cell
 
 

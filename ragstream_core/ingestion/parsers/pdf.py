@@ -47,8 +47,8 @@ from ragstream_core.ingestion.parsers.pdf_tables import (
 from ragstream_core.ingestion.parsers.pdf_words import join_broken_words
 from ragstream_core.ingestion.parsers.tables import markdown_table
 
+# Share of a file's time, CPU or wall, after which no further page is read.
 READING_SHARE = 0.6
-"""Share of a file's time, CPU or wall, after which no further page is read."""
 
 
 def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from ragstream_core.ingestion.parsers.pdf_layout import Piece
 from ragstream_core.ingestion.parsers.pdf_page import Stretch, stretch, turned
 
+# More fields of one page are not looked at.
 MAX_FIELDS = 5_000
-"""More fields of one page are not looked at."""
 
 _HIDDEN = 2 | 32  # flags of an annotation: hidden, not shown
 _PASSWORD = 1 << 13  # flag of a field

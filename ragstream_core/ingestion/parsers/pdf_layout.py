@@ -65,8 +65,8 @@ class Piece(NamedTuple):
         return (self.top + self.bottom) / 2
 
 
+# Pieces of one height, in the order in which they are read.
 Row = list[Piece]
-"""Pieces of one height, in the order in which they are read."""
 
 
 def page_text(pieces: Sequence[Piece]) -> str:

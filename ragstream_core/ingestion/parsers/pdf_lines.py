@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from ragstream_core.ingestion.parsers.pdf_page import Turned
 
+# A page with more objects or segments of paths is a drawing, of which no lines are read.
 MAX_SEGMENTS = 20_000
-"""A page with more objects or segments of paths is a drawing, of which no lines are read."""
 
+# Points: lines no farther apart are one, and ends no farther apart meet.
 SNAP = 3.0
-"""Points: lines no farther apart are one, and ends no farther apart meet."""
 
 _DEPTH = 3  # forms inside of forms
 _SLANT = 1.0  # points that a line may rise and still be level

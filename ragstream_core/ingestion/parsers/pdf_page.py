@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, is_right_to_left
 
+# A page with more lines is one piece: it is read as it is printed.
 MAX_LINES = 4_000
-"""A page with more lines is one piece: it is read as it is printed."""
 
 _WIDE = 0.8  # white space of so many heights divides a line
 _CLOSE = 0.4  # likewise: what is not farther away is printed right beside it

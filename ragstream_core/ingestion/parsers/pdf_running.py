@@ -18,12 +18,12 @@ from typing import NamedTuple
 from ragstream_core.ingestion.parsers.engines import runs
 from ragstream_core.ingestion.parsers.pdf_layout import Piece, Row, clusters, usual_distance
 
+# Running lines are among so many outer lines of a page, within this share of its height.
 MARGIN, EDGE_LINES = 0.15, 4
-"""Running lines are among so many outer lines of a page, within this share of its height."""
 
+# At least so many pages have one: so much of all pages, or of all left or right ones; page numbers
+# stand on so much of all pages.
 MIN_PAGES, MOST, NUMBERED = 3, 0.75, 0.5
-"""At least so many pages have one: so much of all pages, or of all left or right ones; page numbers
-stand on so much of all pages."""
 
 _APART = 1.3  # so many usual distances lie between the margin's lines and the text
 _DOUBLE = 2.5  # heights of a line: the usual distance is never taken for more

@@ -24,8 +24,8 @@ from ragstream_core.ingestion.parsers.pdf_layout import (
 from ragstream_core.ingestion.parsers.pdf_lines import SNAP, Drawn, Line
 from ragstream_core.ingestion.parsers.tables import Grid, Merged, has_digits
 
+# With more pairs of lines, places in a grid, or grids a page is a drawing.
 MAX_CROSSINGS, MAX_PLACES, MAX_GRIDS = 100_000, 20_000, 100
-"""With more pairs of lines, places in a grid, or grids a page is a drawing."""
 
 _OPEN = 8.0  # points: lines that reach so far beyond the last one across bound a cell too
 _FEW_ROWS = 3  # with no more ruled rows, lines of print inside of one may be rows themselves

@@ -25,8 +25,9 @@ _TEXT = re.compile(rb"\bBT\s")
 # an escaped bracket begins no string, not even where the one that it stands in has no end
 _SHOWN = re.compile(rb"(?<!\\)\(((?:[^()\\]|\\.)*+)\)|<([0-9A-Fa-f]+)>", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:[0-7]{1,3}|.)", re.DOTALL)
+
+# Fonts of Chinese, Japanese or Korean: a character is a token, and its code takes two bytes.
 _FAR_EAST = re.compile(rb"/Uni(?:GB|CNS|JIS|KS)-U|\((?:GB1|CNS1|Japan1|Korea1)\)")
-"""Fonts of Chinese, Japanese or Korean: a character is a token, and its code takes two bytes."""
 
 
 def pdf_tokens(data: bytes) -> int:

@@ -25,11 +25,12 @@ from ragstream_core.ingestion.parsers.engines import (
 from ragstream_core.platform.sandbox import run_child
 
 CHILD = "ragstream_core.ingestion.parsers.ocr"
-OCR_LIMITS = Limits(memory_bytes=1_500_000_000, cpu_s=600, wall_s=1_800)
-"""What one file may cost; a full page takes about 5 s of CPU."""
 
+# What one file may cost; a full page takes about 5 s of CPU.
+OCR_LIMITS = Limits(memory_bytes=1_500_000_000, cpu_s=600, wall_s=1_800)
+
+# At most so many children read one file.
 CHILDREN = 4
-"""At most so many children read one file."""
 
 
 @dataclass

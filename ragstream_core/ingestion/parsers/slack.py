@@ -16,17 +16,18 @@ from ragstream_core.ingestion.parsers.nesting import fenced, heading, nested
 
 CHATS = ("dms.json", "mpims.json")
 LISTS = frozenset({"users.json", "channels.json", "groups.json", "integration_logs.json", *CHATS})
+
+# Keys of their entries, so that no other file of such a name is taken for one.
 _OF_LISTS = (
     (b'"team_id"', b'"profile"'),
     (b'"members"', b'"created"'),
     (b'"service_type"', b'"user_id"'),
 )
-"""Keys of their entries, so that no other file of such a name is taken for one."""
+# Subtypes of what Slack writes itself: who joined, left, renamed, pinned.
 _SYSTEM = re.compile(
     r"(?:channel|group|im|mpim)_\w+|bot_(?:add|remove|enable|disable)|pinned_item|unpinned_item"
     r"|tombstone|reminder_add|huddle_thread|sh_room_created|joiner_notification\w*|app_conversation_\w+"
 )
-"""Subtypes of what Slack writes itself: who joined, left, renamed, pinned."""
 _TITLE = 120  # letters of a message that stand in a heading
 _MARK = re.compile(r"<([^<>\n]+)>")
 _EMOJI = re.compile(r"[ \t]*(?<![\w:]):(?:[a-z][a-z0-9_'+-]*|\+1|-1):(?::skin-tone-\d:)?(?![\w:])")

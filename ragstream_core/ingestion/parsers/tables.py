@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from ragstream_core.ingestion.parsers.engines import too_long
 
+# Longest text of a merged cell that is repeated, in characters: a name is, a page is not.
 REPEATED = 200
-"""Longest text of a merged cell that is repeated, in characters: a name is, a page is not."""
+# Characters of the names, and of them and a row: beyond that a passage holds no row with them.
 WIDE_HEAD, WIDE_ROW = 250, 450
-"""Characters of the names, and of them and a row: beyond that a passage holds no row with them."""
 _LINE = 300  # characters of a line of named values
 _LONGEST_TITLE = 150
 _SAMPLE = 50  # rows that are looked at to tell how wide a table is
@@ -27,8 +27,9 @@ _PIPE = re.compile(r"(?<!\\)\|")
 _BEGINS_BLOCK = re.compile(
     r"^ {0,3}(?=#{1,6}(?:[ \t]|$)|`{3}|~{3}|(?:=+|-+)[ \t]*$|(?:[-*+>|]|\d{1,9}[.)])[ \t])", re.M
 )
+
+# The texts of the cells of a row by column; cells without text may be missing.
 Row = dict[int, str]
-"""The texts of the cells of a row by column; cells without text may be missing."""
 
 
 class Merged(NamedTuple):

@@ -33,12 +33,12 @@ from ragstream_core.ingestion.parsers.tables import markdown_table
 from ragstream_core.ingestion.parsers.word_numbers import in_format
 from ragstream_core.text.decoding import ASSUMED, codec_of, decode
 
+# What a page means that names an encoding: the WHATWG Encoding Standard, section 4.2.
 READ_AS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "tis-620": "cp874", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030",
     "euc_kr": "cp949", "big5": "big5hkscs",
 }  # fmt: skip
-"""What a page means that names an encoding: the WHATWG Encoding Standard, section 4.2."""
 _PAGE_CODEC = re.compile(
     r"ascii|cp\d+|iso8859-\d+|tis-620|koi8-[ru]|mac-\w+|shift_jis\w*|euc_\w+|gb\w+|big5\w*|johab"
 )

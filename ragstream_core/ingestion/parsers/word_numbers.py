@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+
+# Stands before a number, followed by the digit of its level; no font has a sign for it.
 MARK = "\ue5a1"
-"""Stands before a number, followed by the digit of its level; no font has a sign for it."""
 _LEVELS = 9
 _PLACE = re.compile(r"%([1-9])")
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),

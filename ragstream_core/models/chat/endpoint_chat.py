@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 MAX_STRUCTURED_BYTES = 4 << 20
 MAX_TEXT_BYTES = 16 << 20
+
+# What Ollama puts behind a name that was pulled without a tag.
 LATEST = ":latest"
-"""What Ollama puts behind a name that was pulled without a tag."""
 CUT = {"length": "the model's limit of tokens was reached", "content_filter": "it was filtered"}
 
 

@@ -11,6 +11,7 @@ from ragstream_core.platform.registry import Port, Registry
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
 
+# Makes a language model; no endpoint is contacted before it is asked something.
 PROVIDERS: Registry[ChatModel] = Registry(
     "provider",
     setting="provider.backend",
@@ -18,4 +19,3 @@ PROVIDERS: Registry[ChatModel] = Registry(
     options=ChatOptions,
     built_in={"openai": EndpointChat, "scripted": ScriptedChat},
 )
-"""Makes a language model; no endpoint is contacted before it is asked something."""

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 MAX_SCRIPT_BYTES = 1_000_000
+
+# Characters of one delta: a citation marker never comes in one piece.
 PIECE = 3
-"""Characters of one delta: a citation marker never comes in one piece."""
 KEYS = frozenset({"when", "say", "fail", "cut", "once"})
 
 

@@ -83,8 +83,8 @@ def throttled(items: Iterable[_T], progress: Progress, *, total: int) -> Iterato
     progress(done, total)
 
 
+# Token ids.
 Ids = tuple[int, ...]
-"""Token ids."""
 
 
 class Encoder(ABC):

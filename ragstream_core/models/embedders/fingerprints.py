@@ -24,8 +24,9 @@ from ragstream_core.records.identity import digest_of
 ONNX_RUNTIME = "onnxruntime-fp32"
 ONNX_INT8_RUNTIME = "onnxruntime-int8-rows"
 TORCH_RUNTIME = "torch-fp32"
+
+# Of the products of the default model.
 Precision = Literal["float32", "int8"]
-"""Of the products of the default model."""
 ONNX_RUNTIMES: dict[Precision, str] = {"float32": ONNX_RUNTIME, "int8": ONNX_INT8_RUNTIME}
 LONG_TEXTS = "even-windows-mean"
 
@@ -165,8 +166,8 @@ class Recipe:
     tail: tuple[int, ...]  # ids of the special tokens after it
 
 
+# That of all-MiniLM-L6-v2: [CLS] and [SEP] as in its verified tokenizer.
 DEFAULT_RECIPE = Recipe("mean", WINDOW_WITH_SPECIALS, Prefixes(), (101,), (102,))
-"""That of all-MiniLM-L6-v2: [CLS] and [SEP] as in its verified tokenizer."""
 
 
 def recipe_of(folder: Path, model: str) -> Recipe:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from ragstream_core.ports import F32, Embedder
 
+# Queries whose last layer is held: retrieval embeds the pieces, then MaxSim reads their tokens.
 RECENT = 10
-"""Queries whose last layer is held: retrieval embeds the pieces, then MaxSim reads their tokens."""
 
 _CHECKED = ("A sentence.", "Two of them: longer, with numbers 12.5 and signs (like these).",
             "Ein Satz mit Umlauten äöü. " * 60)  # fmt: skip

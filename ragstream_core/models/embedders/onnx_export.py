@@ -35,11 +35,12 @@ INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
 OUTPUT_NAME = "last_hidden_state"
 TOLERANCE = 1e-5
 LOCK_TIMEOUT_S = 600.0
-_OPSET = 17
-"""Of operators: as in the shipped graphs; every onnxruntime that we allow reads it."""
 
+# Of operators: as in the shipped graphs; every onnxruntime that we allow reads it.
+_OPSET = 17
+
+# Told one line when something slow begins.
 Notice = Callable[[str], None]
-"""Told one line when something slow begins."""
 
 
 def ensure_onnx(

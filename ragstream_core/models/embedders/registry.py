@@ -20,8 +20,8 @@ from ragstream_core.platform.registry import Port, Registry
 if TYPE_CHECKING:
     from ragstream_core.ports import Embedder
 
+# Told one line when something slow begins.
 Notice = Callable[[str], None]
-"""Told one line when something slow begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ def _openai_fingerprint(of: EmbeddingOptions) -> str:
     return fingerprints.endpoint_fingerprint(of.endpoint, of.model, dimension)
 
 
+# Built-in backend → its ``embed_fp`` without loading anything; "" if only the model can tell.
 FINGERPRINTS: dict[str, Callable[[EmbeddingOptions], str]] = {
     "onnx": _onnx_fingerprint,
     "sentence_transformers": lambda of: fingerprints.torch_fingerprint(of.model, of.models_dir),
@@ -70,7 +71,6 @@ FINGERPRINTS: dict[str, Callable[[EmbeddingOptions], str]] = {
     "openai": _openai_fingerprint,
     "hashed": lambda of: fingerprints.hashed_fingerprint(),
 }
-"""Built-in backend → its ``embed_fp`` without loading anything; "" if only the model can tell."""
 
 _HERE = __package__
 EMBEDDERS: Registry[Embedder] = Registry(
@@ -96,8 +96,9 @@ EMBEDDERS: Registry[Embedder] = Registry(
         "hashed": f"{_HERE}.hashed:HashedEmbedder",
     },
 )
+
+# The seed's name of it.
 register_embedding_backend = EMBEDDERS.register
-"""The seed's name of it."""
 
 
 def _require_precision(backend: str, model: str, precision: Precision) -> None:
@@ -126,8 +127,8 @@ def create_embeddings(
     return EMBEDDERS.create(backend, options)
 
 
+# As `create_embeddings`, one embedder a process for the same values.
 same_embeddings = functools.lru_cache(maxsize=4)(create_embeddings)
-"""As `create_embeddings`, one embedder a process for the same values."""
 
 
 def embed_fingerprint(

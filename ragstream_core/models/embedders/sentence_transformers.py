@@ -26,20 +26,21 @@ from ragstream_core.text.tokenizer import ModelTokenizer
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
+# What runs a model; an export needs onnx as well.
 ENGINE = ("torch", "sentence_transformers")
-"""What runs a model; an export needs onnx as well."""
 I64 = npt.NDArray[np.int64]
-Run = Callable[[I64, I64], "F32"]
-"""Token ids and mask, both of shape (rows, tokens) → one vector a row."""
 
+# Token ids and mask, both of shape (rows, tokens) → one vector a row.
+Run = Callable[[I64, I64], "F32"]
+
+# Of a batch, at most; one of them stays free.
 ROWS = 64
-"""Of a batch, at most; one of them stays free."""
+# Of a batch, at most: a card's memory is small beside what a model may read at once.
 TOKENS = 16_384
-"""Of a batch, at most: a card's memory is small beside what a model may read at once."""
+# Lengths are rounded up to a multiple of so many tokens.
 STEP = 32
-"""Lengths are rounded up to a multiple of so many tokens."""
+# Texts that are put into batches together.
 _AT_ONCE = 2_048
-"""Texts that are put into batches together."""
 
 
 def resolve_device(device: str) -> str:

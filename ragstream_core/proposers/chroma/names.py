@@ -25,19 +25,21 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
 
 Value = str | int | float | bool | Sequence[str] | None
+
+# What stands beside a vector, or what a collection says of itself.
 Metadata = Mapping[str, Value]
-"""What stands beside a vector, or what a collection says of itself."""
+# What every row says of its turn; others only if there are any.
 REQUIRED = frozenset(
     {"session_id", "turn_id_start", "turn_id_end", "timestamp_first", "timestamp_last"}
 )
-"""What every row says of its turn; others only if there are any."""
 _NS = 1_000_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_CHARS = 200
 CLOSE = 1e-5
+
+# The collection of all conversations (R-227).
 HISTORY_MAIN = "history_main"
-"""The collection of all conversations (R-227)."""
 
 
 def collection_name(project: str) -> str:

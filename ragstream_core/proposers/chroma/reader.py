@@ -23,11 +23,12 @@ from ragstream_core.proposers.derived_store import replaced
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
+# Of a seal, as a prompt names it: 64 bits tell it from others, and keys hold them for good.
 SEAL_CHARS = 16
-"""Of a seal, as a prompt names it: 64 bits tell it from others, and keys hold them for good."""
 LOG = logging.getLogger(__name__)
+
+# Rows asked for, as a multiple of those wanted: a graph finds near rows, not all of them.
 TIMES = 6
-"""Rows asked for, as a multiple of those wanted: a graph finds near rows, not all of them."""
 
 
 @dataclass(slots=True)

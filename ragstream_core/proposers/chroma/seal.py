@@ -32,11 +32,12 @@ HEADER = "header.bin"
 _ELEMENTS_AT, _HEADER_BYTES = 20, 28
 FORMAT = 1
 SEALED = "gen-"
+
+# Tables of Chroma that answers come from; `acquire_write` only counts who opened the file.
 _ANSWERING = (
     "collections", "collection_metadata", "segments", "embeddings", "embedding_metadata",
     "embedding_metadata_array", "embeddings_queue", "max_seq_id",
 )  # fmt: skip
-"""Tables of Chroma that answers come from; `acquire_write` only counts who opened the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,12 @@ HNSW: dict[str, Json] = {
     "max_neighbors": 32,
 }
 STANDARD, DENSE = "standard", "dense"
+
+# How a new collection's graph is built; the dense one hides fewer rows among near-equal ones.
 GRAPHS: dict[str, Json] = {
     STANDARD: HNSW,
     DENSE: {**HNSW, "ef_construction": 800, "max_neighbors": 64},
 }
-"""How a new collection's graph is built; the dense one hides fewer rows among near-equal ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,11 @@ EMBED_KEY = "import_embedding"
 _SOURCE_KEY = "import_source"
 _LABEL_KEY = "import_label"
 _ADDING_KEY = "import_adding"
+
+# HTML is taken to be told what to ask for instead.
 TYPES = ["zip", "json", "jsonl", "md", "html"]
-"""HTML is taken to be told what to ask for instead."""
+# An upload is held in memory; a larger export is read from its path.
 MOST_MB = 200
-"""An upload is held in memory; a larger export is read from its path."""
 SHOWN = 200
 HEIGHT = 245
 AT_ONCE_S = 0.4
