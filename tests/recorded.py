@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from ragstream_assets import execute
+from ragstream_app.server import dagster_runs
 from ragstream_assets.definitions import defs
 from ragstream_assets.documents import IngestConfig
 from ragstream_assets.resources import adopt
@@ -10,12 +10,12 @@ from ragstream_assets.resources import adopt
 
 def record_prompt(space, request, *, now=None, fresh=True):
     """Make a prompt by its job; the chain runs unless ``fresh=False`` is said."""
-    return execute.prompt(space, request, now=now, fresh=fresh)
+    return dagster_runs.prompt(space, request, now=now, fresh=fresh)
 
 
 def record_ingest(space, project, *, progress=None, **given):
     """Ingest by the job; return what it did, and its run."""
-    return execute.ingest(space, project, IngestConfig(**given), progress=progress)
+    return dagster_runs.ingest(space, project, IngestConfig(**given), progress=progress)
 
 
 def job():

@@ -330,6 +330,6 @@ def execution() -> ModuleType:
             "--dagster needs Dagster, which is not installed",
             hint=RunProgram("pip install 'dagster>=1.13,<1.14' 'dagster-webserver>=1.13,<1.14'"),
         )
-    from ragstream_assets import execute
+    from ragstream_app.server import dagster_runs
 
-    return execute
+    return dagster_runs

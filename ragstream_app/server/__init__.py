@@ -1,1 +1,1 @@
-"""The servers of `ragstream up`: the page, its access control and their supervision."""
+"""The servers of `ragstream up` and their supervision, and what `--dagster` executes here."""

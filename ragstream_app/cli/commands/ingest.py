@@ -243,14 +243,14 @@ class _How:
                 return unchanged, ""
         with ingest_progress(project) as progress:
             if self.dagster:
-                execute = options.execution()
-                how = execute.IngestConfig(
+                dagster_runs = options.execution()
+                how = dagster_runs.IngestConfig(
                     verify=self.verify,
                     rebuild=self.rebuild,
                     accept_missing=self.accept,
                     sync=self.sync,
                 )
-                done: tuple[IngestionStats, str] = execute.ingest(
+                done: tuple[IngestionStats, str] = dagster_runs.ingest(
                     self.workspace, project, how, progress=progress
                 )
                 return done
