@@ -291,9 +291,9 @@ def models_dir() -> Path:
 @pytest.fixture(scope="session")
 def onnx_embedder(models_dir):
     """The default embedder over the verified weights (its one-time export takes some seconds)."""
-    from ragstream_core.models.embedders.onnx_encoder import open_default
+    from ragstream_core.models.embedders.onnx_encoder import open_model
 
-    return open_default(models_dir, workers=2)
+    return open_model(models_dir, workers=2)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,6 @@ PACKAGES = (
 )  # fmt: skip
 OLDEST = (3, 11)
 LOW_DISK_BYTES = 2_000_000_000
-DOCTOR_SOURCES = ("model.safetensors", "config.json", "tokenizer.json")
 
 
 def examine(config: AppConfig) -> list[Check]:
@@ -112,7 +111,9 @@ def _settings_files(config: AppConfig) -> Iterator[Check]:
 
 
 def _embedder(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.models.embedders import fingerprints, onnx_export, weights
+    from ragstream_core.models.embedders import weights
+    from ragstream_core.models.embedders.onnx_encoder import known_export
+    from ragstream_core.models.embedders.onnx_export import SOURCE_FILES
     from ragstream_core.wiring import models
 
     settings = config.settings.embeddings
@@ -131,7 +132,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         return
     try:
         folder = weights.find_default(config.layout.models)
-        weights.verify_files(folder, DOCTOR_SOURCES)
+        weights.verify_files(folder, SOURCE_FILES)
     except (WeightsMissing, WeightsMismatch) as error:
         yield Check("embedding model", "fail", error.message, error.hint)
         return
@@ -143,10 +144,9 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         yield Check("embedding model", "ok", f"{verified}, {how}")
         return
     yield Check("embedding model", "ok", f"{verified}, by onnxruntime on cpu, {settings.precision}")
-    runtime = fingerprints.ONNX_RUNTIMES[settings.precision]
-    made = config.layout.models / fingerprints.default_fingerprint(runtime)
-    if onnx_export.is_intact(made):
-        yield Check("ONNX model", "ok", str(made))
+    export = known_export(settings.model, config.layout.models, settings.precision)
+    if export.made:
+        yield Check("ONNX model", "ok", str(export.folder))
     else:
         yield Check("ONNX model", "ok", "not made yet; the first ingest makes it in a second")
 

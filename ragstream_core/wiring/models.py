@@ -55,20 +55,22 @@ MODEL_FREE = ("none", "maxsim", "reembed", "similarity")
 
 def embedder(config: AppConfig) -> Embedder:
     """Return the process's embedder for these settings, loading it at the first call."""
-    chosen = config.settings.embeddings
-    return registry.same_embeddings(
-        chosen.backend, model=chosen.model, models_dir=config.layout.models, device=chosen.device,
-        workers=chosen.workers, endpoint=endpoint(config), precision=chosen.precision,
-    )  # fmt: skip
+    return registry.same_embeddings(*_embedding(config))
 
 
 def fingerprint(config: AppConfig) -> str:
     """Return ``embed_fp`` of the configured model, without loading it where that is possible."""
+    return registry.embed_fingerprint(*_embedding(config))
+
+
+def _embedding(config: AppConfig) -> tuple[str, registry.EmbeddingOptions]:
+    """Return the backend of the settings and what it may ask for."""
     chosen = config.settings.embeddings
-    return registry.embed_fingerprint(
-        chosen.backend, chosen.model, models_dir=config.layout.models, endpoint=endpoint(config),
-        precision=chosen.precision,
+    options = registry.EmbeddingOptions(
+        model=chosen.model, models_dir=config.layout.models, device=chosen.device,
+        workers=chosen.workers, endpoint=endpoint(config), precision=chosen.precision,
     )  # fmt: skip
+    return chosen.backend, options
 
 
 def model_name(config: AppConfig) -> str:

@@ -41,8 +41,9 @@ class Fixed:
         return rows
 
 try:
-    from ragstream_core.models.embedders.registry import create_embeddings
-    offsets = create_embeddings("onnx", models_dir=Path(sys.argv[3])).token_offsets
+    from ragstream_core.models.embedders.registry import EmbeddingOptions, create_embeddings
+    options = EmbeddingOptions(models_dir=Path(sys.argv[3]))
+    offsets = create_embeddings("onnx", options).token_offsets
 except RagstreamError:
     offsets = word_offsets
 docs = Path(sys.argv[1])

@@ -31,14 +31,16 @@ def chunks(token_offsets: TokenOffsets, limit: int = 60) -> list[str]:
 def report() -> str:
     """Measure; return the Markdown section."""
     from ragstream_core.config import quiet_environment
-    from ragstream_core.models.embedders.onnx_encoder import open_default
-    from ragstream_core.models.embedders.registry import create_embeddings
+    from ragstream_core.models.embedders.onnx_encoder import open_model
+    from ragstream_core.models.embedders.registry import EmbeddingOptions, create_embeddings
 
     quiet_environment()
     with tempfile.TemporaryDirectory() as folder:
-        onnx = open_default(Path(folder))
-        int8 = open_default(Path(folder), precision="int8")
-        torch = create_embeddings("sentence_transformers", models_dir=Path(folder), device="cpu")
+        onnx = open_model(Path(folder))
+        int8 = open_model(Path(folder), precision="int8")
+        torch = create_embeddings(
+            "sentence_transformers", EmbeddingOptions(models_dir=Path(folder), device="cpu")
+        )
         texts = chunks(onnx.token_offsets)
         times: dict[str, list[float]] = {"onnx": [], "int8": [], "torch": []}
         walls = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ragstream_core.evaluation.agreement import THRESHOLD, Support, support
-from ragstream_core.models.embedders.onnx_encoder import open_default
+from ragstream_core.models.embedders.onnx_encoder import open_model
 from ragstream_core.prompts.injection_scan import suspicions, tally
 from tests.benchmarks.claim_pairs import Pair, pairs
 from tests.benchmarks.claims_by_hand import CLAIMS
@@ -29,7 +29,7 @@ Judged = tuple[Pair, Support]
 
 def report(folder: Path) -> str:
     """Return the section of `docs/benchmarks.md`."""
-    embed = open_default(MODELS, workers=2).embed_documents
+    embed = open_model(MODELS, workers=2).embed_documents
     made = pairs(folder / "squad2")
     by_hand = [Pair("by hand", 1, said, passage, true) for passage, said, true in CLAIMS]
     found = [(p, support(p.sentence, p.passage, embed=embed)) for p in [*made, *by_hand]]

@@ -114,8 +114,9 @@ class Simple:
                 for i, at in enumerate(range(0, len(text), 1000))]
 
 if len(sys.argv) > 4:  # the model in memory, as in the program; its vectors are not waited for
-    from ragstream_core.models.embedders.registry import create_embeddings
-    create_embeddings("onnx", models_dir=Path(sys.argv[4])).embed_documents(["a " * 200] * 16)
+    from ragstream_core.models.embedders.registry import EmbeddingOptions, create_embeddings
+    options = EmbeddingOptions(models_dir=Path(sys.argv[4]))
+    create_embeddings("onnx", options).embed_documents(["a " * 200] * 16)
 docs = Path(sys.argv[1])
 late = int(sys.argv[3])  # far from any mtime: nothing is racy afterwards
 manager = IngestionManager(docs.parent, Path(sys.argv[2]).parent, embedder=Fixed(),

@@ -54,7 +54,7 @@ def report(folder: Path) -> str:
     from ragstream_core.ingestion.ingestion_config import IngestionConfig
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.models.embedders.hashed import HashedEmbedder
-    from ragstream_core.models.embedders.onnx_encoder import open_default
+    from ragstream_core.models.embedders.onnx_encoder import open_model
     from ragstream_core.text.chunk_profiles import chunk_profile
     from ragstream_core.text.chunker import Chunker
 
@@ -63,7 +63,7 @@ def report(folder: Path) -> str:
     with tempfile.TemporaryDirectory() as made:
         docs = Path(made) / "doc_raw" / "haystack"
         docs.mkdir(parents=True)
-        offsets = open_default(Path(made) / "models").token_offsets
+        offsets = open_model(Path(made) / "models").token_offsets
         manager = IngestionManager(
             docs.parent,
             Path(made) / "index",

@@ -59,7 +59,9 @@ def weights_dir(models_dir, onnx_embedder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def embedder(backend, weights_dir):
-    return registry.create_embeddings(backend, models_dir=weights_dir, device="cpu", workers=2)
+    return registry.create_embeddings(
+        backend, registry.EmbeddingOptions(models_dir=weights_dir, device="cpu", workers=2)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,8 @@ def test_bits_do_not_depend_on_order_or_batch(embedder, vectors):
 def test_bits_do_not_depend_on_workers(backend, weights_dir, vectors):
     for workers in (1, 3):
         other = registry.create_embeddings(
-            backend, models_dir=weights_dir, device="cpu", workers=workers
+            backend,
+            registry.EmbeddingOptions(models_dir=weights_dir, device="cpu", workers=workers),
         )
         assert np.array_equal(other.embed_documents(TEXTS), vectors)
 
@@ -127,7 +130,7 @@ def test_progress_ends_with_all(embedder):
 
 
 def test_light_fingerprint_is_the_real_one(backend, embedder, weights_dir):
-    light = registry.embed_fingerprint(backend, models_dir=weights_dir)
+    light = registry.embed_fingerprint(backend, registry.EmbeddingOptions(models_dir=weights_dir))
     assert light == embedder.fingerprint
     assert len(light) == 64
 
@@ -135,14 +138,17 @@ def test_light_fingerprint_is_the_real_one(backend, embedder, weights_dir):
 def test_backends_never_share_a_fingerprint(weights_dir):
     pytest.importorskip("fastembed", reason="the extra fastembed is not installed")
     names = ["onnx", "sentence_transformers", "fastembed", "hashed"]
-    assert len({registry.embed_fingerprint(n, models_dir=weights_dir) for n in names}) == 4
+    options = registry.EmbeddingOptions(models_dir=weights_dir)
+    assert len({registry.embed_fingerprint(name, options) for name in names}) == 4
 
 
 @pytest.mark.parametrize("other", ["sentence_transformers", "fastembed"])
 def test_onnx_is_the_same_model(onnx_embedder, weights_dir, other):
     if other == "fastembed":
         pytest.importorskip("fastembed", reason="the extra fastembed is not installed")
-    theirs = registry.create_embeddings(other, models_dir=weights_dir, device="cpu")
+    theirs = registry.create_embeddings(
+        other, registry.EmbeddingOptions(models_dir=weights_dir, device="cpu")
+    )
     same = theirs.window == onnx_embedder.window  # else the windows of long texts differ
     texts = [text for text in TEXTS if same or theirs.count(text) <= onnx_embedder.window]
     difference = onnx_embedder.embed_documents(texts) - theirs.embed_documents(texts)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_app.server.processes import HOST
-from ragstream_core.models.embedders.onnx_export import ensure_onnx
+from ragstream_core.models.embedders.onnx_encoder import ensure_export
 from tests.lengths import FULL
 from tests.processes import free_port
 from tests.workspaces import write_docs
@@ -42,7 +42,7 @@ ALLOWED = UNSHARE is not None and not subprocess.run(
 @pytest.mark.skipif(not ALLOWED, reason="needs the right to make a network namespace")
 def test_ingest_and_prompt_work_without_any_network(tmp_path, models_dir):
     write_docs(tmp_path)
-    weights = ensure_onnx(models_dir)
+    weights = ensure_export(models_dir).folder
     shutil.copytree(weights, tmp_path / "models" / weights.name)
     base = [UNSHARE, "-n", sys.executable, "-m", "ragstream_app.cli.main", "--data", str(tmp_path)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("RAGSTREAM_")}

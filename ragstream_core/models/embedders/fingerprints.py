@@ -86,8 +86,11 @@ def default_fingerprint(runtime: str) -> str:
     )
 
 
-def folder_fingerprint(folder: Path, *, model: str, runtime: str) -> str:
-    """Return ``embed_fp`` of a model that is not in `weights.SHA256`, from its files' bytes."""
+def model_fingerprint(model: str, models_dir: Path, runtime: str) -> str:
+    """Return ``embed_fp`` of a model: of the default one without a look at its files."""
+    if weights.is_default(model):
+        return default_fingerprint(runtime)
+    folder = weights.find_model(model, models_dir)
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in _MODEL_SUFFIXES)
     prefixes = prefixes_for(folder, model)
     return digest_of(
@@ -98,14 +101,6 @@ def folder_fingerprint(folder: Path, *, model: str, runtime: str) -> str:
             "runtime": runtime,
         }
     )
-
-
-def torch_fingerprint(model: str, models_dir: Path) -> str:
-    """Return ``embed_fp`` of any model under the sentence-transformers backend."""
-    if weights.is_default(model):
-        return default_fingerprint(TORCH_RUNTIME)
-    folder = weights.find_model(model, models_dir)
-    return folder_fingerprint(folder, model=model, runtime=TORCH_RUNTIME)
 
 
 def hashed_fingerprint() -> str:

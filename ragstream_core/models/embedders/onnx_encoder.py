@@ -4,19 +4,19 @@ One text a call without padding, with one thread inside the call: the bits of a 
 its text and on nothing else, which byte-exact replay needs (a batched encoder differs with its
 batch by 1e-7). Parallelism is over texts.
 
-The default model is put together once from its graph and its weights; any other is exported by
-torch, once, and checked against it. The folder ``<models>/<fingerprint>/`` holds the
-export. If a model cannot be exported, or its export differs from torch, the reason is kept there
-instead, and torch runs the model; the reason holds as long as the model's files are the same.
+The folder ``<models>/<fingerprint>/`` holds all that this needs: ``model.onnx``, made once,
+``tokenizer.json`` and ``stamp.json``, the sha256 of both and what they were made from. A file that
+does not have its stamped digest is made again. An export by torch is checked against it; if a
+model cannot be exported, or its export differs, the reason is kept there instead, and torch runs
+the model; the reason holds as long as the model's files are the same.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ragstream_core.models.embedders.base import Ids, WindowedEncoder
 from ragstream_core.models.embedders.fingerprints import NotExportable, Precision, Recipe, recipe_of
 from ragstream_core.models.onnx_session import open_session
 from ragstream_core.platform import files
+from ragstream_core.platform.locks import FolderLock
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.tokenizer import ModelTokenizer
 
@@ -41,22 +42,18 @@ _CHECKED = ("A sentence.", "Two of them: longer, with numbers 12.5 and signs (li
             "Ein Satz mit Umlauten äöü. " * 60)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(NamedTuple):
     """What is known about a model's export."""
 
-    source: Path
-    folder: Path  # where its export lies, or the reason why there is none
-    fingerprint: str
-    refused: str  # why torch runs it; empty if there is an export, or none was tried
-    made: bool
+    folder: Path  # where its export lies, or the reason why there is none; named by its fingerprint
+    refused: str = ""  # why torch runs it; empty if there is an export, or none was tried
+    made: bool = False
 
 
-def known_export(model: str, models_dir: Path) -> Export:
+def known_export(model: str, models_dir: Path, precision: Precision = "float32") -> Export:
     """Return what is known about the export of a model; nothing is made."""
-    source = weights.find_model(model, models_dir)
-    digest = fingerprints.folder_fingerprint(source, model=model, runtime=fingerprints.ONNX_RUNTIME)
-    folder = models_dir / digest
+    runtime = fingerprints.ONNX_RUNTIMES[precision]
+    folder = models_dir / fingerprints.model_fingerprint(model, models_dir, runtime)
     try:
         stamp = json.loads((folder / onnx_export.STAMP_FILE).read_text(encoding="utf-8"))
         refused = str(stamp.get("refused", ""))
@@ -65,45 +62,36 @@ def known_export(model: str, models_dir: Path) -> Export:
             and files.known_sha256(folder / onnx_export.TOKENIZER_FILE) == stamp["tokenizer"]
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        refused, made = "", False
-    return Export(source, folder, digest, refused, made)
+        return Export(folder)
+    return Export(folder, refused, made)
 
 
 def open_embedder(
-    model: str,
-    models_dir: Path,
-    workers: int,
-    notice: onnx_export.Notice | None,
-    device: str,
-    precision: Precision,
+    model: str, models_dir: Path, workers: int, device: str, precision: Precision
 ) -> Embedder:
     """Return a model through onnxruntime; torch runs one that cannot be exported."""
-    if weights.is_default(model):
-        return open_default(models_dir, precision=precision, workers=workers, notice=notice)
     try:
-        return open_model(model, models_dir, workers=workers, notice=notice)
-    except NotExportable as error:
+        return open_model(models_dir, model, precision=precision, workers=workers)
+    except NotExportable:
         from ragstream_core.models.embedders.sentence_transformers import (
             SentenceTransformerEmbeddings,
         )
 
-        if notice is not None:
-            notice(f"torch runs {model}: {error.message}")
         return SentenceTransformerEmbeddings(models_dir, model=model, device=device)
 
 
-def open_default(
+def open_model(
     models_dir: Path,
+    model: str = weights.DEFAULT_MODEL,
     *,
     precision: Precision = "float32",
     workers: int = 0,
-    notice: onnx_export.Notice | None = None,
 ) -> OnnxEmbedder:
-    """Return all-MiniLM-L6-v2, writing it as ONNX first if that was never done."""
-    folder = onnx_export.ensure_onnx(models_dir, precision=precision, notice=notice)
-    recipe, name = fingerprints.DEFAULT_RECIPE, weights.DEFAULT_MODEL
-    digest = fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
-    opened = OnnxEmbedder(folder, recipe, name=name, fingerprint=digest, workers=workers)
+    """Return a model through onnxruntime, exporting it first if that was never tried."""
+    export = ensure_export(models_dir, model, precision)
+    if export.refused:
+        raise NotExportable(export.refused)
+    opened = _opened(export.folder, model, workers)
     opened.precision = precision
     if precision == "int8":
         checked = opened.embed_documents([shipped_model.CHECKED_TEXT])[0]
@@ -111,53 +99,44 @@ def open_default(
     return opened
 
 
-def open_model(
-    model: str, models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
-) -> OnnxEmbedder:
-    """Return a model through onnxruntime, exporting it first if that was never tried."""
-    export = known_export(model, models_dir)
-    if not export.made and not export.refused:
-        export = _exported(model, models_dir, export, notice)
-    if export.refused:
-        raise NotExportable(export.refused)
-    return _opened(export, recipe_of(export.source, model), model, workers)
-
-
-def _opened(export: Export, recipe: Recipe, model: str, workers: int) -> OnnxEmbedder:
-    return OnnxEmbedder(
-        export.folder, recipe, name=model, fingerprint=export.fingerprint, workers=workers
-    )
-
-
-def _exported(
-    model: str, models_dir: Path, export: Export, notice: onnx_export.Notice | None
+def ensure_export(
+    models_dir: Path, model: str = weights.DEFAULT_MODEL, precision: Precision = "float32"
 ) -> Export:
-    with onnx_export.export_lock(export.folder):
-        now = known_export(model, models_dir)  # another process may have made it
-        if not now.made and not now.refused:
-            _make(model, models_dir, now, notice)
-    return known_export(model, models_dir)
+    """Return the export of a model, made now if it is not there or damaged."""
+    export = known_export(model, models_dir, precision)
+    if export.made or export.refused:
+        return export
+    source, folder = weights.find_model(model, models_dir), export.folder
+    lock = FolderLock(folder, f"the exported model in {folder}")
+    with lock.held(wait_s=onnx_export.LOCK_TIMEOUT_S):
+        export = known_export(model, models_dir, precision)  # another process may have made it
+        if not export.made and not export.refused:
+            _make(model, source, folder, precision)
+    return known_export(model, models_dir, precision)
 
 
-def _make(model: str, models_dir: Path, export: Export, notice: onnx_export.Notice | None) -> None:
+def _make(model: str, source: Path, folder: Path, precision: Precision) -> None:
     """Export a model and check its vectors, or write down why there is no export."""
-    if notice is not None:
-        notice(f"exporting {model} to ONNX, once ({export.folder})")
-    onnx_export.require_packages(model)
-    stamp = export.folder / onnx_export.STAMP_FILE
     try:
-        recipe = recipe_of(export.source, model)
-        data = onnx_export.exported_bytes(export.source)
-        tokenizer = (export.source / onnx_export.TOKENIZER_FILE).read_bytes()
-        files.replace_bytes(export.folder / onnx_export.MODEL_FILE, data)
-        files.replace_bytes(export.folder / onnx_export.TOKENIZER_FILE, tokenizer)
-        _compare(_opened(export, recipe, model, 1), model, models_dir)
+        data, stamp = onnx_export.model_bytes(model, source, precision)
+        tokenizer = (source / onnx_export.TOKENIZER_FILE).read_bytes()
+        files.replace_bytes(folder / onnx_export.MODEL_FILE, data)
+        files.replace_bytes(folder / onnx_export.TOKENIZER_FILE, tokenizer)
+        if not weights.is_default(model):  # the bytes of that one are known
+            _compare(_opened(folder, model, 1), model, folder.parent)
+        stamp |= {"sha256": sha256_hex(data), "tokenizer": sha256_hex(tokenizer)}
     except NotExportable as error:
-        files.replace_text(stamp, canonical_json({"refused": error.message}) + "\n")
-        (export.folder / onnx_export.MODEL_FILE).unlink(missing_ok=True)
-        return
-    digests = {"sha256": sha256_hex(data), "tokenizer": sha256_hex(tokenizer)}
-    files.replace_text(stamp, canonical_json({**digests, **onnx_export.versions()}) + "\n")
+        (folder / onnx_export.MODEL_FILE).unlink(missing_ok=True)
+        stamp = {"refused": error.message}
+    files.replace_text(folder / onnx_export.STAMP_FILE, canonical_json(stamp) + "\n")
+
+
+def _opened(folder: Path, model: str, workers: int) -> OnnxEmbedder:
+    if weights.is_default(model):  # once made, it does without its weights
+        model, recipe = weights.DEFAULT_MODEL, fingerprints.DEFAULT_RECIPE
+    else:
+        recipe = recipe_of(weights.find_model(model, folder.parent), model)
+    return OnnxEmbedder(folder, recipe, name=model, fingerprint=folder.name, workers=workers)
 
 
 def _compare(exported: OnnxEmbedder, model: str, models_dir: Path) -> None:

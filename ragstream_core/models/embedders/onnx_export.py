@@ -1,28 +1,17 @@
-"""Makes `model.onnx` once, and checks it each time it is opened.
-
-The default model's is its verified weights in the graph that ships (`shipped_model`); another
-model's is exported by torch. The folder ``<models>/<fingerprint>/`` then holds everything the
-encoder needs: ``model.onnx``, ``tokenizer.json`` and ``stamp.json`` (sha256 of the model, what it
-was made from). A file that does not have its stamped digest is made again.
-"""
+"""Models as ONNX: the default one from the graph that ships (`shipped_model`), others by torch."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import inspect
 import io
-import json
 import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.models.embedders import fingerprints, shipped_model, weights
-from ragstream_core.models.embedders.fingerprints import NotExportable, Precision
-from ragstream_core.platform import extras, files
-from ragstream_core.platform.locks import FolderLock
-from ragstream_core.records.identity import canonical_json
+from ragstream_core.models.embedders import shipped_model, weights
+from ragstream_core.models.embedders.fingerprints import NotExportable, Precision, recipe_of
+from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
     import torch
@@ -39,59 +28,22 @@ LOCK_TIMEOUT_S = 600.0
 # Of operators: as in the shipped graphs; every onnxruntime that we allow reads it.
 _OPSET = 17
 
-# Told one line when something slow begins.
-Notice = Callable[[str], None]
+# What an export depends on.
+_STAMPED = ("torch", "transformers", "onnx", "onnxruntime")
 
 
-def ensure_onnx(
-    models_dir: Path, *, precision: Precision = "float32", notice: Notice | None = None
-) -> Path:
-    """Return the folder of the verified ONNX model, making it first if needed."""
-    folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIMES[precision])
-    if not is_intact(folder):
-        weights.find_default(models_dir)  # before anything is written
-        with export_lock(folder):
-            if not is_intact(folder):  # another process may have made it while we waited
-                _export_into(folder, precision, notice=notice)
-    return folder
-
-
-@contextlib.contextmanager
-def export_lock(folder: Path) -> Iterator[None]:
-    """Let one process at a time export into a folder, which is made if it is missing."""
-    with FolderLock(folder, f"the exported model in {folder}").held(wait_s=LOCK_TIMEOUT_S):
-        yield
-
-
-def is_intact(folder: Path) -> bool:
-    """Return whether the folder holds a model and a tokenizer with the digests they must have."""
-    try:
-        stamp = json.loads((folder / STAMP_FILE).read_text(encoding="utf-8"))
-        return (
-            stamp["weights"] == weights.SHA256["model.safetensors"]
-            and files.file_sha256(folder / TOKENIZER_FILE) == weights.SHA256[TOKENIZER_FILE]
-            and files.file_sha256(folder / MODEL_FILE) == stamp["sha256"]
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _export_into(folder: Path, precision: Precision, *, notice: Notice | None) -> None:
-    source = weights.find_default(folder.parent)
-    weights.verify_files(source, SOURCE_FILES)
-    if notice is not None:
-        notice(f"writing {weights.DEFAULT_MODEL} as ONNX, once ({folder})")
-    data = shipped_model.onnx_bytes(source / "model.safetensors", precision)
-    files.replace_bytes(folder / MODEL_FILE, data)
-    files.replace_bytes(folder / TOKENIZER_FILE, (source / TOKENIZER_FILE).read_bytes())
-    files.replace_text(
-        folder / STAMP_FILE, canonical_json(_stamp(shipped_model.GRAPHS[precision].sha256)) + "\n"
-    )
-
-
-def require_packages(model: str) -> None:
-    """Refuse the export of a model other than the default one before its slow part."""
+def model_bytes(model: str, source: Path, precision: Precision) -> tuple[bytes, dict[str, Any]]:
+    """Return a model as ONNX, and what a stamp says of where it came from."""
+    if weights.is_default(model):
+        weights.verify_files(source, SOURCE_FILES)
+        data = shipped_model.onnx_bytes(source / SOURCE_FILES[0], precision)
+        return data, {"weights": weights.SHA256[SOURCE_FILES[0]]}
     extras.require(f"the one-time ONNX export of {model}", "torch")
+    recipe_of(source, model)  # a model that is used in another way is refused before the slow part
+    return exported_bytes(source), {
+        "opset": _OPSET,
+        "versions": {name: importlib.metadata.version(name) for name in _STAMPED},
+    }
 
 
 def exported_bytes(source: Path) -> bytes:
@@ -103,15 +55,6 @@ def exported_bytes(source: Path) -> bytes:
     except Exception as error:  # both raise whatever the model's own code raises
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise NotExportable(f"{source.name} cannot be exported: {said[0][:160]}") from None
-
-
-def versions() -> dict[str, Any]:
-    """Return the versions that an export depends on, for its stamp."""
-    packages = ("torch", "transformers", "onnx", "onnxruntime")
-    return {
-        "opset": _OPSET,
-        "versions": {name: importlib.metadata.version(name) for name in packages},
-    }
 
 
 def _loaded(source: Path) -> Any:
@@ -127,14 +70,6 @@ def _loaded(source: Path) -> Any:
         attn_implementation="eager",
         dtype=torch.float32,
     ).eval()
-
-
-def _stamp(sha256: str) -> dict[str, Any]:
-    return {
-        "sha256": sha256,
-        "weights": weights.SHA256["model.safetensors"],
-        "tokenizer": weights.SHA256[TOKENIZER_FILE],
-    }
 
 
 def _example(tokens: int, vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

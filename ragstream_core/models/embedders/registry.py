@@ -1,4 +1,4 @@
-"""Embedding backends by name: `EMBEDDERS` makes one of them, `create_embeddings` from plain values.
+"""Embedding backends by name: `EMBEDDERS` makes one of them.
 
 Importing this module loads no engine.
 """
@@ -20,21 +20,21 @@ from ragstream_core.platform.registry import Port, Registry
 if TYPE_CHECKING:
     from ragstream_core.ports import Embedder
 
-# Told one line when something slow begins.
-Notice = Callable[[str], None]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingOptions:
     """What a backend may ask for."""
 
-    model: str
+    model: str = weights.DEFAULT_MODEL
     models_dir: Path  # ``<data>/models``
     device: str = "auto"  # ``auto`` or a torch device name
     workers: int = 0  # texts encoded at the same time; 0 = one for each core
-    notice: Notice | None = None
     endpoint: Endpoint | None = None  # where a model behind HTTP is; None if none is configured
     precision: Precision = "float32"  # of the products of the default model under `onnx`
+
+
+def _torch_fingerprint(of: EmbeddingOptions) -> str:
+    return fingerprints.model_fingerprint(of.model, of.models_dir, fingerprints.TORCH_RUNTIME)
 
 
 def _onnx_fingerprint(of: EmbeddingOptions) -> str:
@@ -44,8 +44,8 @@ def _onnx_fingerprint(of: EmbeddingOptions) -> str:
 
     export = known_export(of.model, of.models_dir)
     if export.refused:
-        return fingerprints.torch_fingerprint(of.model, of.models_dir)
-    return export.fingerprint if export.made else ""
+        return _torch_fingerprint(of)
+    return export.folder.name if export.made else ""
 
 
 def _fastembed_fingerprint(of: EmbeddingOptions) -> str:
@@ -66,7 +66,7 @@ def _openai_fingerprint(of: EmbeddingOptions) -> str:
 # Built-in backend → its ``embed_fp`` without loading anything; "" if only the model can tell.
 FINGERPRINTS: dict[str, Callable[[EmbeddingOptions], str]] = {
     "onnx": _onnx_fingerprint,
-    "sentence_transformers": lambda of: fingerprints.torch_fingerprint(of.model, of.models_dir),
+    "sentence_transformers": _torch_fingerprint,
     "fastembed": _fastembed_fingerprint,
     "openai": _openai_fingerprint,
     "hashed": lambda of: fingerprints.hashed_fingerprint(),
@@ -101,29 +101,18 @@ EMBEDDERS: Registry[Embedder] = Registry(
 register_embedding_backend = EMBEDDERS.register
 
 
-def _require_precision(backend: str, model: str, precision: Precision) -> None:
-    if precision != "float32" and not (backend == "onnx" and weights.is_default(model)):
+def _require_precision(backend: str, of: EmbeddingOptions) -> None:
+    if of.precision != "float32" and not (backend == "onnx" and weights.is_default(of.model)):
         raise UnknownSetting(
-            f"{precision} is there for {weights.DEFAULT_MODEL} under onnx, not for {model} "
+            f"{of.precision} is there for {weights.DEFAULT_MODEL} under onnx, not for {of.model} "
             f"under {backend}",
             hint=SetSetting("embeddings.precision", "float32", lasting=True),
         )
 
 
-def create_embeddings(
-    backend: str,
-    *,
-    model: str = weights.DEFAULT_MODEL,
-    models_dir: Path,
-    device: str = "auto",
-    workers: int = 0,
-    notice: Notice | None = None,
-    endpoint: Endpoint | None = None,
-    precision: Precision = "float32",
-) -> Embedder:
+def create_embeddings(backend: str, options: EmbeddingOptions) -> Embedder:
     """Return an embedder; the model is loaded, and exported first if it must be."""
-    _require_precision(backend, model, precision)
-    options = EmbeddingOptions(model, models_dir, device, workers, notice, endpoint, precision)
+    _require_precision(backend, options)
     return EMBEDDERS.create(backend, options)
 
 
@@ -131,16 +120,8 @@ def create_embeddings(
 same_embeddings = functools.lru_cache(maxsize=4)(create_embeddings)
 
 
-def embed_fingerprint(
-    backend: str,
-    model: str = weights.DEFAULT_MODEL,
-    *,
-    models_dir: Path,
-    endpoint: Endpoint | None = None,
-    precision: Precision = "float32",
-) -> str:
+def embed_fingerprint(backend: str, options: EmbeddingOptions) -> str:
     """Return ``embed_fp`` of a configuration; of the built-in backends without loading anything."""
-    _require_precision(backend, model, precision)
-    options = EmbeddingOptions(model, models_dir, endpoint=endpoint, precision=precision)
+    _require_precision(backend, options)
     known = FINGERPRINTS[backend](options) if backend in FINGERPRINTS else ""
     return known or EMBEDDERS.create(backend, options).fingerprint

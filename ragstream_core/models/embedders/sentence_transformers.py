@@ -79,7 +79,9 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
         if not getattr(fast, "is_fast", False):
             raise UsageError(f"{model} has no fast tokenizer, so its tokens cannot be located")
         self._tokenizer = ModelTokenizer(fast.backend_tokenizer)
-        self._fingerprint = fingerprints.torch_fingerprint(model, models_dir)
+        self._fingerprint = fingerprints.model_fingerprint(
+            model, models_dir, fingerprints.TORCH_RUNTIME
+        )
         self._head, self._tail = _special_frame(fast)
         longest = int(self._model.max_seq_length or 512)
         self._set_limits(fingerprints.prefixes_for(folder, model), longest)

@@ -47,7 +47,9 @@ def no_other_cache(tmp_path, monkeypatch):
 
 
 def opened(models, model=BGE):
-    return registry.create_embeddings("fastembed", model=model, models_dir=models, workers=2)
+    return registry.create_embeddings(
+        "fastembed", registry.EmbeddingOptions(model=model, models_dir=models, workers=2)
+    )
 
 
 def test_the_vectors_are_those_of_fastembed_with_the_query_instruction(models, embedder):
@@ -90,15 +92,19 @@ def test_other_weights_are_another_vector_space(models, tmp_path, embedder):
     shutil.copytree(models / SOURCE, tmp_path / SOURCE)
     path = tmp_path / SOURCE / FILE
     path.write_bytes(path.read_bytes() + b"\0")
-    other = registry.embed_fingerprint("fastembed", BGE, models_dir=tmp_path)
-    same = registry.embed_fingerprint("fastembed", BGE, models_dir=models)
+    other = registry.embed_fingerprint(
+        "fastembed", registry.EmbeddingOptions(model=BGE, models_dir=tmp_path)
+    )
+    same = registry.embed_fingerprint(
+        "fastembed", registry.EmbeddingOptions(model=BGE, models_dir=models)
+    )
     assert other != same == embedder.fingerprint
 
 
 def test_absent_files_are_named_with_the_command_that_gets_them(tmp_path):
     for function in (registry.create_embeddings, registry.embed_fingerprint):
         with pytest.raises(WeightsMissing, match=FILE) as caught:
-            function("fastembed", model=BGE, models_dir=tmp_path)
+            function("fastembed", registry.EmbeddingOptions(model=BGE, models_dir=tmp_path))
         assert f"`ragstream models pull {SOURCE}`, or put" in caught.value.hint
     with pytest.raises(WeightsMissing, match=r"onnx/model\.onnx") as caught:
         opened(tmp_path, "thenlper/gte-base")  # `models pull` takes no file of a folder below

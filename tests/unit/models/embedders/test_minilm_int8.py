@@ -18,7 +18,11 @@ from hypothesis import strategies as st
 
 from ragstream_core.errors import UnknownSetting, UsageError, WeightsMismatch
 from ragstream_core.models.embedders import onnx_encoder, onnx_export, shipped_model, weights
-from ragstream_core.models.embedders.registry import create_embeddings, embed_fingerprint
+from ragstream_core.models.embedders.registry import (
+    EmbeddingOptions,
+    create_embeddings,
+    embed_fingerprint,
+)
 from ragstream_core.models.embedders.shipped_model import GRAPHS, onnx_bytes, tensors
 from ragstream_core.records.identity import sha256_hex
 
@@ -250,7 +254,7 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def embedders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    opened = onnx_encoder.open_default
+    opened = onnx_encoder.open_model
     return opened(folder, workers=1), opened(folder, precision="int8", workers=3), folder
 
 
@@ -321,7 +325,10 @@ def test_int8_is_there_for_the_default_model_alone(tmp_path):
     for backend, model in wrong:
         for call in (create_embeddings, embed_fingerprint):
             with pytest.raises(UsageError, match="int8") as caught:
-                call(backend, model=model, models_dir=tmp_path, precision="int8")
+                call(
+                    backend,
+                    EmbeddingOptions(model=model, models_dir=tmp_path, precision="int8"),
+                )
             assert "embeddings.precision" in caught.value.hint
 
 
@@ -332,7 +339,7 @@ if __name__ == "__main__":
     if not held:
         from tests.benchmarks.bench_encoder import chunks
 
-        encoder = onnx_encoder.open_default(Path("data/models"), workers=1)
+        encoder = onnx_encoder.open_model(Path("data/models"), workers=1)
         held = chosen_factors(
             folder, [encoder._windows(text)[0] for text in chunks(encoder.token_offsets)[::2]]
         )

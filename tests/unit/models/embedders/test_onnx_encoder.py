@@ -59,7 +59,10 @@ def models(tmp_path_factory):
 
 def opened(models, model, backend="onnx", **options):
     return registry.create_embeddings(
-        backend, model=model, models_dir=models, device="cpu", workers=1, **options
+        backend,
+        registry.EmbeddingOptions(
+            model=model, models_dir=models, device="cpu", workers=1, **options
+        ),
     )
 
 
@@ -76,14 +79,17 @@ def test_an_export_gives_the_vectors_of_the_models_own_library(models, model):
     for mine, theirs in zip(ours.token_vectors(TEXTS), own.token_vectors(TEXTS), strict=True):
         assert np.abs(mine.astype(float) - theirs.astype(float)).max(initial=0.0) <= 2e-3
     assert ours.fingerprint != own.fingerprint
-    assert registry.embed_fingerprint("onnx", model, models_dir=models) == ours.fingerprint
+    options = registry.EmbeddingOptions(model=model, models_dir=models)
+    assert registry.embed_fingerprint("onnx", options) == ours.fingerprint
     assert ours.truncated_inputs == 0
 
 
 def test_vectors_do_not_depend_on_batch_or_workers(models):
     one = opened(models, "org/cls")
     rows = one.embed_documents(TEXTS)
-    other = registry.create_embeddings("onnx", model="org/cls", models_dir=models, workers=3)
+    other = registry.create_embeddings(
+        "onnx", registry.EmbeddingOptions(model="org/cls", models_dir=models, workers=3)
+    )
     assert np.array_equal(other.embed_documents(TEXTS[::-1])[::-1], rows)
 
 
@@ -173,14 +179,14 @@ def test_a_model_without_modules_is_pooled_by_mean(tmp_path):
     assert (recipe.pooling, recipe.length) == ("mean", 64)
 
 
-def test_torch_runs_what_cannot_be_exported_and_says_so_once(models):
-    said = []
-    embedder = opened(models, "org/odd", notice=said.append)
+def test_torch_runs_what_cannot_be_exported_and_the_reason_is_kept(models):
+    embedder = opened(models, "org/odd")
     assert isinstance(embedder, SentenceTransformerEmbeddings)
-    assert "torch runs org/odd: org/odd pools its tokens by mean_sqrt_len" in said[-1]
     export = known_export("org/odd", models)
-    assert not export.made and "mean_sqrt_len" in export.refused
-    light = registry.embed_fingerprint("onnx", "org/odd", models_dir=models)
+    assert not export.made and "org/odd pools its tokens by mean_sqrt_len" in export.refused
+    light = registry.embed_fingerprint(
+        "onnx", registry.EmbeddingOptions(model="org/odd", models_dir=models)
+    )
     assert light == embedder.fingerprint
     assert not list(export.folder.glob("*.onnx"))
 

@@ -6,39 +6,38 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import EmbeddingFailed
-from ragstream_core.models.embedders import onnx_export
+from ragstream_core.models.embedders import onnx_export, shipped_model
 from ragstream_core.models.embedders.base import mean_unit, stack_checked, unit_rows_f16
-from ragstream_core.models.embedders.onnx_encoder import RECENT, open_default
+from ragstream_core.models.embedders.onnx_encoder import RECENT, ensure_export, open_model
 from ragstream_core.records.identity import sha256_hex
 
 
 def test_a_damaged_export_is_made_again(onnx_embedder, models_dir, tmp_path, monkeypatch):
-    good = onnx_export.ensure_onnx(models_dir)
+    good = ensure_export(models_dir).folder
     folder = tmp_path / good.name
     folder.mkdir()
     for name in (onnx_export.TOKENIZER_FILE, onnx_export.STAMP_FILE):
         shutil.copy(good / name, folder)
     (folder / onnx_export.MODEL_FILE).write_bytes(b"damaged")
-    made, notices = [], []
+    made = []
 
-    def export(target, precision, *, notice):
-        made.append(target)
-        notice("exporting")
-        shutil.copy(good / onnx_export.MODEL_FILE, target)
+    def whole(weights, precision):
+        made.append(precision)
+        return (good / onnx_export.MODEL_FILE).read_bytes()
 
-    monkeypatch.setattr(onnx_export, "_export_into", export)
-    assert onnx_export.ensure_onnx(tmp_path, notice=notices.append) == folder
-    assert made == [folder]
-    assert notices == ["exporting"]
-    onnx_export.ensure_onnx(tmp_path, notice=notices.append)
-    assert made == [folder]
+    monkeypatch.setattr(shipped_model, "onnx_bytes", whole)
+    for _ in range(2):
+        assert ensure_export(tmp_path) == (folder, "", True)
+        assert made == ["float32"]
+    for name in (onnx_export.STAMP_FILE, onnx_export.MODEL_FILE):
+        assert (folder / name).read_bytes() == (good / name).read_bytes()
 
 
 @pytest.mark.model
 def test_the_default_model_is_made_without_torch_and_stamped(tmp_path, monkeypatch):
     for name in ("torch", "transformers", "onnx"):
         monkeypatch.setitem(sys.modules, name, None)
-    folder = onnx_export.ensure_onnx(tmp_path)
+    folder = ensure_export(tmp_path).folder
     stamp = json.loads((folder / onnx_export.STAMP_FILE).read_text())
     assert set(stamp) == {"sha256", "weights", "tokenizer"}
     assert stamp["sha256"] == sha256_hex((folder / onnx_export.MODEL_FILE).read_bytes())
@@ -49,7 +48,7 @@ def test_an_opened_model_needs_no_weights(models_dir, onnx_embedder, monkeypatch
         raise AssertionError("looked for the weights")
 
     monkeypatch.setattr(onnx_export.weights, "find_default", refuse)
-    again = open_default(models_dir, workers=1)
+    again = open_model(models_dir, workers=1)
     texts = ["same bits", "in another session"]
     assert np.array_equal(again.embed_documents(texts), onnx_embedder.embed_documents(texts))
 

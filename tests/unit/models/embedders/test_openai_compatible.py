@@ -148,7 +148,9 @@ def test_the_dimension_is_asked_for_once(make, server, tmp_path):
     assert make(model="other").fingerprint != first.fingerprint
     server.shutdown()
     endpoint = endpoint_at(server.url)
-    known = registry.embed_fingerprint("openai", "toy", models_dir=tmp_path, endpoint=endpoint)
+    known = registry.embed_fingerprint(
+        "openai", registry.EmbeddingOptions(model="toy", models_dir=tmp_path, endpoint=endpoint)
+    )
     assert known == first.fingerprint
 
 
@@ -229,4 +231,4 @@ def test_the_key_goes_to_its_host_only(make, server):
 
 def test_the_backend_needs_an_endpoint(tmp_path):
     with pytest.raises(UnknownSetting, match="endpoint"):
-        registry.create_embeddings("openai", models_dir=tmp_path)
+        registry.create_embeddings("openai", registry.EmbeddingOptions(models_dir=tmp_path))

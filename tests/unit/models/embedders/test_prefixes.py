@@ -18,14 +18,15 @@ def test_the_files_of_a_model_are_hashed_once_a_process(tmp_path, monkeypatch):
     build(tmp_path / "model")
     hashed, real = [], files.file_sha256
     monkeypatch.setattr(files, "file_sha256", lambda path: hashed.append(path) or real(path))
-    first = fingerprints.torch_fingerprint(str(tmp_path / "model"), tmp_path)
+    of = (str(tmp_path / "model"), tmp_path, fingerprints.TORCH_RUNTIME)
+    first = fingerprints.model_fingerprint(*of)
     once = len(hashed)
     assert once
-    assert fingerprints.torch_fingerprint(str(tmp_path / "model"), tmp_path) == first
+    assert fingerprints.model_fingerprint(*of) == first
     assert len(hashed) == once
     config = tmp_path / "model" / "config.json"
     config.write_text(config.read_text() + " ")
-    assert fingerprints.torch_fingerprint(str(tmp_path / "model"), tmp_path) != first
+    assert fingerprints.model_fingerprint(*of) != first
 
 
 def build(folder):
@@ -65,7 +66,8 @@ def models(tmp_path_factory):
 def embedders(models):
     return {
         name: registry.create_embeddings(
-            "sentence_transformers", model=name, models_dir=models, device="cpu"
+            "sentence_transformers",
+            registry.EmbeddingOptions(model=name, models_dir=models, device="cpu"),
         )
         for name in (PLAIN, E5, BGE)
     }

