@@ -24,25 +24,22 @@ from ragstream_assets.failures import (
     unattended,
 )
 from ragstream_assets.metadata import (
-    chunk_metadata,
     embedding_metadata,
     file_metadata,
     index_metadata,
     suspicion_metadata,
-    unfit_metadata,
+    table,
 )
 from ragstream_assets.resources import Run, RunState, WorkspaceResource
 from ragstream_assets.specs import OWNERS, asset_spec, check_result, project_check, projects
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.check import Finding, verify_structure
-from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.injection_scan import Tally
 from ragstream_core.proposers import kept
 from ragstream_core.proposers.collections import COLLECTION, compare
 from ragstream_core.proposers.derived_store import Outcome
-from ragstream_core.records import Chunk
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.made_since import mirror_of
 from ragstream_core.services.sync_project import ProjectSync, SyncRequest, roots, sync_project
@@ -57,7 +54,6 @@ SYNC_JOB = "sync_documents"
 
 # Both take `verify` and `rebuild`; the first one `accept_missing` as well.
 INGEST_OPS = ("ingest", "documents__chroma_collection")
-SAMPLE = 5
 
 
 class IngestConfig(dg.Config):
@@ -138,10 +134,12 @@ def ingest(
         )
         run.stats, run.ingested_at = stats, time.perf_counter()
         run.tell("suspicion")
-        reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
+        reported = list(results(stats, suspicious(space, stats)))
         unfit, lists = space.unfit_folders(), kept.figures(space, project)
     context.add_asset_metadata(lists, asset_key=INDEX.key)
-    context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
+    if unfit:
+        rows = table(("folder", "reason"), unfit)
+        context.add_asset_metadata({"no_projects": rows}, asset_key=FILE_MANIFEST.key)
     yield from reported
     if unfetched:  # what is here was ingested all the same
         with short_errors(run):
@@ -168,12 +166,12 @@ def fetch(
 
 
 def results(
-    stats: IngestionStats, chunks: list[Chunk], seen: Tally | None = None
+    stats: IngestionStats, seen: Tally | None = None
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Yield one result an asset; the generation's digest is the version of all of them."""
     metadata = (
         (FILE_MANIFEST, file_metadata(stats)),
-        (CHUNKS, chunk_metadata(stats, chunks)),
+        (CHUNKS, {"live": stats.chunks.get("live", 0), "documents": stats.documents}),
         (EMBEDDINGS, embedding_metadata(stats)),
         (INDEX, {**index_metadata(stats), **(suspicion_metadata(seen) if seen else {})}),
     )
@@ -182,36 +180,18 @@ def results(
         yield dg.MaterializeResult(asset_key=spec.key, metadata=shown, data_version=version)
 
 
-def sample(workspace: Workspace, stats: IngestionStats) -> list[Chunk]:
-    """Return the first chunks of files that changed.
-
-    What was committed stays committed when it cannot be shown.
-    """
-    if not (changed := _changed(stats)):
-        return []
-    try:
-        view = open_view(workspace.index_dir(stats.project), generation=stats.generation, keep=True)
-        rows = zip(view.chunk_ids, view.paths, strict=True)
-        return view.chunks([i for i, path in rows if path in changed][:SAMPLE])
-    except RagstreamError:
-        return []
-
-
 def suspicious(workspace: Workspace, stats: IngestionStats) -> Tally | None:
     """Return what looks like commands to a language model in files that changed; None: nothing did.
 
     Figures for people: nothing is left out of the index for it.
     """
     try:
-        changed = _changed(stats)
-        return suspicious_passages(workspace, stats.project, changed) if changed else None
+        changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
+        if stats.committed and changed:
+            return suspicious_passages(workspace, stats.project, changed)
     except RagstreamError:
-        return None
-
-
-def _changed(stats: IngestionStats) -> set[str]:
-    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
-    return changed if stats.committed else set()
+        pass  # what was committed stays committed when it cannot be shown
+    return None
 
 
 ALL = dg.AssetSelection.groups(GROUP)

@@ -6,19 +6,19 @@ each. Dagster plots the figures over time; only figures are kept.
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.documents import INDEX
 from ragstream_assets.failures import chosen, reporter, short_errors
-from ragstream_assets.metadata import ROWS, Metadata, bullets, frame, line
+from ragstream_assets.metadata import Metadata, frame, joined
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec, project_check, projects
-from ragstream_core.evaluation.faithfulness import KeptScore, Report, kept
+from ragstream_core.evaluation.faithfulness import Report
 from ragstream_core.evaluation.prompt_quality import PromptReport
 from ragstream_core.evaluation.sweep import (
     RELATIVES,
@@ -33,7 +33,7 @@ from ragstream_core.evaluation.tables import (
     prompts_table,
     sweep_table,
 )
-from ragstream_core.records.identity import Json, digest_of
+from ragstream_core.records.identity import digest_of
 from ragstream_core.services import eval_faithfulness, eval_gold
 from ragstream_core.services.eval_gold import GoldReport, ask_gold, measure_prompts
 from ragstream_core.wiring.workspace import Workspace
@@ -71,8 +71,7 @@ def gold_metadata(report: GoldReport) -> Metadata:
         f"mrr@{report.figures.k}": report.figures.mrr,
         "questions": report.figures.questions,
         "missed": report.missed,
-        "ranks": frame(rows),
-        "rows_not_shown": max(0, len(rows) - ROWS),
+        **frame("ranks", rows),
     }
 
 
@@ -102,8 +101,7 @@ def prompts_metadata(report: PromptReport) -> Metadata:
     return {
         "generation": report.generation,
         **{name: value for name, value in figures if value is not None},
-        "prompts": frame(prompts_table(report.rows).drop(columns="question")),
-        "rows_not_shown": max(0, len(report.rows) - ROWS),
+        **frame("prompts", prompts_table(report.rows).drop(columns="question")),
     }
 
 
@@ -213,14 +211,13 @@ def _shaded(values: dict[tuple[float, float], float], form: str) -> dict[tuple[f
 def _figures(made: list[tuple[str, Point]]) -> Metadata:
     rows = sweep_table([point for _, point in made])
     rows.insert(0, "project", [name for name, _ in made])
-    return {"points": len(made), "figures": frame(rows)}
+    return {"points": len(made), **frame("figures", rows)}
 
 
 CHECK = "answers_are_faithful"
 _NUMBERS = (
     "answers", "scored", "refused", "claims", "supported", "quoted", "uncited", "unknown_citations",
 )  # fmt: skip
-_SHOWN = 20
 
 
 class FaithfulnessConfig(dg.Config):
@@ -267,39 +264,29 @@ def judge_answers(
             ask=config.ask,
             progress=functools.partial(reporter(context), "answers"),
         )
-        past = kept(eval_faithfulness.figures_dir(space, project), report.series)
+    stable = {name: value for name, value in report.figures().items() if name != "created"}
     least = space.config.settings.evaluation.min_faithfulness
     yield dg.MaterializeResult(
-        metadata=faithfulness_metadata(report, past),
-        data_version=dg.DataVersion(digest_of(stable(report))),
+        metadata=faithfulness_metadata(report),
+        data_version=dg.DataVersion(digest_of(stable)),
         check_results=[verdict(report, least)],
     )
 
 
-def faithfulness_metadata(report: Report, past: Sequence[KeptScore]) -> dict[str, Any]:
-    """Return figures, a row a question, and the line over the kept figures of its series."""
+def faithfulness_metadata(report: Report) -> Metadata:
+    """Return the figures, which Dagster plots over time, and a row a question."""
     figures = report.totals
     gold = {"answers": figures.right_known, **asdict(figures.right)} if figures.right else {}
-    points = [(str(row.generation), row.score) for row in past if row.score is not None]
-    drawn = line(points[-_SHOWN:]) if points else "nothing claims anything yet"
-    skipped = tuple(f"{where}: {why}" for where, why in report.skipped)
     return {
         **({} if report.score is None else {"faithfulness": report.score}),
         **{name: getattr(figures, name) for name in _NUMBERS},
         **{f"gold_{name}": value for name, value in gold.items()},
         "judge": report.judge,
         "generation": report.generation,
-        "over_generations": dg.MetadataValue.md(drawn),
-        "questions": frame(faithfulness_table(report.answers).drop(columns="question")),
-        "rows_not_shown": max(0, len(report.answers) - ROWS),
-        "skipped": dg.MetadataValue.md(bullets(skipped)),
+        **frame("questions", faithfulness_table(report.answers).drop(columns="question")),
+        "skipped": joined(f"{where}: {why}" for where, why in report.skipped),
         "fingerprint": report.fingerprint,
     }
-
-
-def stable(report: Report) -> dict[str, Json]:
-    """Return what equal runs have in common: the figures without the time."""
-    return {name: value for name, value in report.figures().items() if name != "created"}
 
 
 def verdict(report: Report, least: float) -> dg.AssetCheckResult:

@@ -15,13 +15,12 @@ from pydantic import Field
 
 from ragstream_assets.documents import INDEX
 from ragstream_assets.failures import chosen, reporter, short_errors
-from ragstream_assets.metadata import Metadata, bar, bars, table
+from ragstream_assets.metadata import Metadata, joined, table
 from ragstream_assets.resources import Run, WorkspaceResource
 from ragstream_assets.specs import OWNERS, asset_spec, check_result, project_check, projects
 from ragstream_core.maps.drawing import draw
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.identity import sha256_hex, shown_name
 from ragstream_core.services import chunk_maps, inspect_index
-from ragstream_core.services.chunk_maps import Anchor, Neighbour
 from ragstream_core.services.inspect_index import IndexReport
 from ragstream_core.services.specifications import (
     SpecRequest,
@@ -82,7 +81,7 @@ def draw_project_map(
         near = chunk_maps.nearest(space, [project], anchors=ANCHORS, k=NEIGHBOURS, seed=config.seed)
         report = inspect_index.report(space, project)
     rows = [
-        (_name(anchor), round(other.score, 3), _name(other))
+        (shown_name(anchor.chunk_id), round(other.score, 3), shown_name(other.chunk_id))
         for anchor in near
         for other in anchor.neighbours
     ]
@@ -91,7 +90,7 @@ def draw_project_map(
             "map": dg.MetadataValue.md(f"![map](data:image/png;base64,{picture})"),
             "points": len(drawn.places),
             "method": drawn.method,
-            "notes": "; ".join(drawn.notes) or "-",
+            "notes": joined(drawn.notes),
             **index_figures(report),
             "neighbours": table(("chunk", "cosine", "near"), rows),
         },
@@ -115,14 +114,10 @@ def index_figures(report: IndexReport) -> Metadata:
         "different_texts": report.texts,
         "repeated_chunks": report.repeated.chunks,
         "tokens_a_chunk": report.tokens.mean,
-        "lengths": dg.MetadataValue.md(bars(lengths, name="tokens", unit="chunks")),
+        "lengths": table(("tokens", "chunks"), lengths),
         "findings": len(report.findings),
         "what": table(("check", "message"), [(row.check, row.message) for row in report.findings]),
     }
-
-
-def _name(row: Anchor | Neighbour) -> str:
-    return f"{row.source} #{row.chunk_id.rpartition('::')[2]}"
 
 
 SPEC_JOB = "write_test_spec"
@@ -241,27 +236,22 @@ def report_weather(
 
 
 def weather_metadata(weather: WeatherAnalysis) -> Metadata:
-    """Return the days as a table and a chart, the explanation, or what went wrong.
-
-    Names of places are shown as text, never as Markdown.
-    """
+    """Return the days as a table and the explanation, or what went wrong; plain text throughout."""
     every = weather.overall
-    texts = {
+    shown: Metadata = {
         "place": weather.place.label if weather.place else weather.city,
         "explanation": weather.explanation,
         "explained_by": weather.explained_by,
         "problem": weather.problem or "-",
-        "warnings": "; ".join(weather.warnings) or "-",
+        "warnings": joined(weather.warnings),
         "source": weather.source,
-        "other_places": "; ".join(f"{p.label} {p.position}" for p in weather.alternatives) or "-",
+        "other_places": joined(f"{p.label} {p.position}" for p in weather.alternatives),
     }
-    shown: Metadata = {name: dg.MetadataValue.text(text) for name, text in texts.items()}
     if every is None:
         return shown
     return {
         **shown,
         "days": table(DAY_COLUMNS, map(_day_row, weather.daily)),
-        "chart": dg.MetadataValue.md(_chart(weather.daily)),
         "mean_c": round(every.avg_c, 2),
         "coldest_c": every.min_c,
         "warmest_c": every.max_c,
@@ -280,18 +270,6 @@ def _day_row(day: DaySummary) -> tuple[str | float, ...]:
         *("–" if value is None else round(value, 1) for value in maybe),
         "unusual" if day.anomaly else "",
     )
-
-
-def _chart(days: tuple[DaySummary, ...]) -> str:
-    """Return a Markdown table with a bar a day: how far its mean is above the coldest hour."""
-    low, high = min(day.min_c for day in days), max(day.max_c for day in days)
-    lines = [
-        f"| {day_text(day.date)} | {day.avg_c:.1f} | {bar(day.avg_c - low, high - low)} | "
-        f"{'unusual' if day.anomaly else ''} |"
-        for day in days
-    ]
-    return "\n".join([f"| day | mean °C | from {low:.1f} to {high:.1f} °C | |",
-                      "|---|--:|---|---|", *lines])  # fmt: skip
 
 
 @dg.job(executor_def=dg.in_process_executor)

@@ -8,7 +8,6 @@ its turns again. Prompts read the published snapshot and never wait for any of t
 import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -16,7 +15,7 @@ from pydantic import Field
 
 from ragstream_assets.documents import is_alone, made_of
 from ragstream_assets.failures import RETRIES, chosen, reporter, short_errors, unattended
-from ragstream_assets.metadata import Metadata, bullets, table
+from ragstream_assets.metadata import Metadata, joined, table
 from ragstream_assets.resources import Run, WorkspaceResource
 from ragstream_assets.specs import asset_spec, check_result
 from ragstream_core.conversations.journal.records import HISTORY
@@ -159,7 +158,10 @@ def write_session_logs(
     """Bring the log of each conversation up to the journal; made again where one is lost."""
     with short_errors():
         logs = history_update.session_logs(workspace.open())
-    return dg.MaterializeResult(metadata=log_metadata(logs))
+    rows = [(path.name, path.stat().st_size) for path in logs]  # the newest first
+    return dg.MaterializeResult(
+        metadata={"sessions": len(rows), "logs": table(("log", "bytes"), rows)}
+    )
 
 
 @dg.multi_asset(name=SEAL_OP, specs=[COLLECTION])
@@ -186,9 +188,12 @@ def roll_up(
             return dg.MaterializeResult(
                 metadata={"summaries": 0, "reason": "off: history.summaries"}
             )
-        found = [(row.id, row.text) for row in history_update.summaries(space)]
-    version = dg.DataVersion(digest_of([list(row) for row in found]))
-    return dg.MaterializeResult(metadata=summary_metadata(found), data_version=version)
+        found = history_update.summaries(space)
+    spans = table(("span", "characters"), [(row.id, len(row.text)) for row in found])
+    return dg.MaterializeResult(
+        metadata={"summaries": len(found), "spans": spans},
+        data_version=dg.DataVersion(digest_of([[row.id, row.text] for row in found])),
+    )
 
 
 def report_months(
@@ -205,7 +210,8 @@ def report_months(
         HISTORY_EMBEDDINGS.key, limit=LOOK_BACK
     ).records
     known, there = reported(events), set(months.get_partition_keys())
-    for month, figures in month_metadata(done).items():
+    for month, turns, chunks in _summed(done.counts, "month"):
+        figures = {"turns_in_month": turns, "chunks_in_month": chunks}
         if month in besides:
             context.add_asset_metadata(figures, partition_key=month)
         elif month in there and (month in done.stats.months or known.get(month) != figures):
@@ -254,8 +260,7 @@ def run_metadata(done: Upkeep) -> Metadata:
         "up_to_record": stats.seq,
         "seconds": round(stats.seconds, 3),
         "model_seconds": round(stats.model_seconds, 3),
-        "sample": table(("turn", "characters"), [(name, len(text)) for name, text in done.sample]),
-        "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
+        "warnings": joined(stats.warnings),
     }
 
 
@@ -276,14 +281,6 @@ def state_metadata(done: Upkeep) -> Metadata:
     }
 
 
-def month_metadata(done: Upkeep) -> dict[str, Metadata]:
-    """Return month → what it holds, for the months in which anything was said."""
-    return {
-        month: {"turns_in_month": turns, "chunks_in_month": chunks}
-        for month, turns, chunks in _summed(done.counts, "month")
-    }
-
-
 def reported(events: Sequence[dg.EventLogRecord]) -> dict[str, Metadata]:
     """Return month → what was reported of it last, from materialisations, the newest first."""
     found: dict[str, Metadata] = {}
@@ -293,18 +290,6 @@ def reported(events: Sequence[dg.EventLogRecord]) -> dict[str, Metadata]:
             row = {k: v.value for k, v in made.metadata.items() if k.endswith("_in_month")}
             found.setdefault(made.partition, row)
     return found
-
-
-def log_metadata(logs: Sequence[Path]) -> Metadata:
-    """Return which logs there are, the newest first."""
-    rows = [(path.name, path.stat().st_size) for path in logs]
-    return {"sessions": len(rows), "logs": table(("log", "bytes"), rows)}
-
-
-def summary_metadata(summaries: Sequence[tuple[str, str]]) -> Metadata:
-    """Return how many summaries there are, of which spans, and how long they are."""
-    rows = [(name, len(text)) for name, text in summaries]
-    return {"summaries": len(summaries), "spans": table(("span", "characters"), rows)}
 
 
 def _summed(counts: Sequence[TurnCount], name: str) -> list[tuple[str, int, int]]:

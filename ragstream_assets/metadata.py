@@ -4,8 +4,7 @@ Events outlive what they tell of, so no word of a document, a question or an ans
 what was read is named by its path and place, and a link says where to read it.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,13 @@ from ragstream_core.agents import reranker
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.prompts.blocks import file_texts, selected_texts
 from ragstream_core.prompts.exchanges import usage_of
+from ragstream_core.prompts.explain import answers_of, candidates_of, ways
 from ragstream_core.prompts.injection_scan import Tally, tally
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.prompts.trail import pass_number
-from ragstream_core.records import Chunk, SuperPrompt
-from ragstream_core.records.super_prompt import HEADERS
+from ragstream_core.records import Decision, SuperPrompt
+from ragstream_core.records.identity import shown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,24 +42,20 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dg.TableMeta
     )
 
 
-def picked(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    """Return some columns of the first rows as a table."""
-    return table(columns, ([row[name] for name in columns] for row in rows))
-
-
-def frame(rows: "pd.DataFrame") -> dg.TableMetadataValue:
-    """Return the first rows of a pandas table with the types of its columns."""
+def frame(name: str, rows: "pd.DataFrame") -> Metadata:
+    """Return the first rows of a pandas table with the types of its columns, and how many lack."""
     from ragstream_core.evaluation.tables import records
 
     kinds = {"b": "bool", "i": "int", "u": "int", "f": "float"}
     columns = [
-        dg.TableColumn(name, kinds.get(getattr(kind, "kind", "O"), "string"))
-        for name, kind in rows.dtypes.items()
+        dg.TableColumn(column, kinds.get(getattr(kind, "kind", "O"), "string"))
+        for column, kind in rows.dtypes.items()
     ]
-    return dg.MetadataValue.table(
+    shown = dg.MetadataValue.table(
         records=[dg.TableRecord(row) for row in records(rows.head(ROWS))],
         schema=dg.TableSchema(columns),
     )
+    return {name: shown, "rows_not_shown": max(0, len(rows) - ROWS)}
 
 
 def file_metadata(stats: IngestionStats) -> Metadata:
@@ -71,21 +67,6 @@ def file_metadata(stats: IngestionStats) -> Metadata:
         **counts,
         "changes": table(("path", "what", "reason"), rows),
         "rows_not_shown": max(0, len(rows) - ROWS),
-    }
-
-
-def unfit_metadata(rows: Sequence[tuple[str, str]]) -> Metadata:
-    """Return the folders beside the projects' that cannot be projects, and why."""
-    return {"no_projects": table(("folder", "reason"), rows)} if rows else {}
-
-
-def chunk_metadata(stats: IngestionStats, sample: Sequence[Chunk]) -> Metadata:
-    """Return how many chunks there are, and where a few of the new ones lie."""
-    rows = [(chunk.source, *chunk.span, len(chunk.snippet)) for chunk in sample]
-    return {
-        "live": stats.chunks.get("live", 0),
-        "documents": stats.documents,
-        "sample": table(("file", "from", "to", "characters"), rows),
     }
 
 
@@ -120,7 +101,7 @@ def index_metadata(stats: IngestionStats) -> Metadata:
         **quality,
         "digest": stats.digest or "-",
         "seconds": round(stats.seconds, 3),
-        "warnings": dg.MetadataValue.md(bullets(warnings)),
+        "warnings": joined(warnings),
     }
 
 
@@ -143,19 +124,25 @@ def stage_metadata(prompt: SuperPrompt, seconds: float, *, device: str = "") -> 
     happened; `device` is where its model computed, empty where it has none.
     """
     op = prompt.extras.trail[-1][0]
-    decided = [row for row in decision_rows(prompt) if row["stage"] == prompt.stage]
-    asked = [row for row in usage_rows(prompt) if row["stage"] == op]
+    now = pass_number(prompt)
+    decided = [
+        row
+        for row in candidates_of(prompt.extras.decisions)
+        if (row.stage, row.pass_no) == (prompt.stage, now)
+    ]
+    asked = [row for row in _model_calls(prompt) if row[0] == op]
+    warnings = [row.message for row in prompt.extras.warnings if row.stage == op]
     edits = [f"{edit.target} (after {edit.after})" for edit in prompt.extras.edits]
     return {
         "stage": prompt.stage,
         "milliseconds": round(seconds * 1000, 1),
         "candidates": len(prompt.base_context_chunks),
         "view": len(prompt.views_by_stage.get(prompt.stage, [])),
-        "pass": pass_number(prompt),
-        "decisions": picked(("rank", "chunk", "score", "kept", "rule", "reason"), decided),
+        "pass": now,
+        "decisions": _decision_table(decided),
         **(_ranked_by(prompt, device) if op == reranker.OP else {}),
-        **_warnings(prompt, op),
-        **({"language_model": picked(USAGE, asked[-1:])} if asked else {}),
+        **({"warnings": joined(warnings)} if warnings else {}),
+        **({"language_model": table(USAGE, asked[-1:])} if asked else {}),
         **({"edited_by_hand": ", ".join(edits)} if edits else {}),
     }
 
@@ -173,31 +160,20 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord, folder: Path) -> 
     selected = len(prompt.final_selection_ids)
     views = [(stage, len(view)) for stage, view in prompt.views_by_stage.items() if view]
     blocks = [(block.name, block.tokens) for block in prompt.extras.token_tree.blocks]
-    charts = {
-        "milliseconds_by_stage": bars([*record.timings_ms.items()], name="stage", unit="ms"),
-        "candidates_by_stage": bars(
-            [*views, ("selected", selected)], name="after", unit="candidates"
-        ),
-        "tokens_by_block": bars(blocks, name="block", unit="tokens"),
-    }
+    warnings, ledger = [row.message for row in prompt.extras.warnings], prompt.extras.decisions
     return {
         "prompt_key": record.prompt_key,
         "super_prompt": dg.MetadataValue.path(str(folder / "super_prompt.md")),
         "tokens": record.tokens,
         "selected": selected,
-        **_warnings(prompt),
+        **({"warnings": joined(warnings)} if warnings else {}),
         **_model_totals(prompt),
-        **{name: dg.MetadataValue.md(drawn) for name, drawn in charts.items()},
+        "milliseconds_by_stage": table(("stage", "ms"), record.timings_ms.items()),
+        "candidates_by_stage": table(("after", "candidates"), [*views, ("selected", selected)]),
+        "tokens_by_block": table(("block", "tokens"), blocks),
         **suspicion_metadata(_quoted(prompt)),
-        "ledger": picked(("chunk", "stage", "rank", "score", "kept", "reason"), last_words(prompt)),
+        "ledger": _decision_table([*(way.last for way in ways(ledger)), *answers_of(ledger)]),
     }
-
-
-def _warnings(prompt: SuperPrompt, op: str = "") -> Metadata:
-    """Return the warnings of a prompt, or of one op of it; nothing where there are none."""
-    rows = prompt.extras.warnings
-    found = [row.message for row in rows if row.stage == op or not op]
-    return {"warnings": dg.MetadataValue.md(bullets(found))} if found else {}
 
 
 def _quoted(prompt: SuperPrompt) -> Tally:
@@ -206,18 +182,18 @@ def _quoted(prompt: SuperPrompt) -> Tally:
     return tally((source.name, text) for source, text in texts)
 
 
-def usage_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
-    """Return what each question of an agent to a language model took."""
+def _model_calls(prompt: SuperPrompt) -> list[tuple[Any, ...]]:
+    """Return what each question of an agent to a language model took, in rows of `USAGE`."""
     return [
-        {
-            "stage": call.op.partition("#")[0],
-            "model": call.model,
-            "input_tokens": call.usage.input_tokens,
-            "output_tokens": call.usage.output_tokens,
-            "cost_usd": usd(call.usage.cost_usd),
-            "taken": call.taken,
-            "instead": call.instead,
-        }
+        (
+            call.op.partition("#")[0],
+            call.model,
+            call.usage.input_tokens,
+            call.usage.output_tokens,
+            usd(call.usage.cost_usd),
+            call.taken,
+            call.instead,
+        )
         for call in prompt.extras.llm_usage.values()
     ]
 
@@ -227,7 +203,7 @@ def _model_totals(prompt: SuperPrompt) -> Metadata:
     if usage is None:
         return {}
     return {
-        "language_model": picked(USAGE, usage_rows(prompt)),
+        "language_model": table(USAGE, _model_calls(prompt)),
         "language_model_input_tokens": usage.input_tokens,
         "language_model_output_tokens": usage.output_tokens,
         "language_model_cost_usd": usd(usage.cost_usd),
@@ -239,87 +215,22 @@ def usd(cost: float | None) -> str:
     return "unknown" if cost is None else f"{cost:.6f}"
 
 
-def last_words(prompt: SuperPrompt) -> list[dict[str, Any]]:
-    """Return the last decision on every candidate of the present pass; who came furthest first."""
-    rows = decision_rows(prompt)
-    last = {row["id"]: row for row in rows}
-    stages = list(dict.fromkeys(row["stage"] for row in rows))
-    return sorted(last.values(), key=lambda row: (-stages.index(row["stage"]), row["rank"]))
+def _decision_table(decisions: Iterable[Decision]) -> dg.TableMetadataValue:
+    rows = (
+        (
+            row.stage,
+            row.rank,
+            shown_name(row.chunk_id),
+            round(row.score, 4),
+            "yes" if row.kept else "no",
+            row.rule,
+            row.reason,
+        )
+        for row in decisions
+    )
+    return table(("stage", "rank", "chunk", "score", "kept", "rule", "reason"), rows)
 
 
-def decision_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
-    """Return what the present pass decided on candidates as table rows, as the stages ran."""
-    now = pass_number(prompt)
-    return [
-        {
-            "id": row.chunk_id,
-            "stage": row.stage,
-            "rank": row.rank,
-            "chunk": _short(row.chunk_id),
-            "score": round(row.score, 4),
-            "kept": "yes" if row.kept else "no",
-            "rule": row.rule,
-            "reason": row.reason,
-        }
-        for row in prompt.extras.decisions
-        if row.pass_no == now and row.stage != HEADERS
-    ]
-
-
-def _short(chunk_id: str) -> str:
-    path, _, index = chunk_id.rpartition("::")
-    return f"{path.partition('::')[0]} #{index}"
-
-
-_TICKS = re.compile(r"`+")
-
-
-def inline(text: str) -> str:
-    """Return inline code that shows a text on one line, whatever stands in it."""
-    flat = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    fence = "`" * (max(map(len, _TICKS.findall(flat)), default=0) + 1)
-    pad = " " if flat.startswith("`") or flat.endswith("`") or not flat.strip() else ""
-    return f"{fence}{pad}{flat or ' '}{pad}{fence}"
-
-
-def bullets(lines: list[str] | tuple[str, ...]) -> str:
-    """Return a list of texts, "none" where there are none."""
-    return "\n".join(f"- {inline(line)}" for line in lines) or "none"
-
-
-WIDTH = 24
-_COLUMN = 5
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
-def bar(value: float, largest: float) -> str:
-    """Return a bar of at most 24 characters, in eighths of one; empty for nothing."""
-    eighths = round(8 * WIDTH * value / largest) if largest > 0 else 0
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-
-
-def bars(rows: Sequence[tuple[str, float]], *, name: str, unit: str) -> str:
-    """Return rows of (label, value) as a Markdown table with a bar each.
-
-    Labels are our own words, never foreign text.
-    """
-    largest = max((value for _, value in rows), default=0)
-    lines = [f"| {label} | {value:,.4g} | {bar(value, largest)} |" for label, value in rows]
-    return "\n".join([f"| {name} | {unit} | |", "|---|--:|---|", *lines])
-
-
-def line(rows: Sequence[tuple[str, float]], *, steps: int = 10) -> str:
-    """Return values in [0, 1] over their labels as a line in a code block, 0 at the bottom.
-
-    Labels are our own words of at most five letters.
-    """
-    heights = [round(max(0.0, min(1.0, value)) * steps) for _, value in rows]
-    drawn = []
-    for height in range(steps, -1, -1):
-        cells = ""
-        for at, here in enumerate(heights):
-            runs_on = at + 1 < len(heights) and here == heights[at + 1] == height
-            cells += ("●" if here == height else " ") + ("─" if runs_on else " ") * _COLUMN
-        drawn.append(f"{height / steps:4.1f} │ {cells.rstrip()}".rstrip())
-    labels = "".join(label[:_COLUMN].ljust(_COLUMN + 1) for label, _ in rows)
-    return "\n".join(["```text", *drawn, f"     └─{'─' * len(labels)}", f"       {labels}", "```"])
+def joined(lines: Iterable[str]) -> str:
+    """Return lines as one text; Dagster shows it as it is, never as Markdown."""
+    return "; ".join(lines) or "-"

@@ -27,7 +27,7 @@ from ragstream_assets.launchpad import (
     stage_config,
     typed_request,
 )
-from ragstream_assets.metadata import Metadata, prompt_metadata, stage_metadata, table, usd
+from ragstream_assets.metadata import Metadata, joined, prompt_metadata, stage_metadata, table, usd
 from ragstream_assets.resources import Run, RunState, WorkspaceResource
 from ragstream_assets.specs import EVENT_ID
 from ragstream_core.answers.answer import Answer
@@ -320,7 +320,7 @@ def answer_metadata(found: Answer) -> Metadata:
         "cost_usd": usd(usage.cost_usd if usage else None),
         "total_cost_usd": usd(found.total_cost_usd),
         "session": found.session,
-        "warnings": dg.MetadataValue.text("; ".join(found.warnings) or "-"),
+        "warnings": joined(found.warnings),
     }
 
 

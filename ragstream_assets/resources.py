@@ -95,24 +95,15 @@ class RunState:
     """What the steps of one run share; nothing of it is stored.
 
     Dagster makes one for each run; `--dagster` gives its own, and reads it afterwards.
-
-    Attributes:
-        progress: Told (phase, done, total) while the run ingests.
-        stats: What the ingest did.
-        ingested_at: When it was through, on the clock of `time.perf_counter`.
-        passed: Step → the prompt after it, of the steps that ran in this process.
-        seconds: Step → what it took.
-        record: The record that answers in place of the stages; None if they run.
-        error: What a step raised, before Dagster wrapped it.
     """
 
     progress: PhaseProgress | None = None
     stats: IngestionStats | None = None
-    ingested_at: float = 0.0
-    passed: dict[str, SuperPrompt] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    record: PromptRecord | None = None
-    error: Exception | None = None
+    ingested_at: float = 0.0  # when it was through, on the clock of `time.perf_counter`
+    passed: dict[str, SuperPrompt] = field(default_factory=dict)  # step → the prompt after it
+    seconds: dict[str, float] = field(default_factory=dict)  # step → what it took
+    record: PromptRecord | None = None  # answers in place of the stages; None if they run
+    error: Exception | None = None  # what a step raised, before Dagster wrapped it
 
     def tell(self, phase: str) -> None:
         """Report which part of the run begins."""

@@ -33,22 +33,14 @@ _SHARD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class DroppedRuns:
-    """What a retention of runs dropped, or would drop.
-
-    Attributes:
-        runs: Their ids, oldest first.
-        orphans: How many event files without a run.
-        note: Always empty; programs have read it.
-        logs: How many debug logs.
-        bytes: Freed in files; what a database gives back is not counted.
-    """
+    """What a retention of runs dropped, or would drop."""
 
     dry_run: bool
-    runs: tuple[str, ...] = ()
-    orphans: int = 0
-    note: str = ""
+    runs: tuple[str, ...] = ()  # oldest first
+    orphans: int = 0  # event files without a run
+    note: str = ""  # always empty; programs have read it
     logs: int = 0
-    bytes: int = 0
+    bytes: int = 0  # freed in files; what a database gives back is not counted
 
 
 def gc(

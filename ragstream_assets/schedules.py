@@ -14,7 +14,7 @@ from ragstream_assets import run_retention
 from ragstream_assets.documents import INGEST_OPS, ingest_documents
 from ragstream_assets.failures import short_errors
 from ragstream_assets.history import PUBLISH_OP, reconcile_history
-from ragstream_assets.metadata import picked, table
+from ragstream_assets.metadata import table
 from ragstream_assets.resources import Run, WorkspaceResource
 from ragstream_assets.specs import PROJECT_TAG
 from ragstream_core.conversations.journal.records import HISTORY
@@ -95,7 +95,7 @@ def _figures(
         "runs": len(runs.runs),
         "bytes": prompts.bytes + runs.bytes + freed,
         "freed": table(("what", "went", "bytes", "note"), kinds),
-        "dropped": picked(COLUMNS, rows),
+        "dropped": table(COLUMNS, [[*row.values()] for row in rows]),
     }
 
 

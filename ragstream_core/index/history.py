@@ -54,11 +54,6 @@ FROM turns t LEFT JOIN (
 ) c ON c.path = t.path
 GROUP BY session, month ORDER BY max(t.seq) DESC
 """
-_TEXTS = """
-SELECT c.chunk_id, x.text FROM turns t JOIN chunks c ON c.path = t.path AND c.to_gen IS NULL
-JOIN texts x ON x.text_hash = c.text_hash
-WHERE t.seq = ? ORDER BY c.chunk_idx LIMIT 1
-"""
 
 
 class TurnRow(NamedTuple):
@@ -226,11 +221,6 @@ class TurnCount(NamedTuple):
 def turn_counts(index_dir: Path) -> list[TurnCount]:
     """Return the turns by conversation and month, the newest first."""
     return read(index_dir, lambda db: [TurnCount(*row) for row in db.execute(_COUNTS)])
-
-
-def first_texts(index_dir: Path, seqs: Sequence[int]) -> list[tuple[str, str]]:
-    """Return (chunk id, text) of the first chunk of some turns; those without one are left out."""
-    return read(index_dir, lambda db: [row for seq in seqs for row in db.execute(_TEXTS, (seq,))])
 
 
 KEPT_GENERATIONS = 20

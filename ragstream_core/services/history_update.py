@@ -28,7 +28,7 @@ from ragstream_core.errors import (
     RunCommand,
     UsageError,
 )
-from ragstream_core.index.history import CUT, Mark, TurnCount, first_texts, turn_counts
+from ragstream_core.index.history import CUT, Mark, TurnCount, turn_counts
 from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.platform.locks import retry_while_locked
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
     from ragstream_core.wiring.workspace import Workspace
 
-SAMPLE = 5
-
 # How long a run waits for another one: the UI begins two runs of one back-fill at once.
 WAIT_S = 300.0
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
@@ -59,8 +57,6 @@ class Upkeep:
     stats: HistoryStats = field(default_factory=HistoryStats)  # the numbers of the run
     snapshot: SnapshotReport | None = None  # what was published; None: nothing
     counts: Sequence[TurnCount] = ()  # embedded turns by conversation and month, the newest first
-    # (chunk id, text) of the last turns of the conversations that were read
-    sample: Sequence[tuple[str, str]] = ()
 
 
 def embed(
@@ -315,14 +311,8 @@ def summaries(workspace: Workspace) -> list[SummaryRow]:
 def _shown(history: History, stats: HistoryStats) -> Upkeep:
     """Publish; return what the run did, and how the history stands after it."""
     snapshot = retry_while_locked(history.publish, wait_s=WAIT_S)
-    last = sorted(stats.sessions.values(), reverse=True)[:SAMPLE]
     try:
-        return Upkeep(
-            stats=stats,
-            snapshot=snapshot,
-            counts=turn_counts(history.index_dir),
-            sample=first_texts(history.index_dir, last),
-        )
+        return Upkeep(stats=stats, snapshot=snapshot, counts=turn_counts(history.index_dir))
     except GenerationGone:  # all there is broke off or was cleared
         return Upkeep(stats=stats, snapshot=snapshot)
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
-from ragstream_assets.metadata import last_words, prompt_metadata, stage_metadata
+from ragstream_assets.metadata import prompt_metadata, stage_metadata
 from ragstream_core.prompts.chain import BUTTONS, OPS, ops_of
 from ragstream_core.prompts.edits import edited
 from ragstream_core.prompts.exchanges import usage_of
+from ragstream_core.records.identity import shown_name
 from ragstream_core.services.edit_prompt import put_edits
 from ragstream_core.wiring import models
 from ragstream_core.wiring.make_prompt import make_prompt
@@ -39,19 +40,16 @@ def _rows(value):
     return [record.data for record in value.records]
 
 
-def test_each_candidate_has_one_last_word(ingested, request_):
-    prompt = record_prompt(ingested, request_, now=NOW).super_prompt
-    rows = last_words(prompt)
-    decisions = prompt.extras.decisions
-    assert [row["id"] for row in rows] and len({row["id"] for row in rows}) == len(rows)
-    assert {row["id"] for row in rows} == {row.chunk_id for row in decisions}
+def test_each_candidate_has_one_last_word(ingested, request_, home):
+    made = record_prompt(ingested, request_, now=NOW)
+    rows = _rows(_shown(home, made.run_id)[OPS[-1]]["ledger"])
+    decisions = made.super_prompt.extras.decisions
+    own = {shown_name(row.chunk_id): row for row in decisions}
+    assert rows and {row["chunk"] for row in rows} == set(own) and len(rows) == len(own)
     for row in rows:
-        own = [each for each in decisions if each.chunk_id == row["id"]]
-        assert (row["stage"], row["reason"]) == (own[-1].stage, own[-1].reason)
-        assert row["kept"] == ("yes" if own[-1].kept else "no")
-    order = list(dict.fromkeys(each.stage for each in decisions))
-    places = [(-order.index(row["stage"]), row["rank"]) for row in rows]
-    assert places == sorted(places)
+        last = own[row["chunk"]]
+        assert (row["stage"], row["reason"]) == (last.stage, last.reason)
+        assert row["kept"] == ("yes" if last.kept else "no")
 
 
 def test_what_agents_asked_is_shown_where_and_in_all(asked, home):
@@ -112,7 +110,7 @@ def test_tables_hold_their_columns_and_no_more(asked, tmp_path):
         asked.super_prompt, asked.record, tmp_path
     )
     tables = [v for v in metadata.values() if isinstance(v, dg.TableMetadataValue)]
-    assert len(tables) == 3
+    assert len(tables) == 6
     for value in tables:
         columns = {column.name for column in value.schema.columns}
         assert value.records and all(set(row) == columns for row in _rows(value))

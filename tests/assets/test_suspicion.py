@@ -15,7 +15,7 @@ HOSTILE = (
 
 
 def shown(stats, seen):
-    (result,) = [r for r in results(stats, [], seen) if r.asset_key == INDEX.key]
+    (result,) = [r for r in results(stats, seen) if r.asset_key == INDEX.key]
     return result.metadata
 
 
