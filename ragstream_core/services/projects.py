@@ -220,7 +220,11 @@ def existing_folder(given: str | Path) -> Path:
     if not str(given).strip():
         raise UsageError("a path is empty", hint="name the folder; `.` is the one you are in")
     try:
-        path = Path(given).expanduser().resolve(strict=True)
+        named = Path(given).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{given}: there is no such user", hint="check the path") from None
+    try:
+        path = named.resolve(strict=True)
         with os.scandir(path) as entries:
             next(entries, None)
     except FileNotFoundError:
@@ -234,7 +238,7 @@ def existing_folder(given: str | Path) -> Path:
             f"{given} cannot be listed: permission denied",
             hint=RunProgram(quoted("chmod", "u+rx", given)),
         ) from None
-    except (OSError, ValueError, RuntimeError) as error:  # NUL, an unknown user, a loop of links
+    except (OSError, ValueError, RuntimeError) as error:  # NUL, a loop of links
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{given} cannot be read: {why}", hint="check the path") from None
     if path == Path(path.anchor):
