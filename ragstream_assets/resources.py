@@ -9,13 +9,12 @@ import dagster as dg
 from pydantic import Field, SecretStr
 
 from ragstream_core.config import AppConfig, quiet_environment
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.errors import SetVariable, UnknownSetting
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ports import PhaseProgress
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.settings import decides_where
-from ragstream_core.settings.layers import set_variable
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 # Explicit settings that never go into run config: stated otherwise, or secret.
@@ -55,7 +54,7 @@ def _require_settled(config: AppConfig, settings: Mapping[str, str]) -> None:
         if decides_where(name, settings[name]) and setting_text(config, name) != settings[name]:
             raise UnknownSetting(
                 f"{name} is not taken from a run",
-                hint=("set it in ragstream.yaml or by ", set_variable(name)),
+                hint=("set it in ragstream.yaml or by ", SetVariable.of(name)),
             )
 
 

@@ -16,11 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragstream_core.errors import (
-    Advice,
-    UnknownSetting,
-    quoted,
-)
+from ragstream_core.errors import Advice, SetVariable, UnknownSetting, quoted
 from ragstream_core.platform import confirmed_files, data_root, import_path
 from ragstream_core.platform.data_root import Layout
 from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
@@ -35,7 +31,6 @@ from ragstream_core.settings.layers import (
     bad_value,
     listed,
     nested,
-    set_variable,
 )
 from ragstream_core.settings.layers import parse_assignments as parse_assignments
 from ragstream_core.settings.prompts import PromptConfig, RetrievalConfig
@@ -267,7 +262,7 @@ def overlay(settings: ChainSettings, changes: Mapping[str, object]) -> ChainSett
             dotted = f"{section}.{next(iter(values))}"
             raise UnknownSetting(
                 f"{dotted} is not a setting that one prompt or run can have",
-                hint=("set it in ragstream.yaml or by ", set_variable(dotted)),
+                hint=("set it in ragstream.yaml or by ", SetVariable.of(dotted)),
             )
         merged[section].update(values)
     try:

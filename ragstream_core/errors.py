@@ -85,6 +85,11 @@ class SetVariable:
 
     name: str
 
+    @classmethod
+    def of(cls, setting: str) -> SetVariable:
+        """Return the one that stands for a setting, as ``retrieval.top_k``."""
+        return cls(f"RAGSTREAM_{setting.replace('.', '__')}".upper())
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchOff:

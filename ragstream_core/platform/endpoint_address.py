@@ -31,7 +31,7 @@ DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_KEY_BYTES = 8_192
 _KEY = re.compile(r"[!-~]+")  # printable ASCII: anything else could end a header
 _KEY_HINT = (
-    SetVariable("RAGSTREAM_PROVIDER__API_KEY"),
+    SetVariable.of("provider.api_key"),
     ", or name a file by provider.api_key_file",
 )
 

@@ -21,6 +21,7 @@ from ragstream_core.errors import (
     Hint,
     OperationFailed,
     Refused,
+    SetVariable,
     StoreFailed,
     TryAgain,
     UnknownSetting,
@@ -284,12 +285,8 @@ def _no_address(setting: str, why: str) -> UnknownSetting:
     return UnknownSetting(
         f"{setting} is no address of a database: {why}",
         hint=f"set {setting} to postgresql://USER@HOST:5432/NAME; the password belongs into "
-        f"{_variable(setting)} or ~/.pgpass",
+        f"{SetVariable.of(setting).name} or ~/.pgpass",
     )
-
-
-def _variable(setting: str) -> str:
-    return f"RAGSTREAM_{setting.replace('.', '__').upper()}"
 
 
 def _why(state: str, said: str) -> tuple[str, Hint]:
@@ -309,6 +306,9 @@ _PASSWORD: Hint = (
     "setting's variable) or into ~/.pgpass, then ",
     TryAgain(),
 )
+_NOBODY = ("nobody answers there", "check host, port and firewall; is PostgreSQL running?")
+_NO_HOST = ("its host name is not known", "check the host in the setting")
+_NONE_LEFT = ("it has no connection left", "raise max_connections, or run fewer workers")
 _BY_STATE: dict[str, tuple[str, Hint]] = {
     DISK_FULL: (
         "its disk is full",
@@ -323,7 +323,7 @@ _BY_STATE: dict[str, tuple[str, Hint]] = {
     "57P01": ("it is shutting down", _WAIT),
     "57P02": ("it crashed and starts again", _WAIT),
     "57P03": ("it is starting", _WAIT),
-    "53300": ("it has no connection left", "raise max_connections, or run fewer workers"),
+    "53300": _NONE_LEFT,
 }
 _BY_WORDS: tuple[tuple[str, str, Hint], ...] = (
     ("password", "", _PASSWORD),
@@ -333,14 +333,10 @@ _BY_WORDS: tuple[tuple[str, str, Hint], ...] = (
     ("connection is closed", "", _WAIT),
     ("starting up", "", _WAIT),
     ("shutting down", "", _WAIT),
-    (
-        "too many clients",
-        "it has no connection left",
-        "raise max_connections, or run fewer workers",
-    ),
+    ("too many clients", *_NONE_LEFT),
     ("wait timeout", "it does not answer any more", _WAIT),
-    ("timeout", "nobody answers there", "check host, port and firewall; is PostgreSQL running?"),
-    ("refused", "nobody answers there", "check host, port and firewall; is PostgreSQL running?"),
-    ("resolve", "its host name is not known", "check the host in the setting"),
-    ("translate host name", "its host name is not known", "check the host in the setting"),
+    ("timeout", *_NOBODY),
+    ("refused", *_NOBODY),
+    ("resolve", *_NO_HOST),
+    ("translate host name", *_NO_HOST),
 )

@@ -12,6 +12,7 @@ from ragstream_core.errors import (
     InputUnavailable,
     RagstreamError,
     RunCommand,
+    SetVariable,
     TryAgain,
     UnknownSetting,
     worded,
@@ -22,7 +23,6 @@ from ragstream_core.proposers.graph import GRAPH, database_of
 from ragstream_core.proposers.inverted_lists import LISTS
 from ragstream_core.proposers.kept import STORES
 from ragstream_core.proposers.plain import CATALOG, VECTOR_STORES, FilledStore
-from ragstream_core.settings.layers import set_variable
 from ragstream_core.wiring.models import model_name
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _require_own(workspace: Workspace, store: str) -> None:
     if is_path and not known and store != workspace.config.chain().retrieval.store:
         raise UnknownSetting(
             f"the vector store {store!r} is code to be loaded, which no prompt and no run can name",
-            hint=("set it in ragstream.yaml or by ", set_variable("retrieval.store")),
+            hint=("set it in ragstream.yaml or by ", SetVariable.of("retrieval.store")),
         )
 
 

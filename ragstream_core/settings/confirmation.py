@@ -149,11 +149,10 @@ def counting(file: SettingsFile, above: Collection[str]) -> SettingsFile:
     left = tuple(one for one in file.left_out if one.task or one.name not in above)
     for one in left:
         if one.stops and not one.task:
-            variable = SetVariable(f"RAGSTREAM_{one.name.replace('.', '__')}".upper())
             raise Refused(
                 f"{file.path} says {one.name}: {one.value}, which decides {one.what}, and you have "
                 "not confirmed this file",
-                hint=(*_to_confirm(file.path), "; or say it yourself: ", variable),
+                hint=(*_to_confirm(file.path), "; or say it yourself: ", SetVariable.of(one.name)),
             )
     return SettingsFile(file.path, file.state, left)
 

@@ -112,7 +112,7 @@ def _refuse_secrets(data: dict[str, Any], where: str) -> None:
     if "api_key" in data.get("provider", {}):
         raise UnknownSetting(
             f"{where}: provider.api_key does not belong in a file that is shared",
-            hint=(SetVariable("RAGSTREAM_PROVIDER__API_KEY"), ", or write it into .env"),
+            hint=(SetVariable.of("provider.api_key"), ", or write it into .env"),
         )
     for section, key in WITH_PASSWORD:
         address = data.get(section, {}).get(key)
@@ -121,7 +121,7 @@ def _refuse_secrets(data: dict[str, Any], where: str) -> None:
                 f"{where}: {section}.{key} holds a password, which does not belong in a file that "
                 "is shared",
                 hint=(
-                    set_variable(f"{section}.{key}"),
+                    SetVariable.of(f"{section}.{key}"),
                     ", or leave the password out here",
                 ),
             )
@@ -160,11 +160,6 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
             )
         pairs[key.strip()] = value.strip()
     return pairs
-
-
-def set_variable(dotted: str) -> SetVariable:
-    """Return the advice to set the variable of the environment that stands for a setting."""
-    return SetVariable(f"RAGSTREAM_{dotted.replace('.', '__')}".upper())
 
 
 def bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetting:
