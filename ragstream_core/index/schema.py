@@ -10,7 +10,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from ragstream_core.errors import (
     Refused,
     RunCommand,
 )
+from ragstream_core.platform import sidecar
 from ragstream_core.platform.disk import disk_failure, on_disk
 from ragstream_core.platform.files import make_private_dir, on_failure, replace_text
 from ragstream_core.platform.locks import LOCK_NAME, FolderLock
@@ -55,22 +56,17 @@ def is_pulled(index_dir: Path) -> bool:
 def read_mark(index_dir: Path) -> PulledMark:
     """Return the mark of an index that is pulled."""
     path = index_dir / PULLED_NAME
-    try:
-        said = json.loads(path.read_bytes())
-        mark = PulledMark(said["url"], said["pulled"], said["manifest"])
-        if all(isinstance(word, str) for word in (mark.url, mark.pulled, mark.manifest)):
-            return mark
-    except (ValueError, TypeError, KeyError):
-        pass
-    raise IntegrityError(
-        f"{path} is damaged", hint=RunCommand("index pull", f"PLACE --name {index_dir.name}")
-    )
+    mark = sidecar.read(path, PulledMark)
+    if mark is None:
+        raise IntegrityError(
+            f"{path} is damaged", hint=RunCommand("index pull", f"PLACE --name {index_dir.name}")
+        )
+    return mark
 
 
 def write_mark(index_dir: Path, mark: PulledMark) -> None:
     """Mark an index as made elsewhere."""
-    said = {"url": mark.url, "pulled": mark.pulled, "manifest": mark.manifest}
-    replace_text(index_dir / PULLED_NAME, json.dumps(said))
+    replace_text(index_dir / PULLED_NAME, json.dumps(asdict(mark)))
 
 
 def require_own(index_dir: Path) -> None:
@@ -99,6 +95,11 @@ def update_hint(index_dir: Path) -> RunCommand:
     if is_pulled(index_dir):
         return RunCommand("index pull", index_dir.name)
     return RunCommand("ingest", index_dir.name)
+
+
+def no_generation(index_dir: Path) -> GenerationGone:
+    """Return the error for a store in which nothing was committed yet."""
+    return GenerationGone(f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir))
 
 
 def rebuild_hint(index_dir: Path) -> RunCommand:
@@ -267,9 +268,7 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
             db.execute("PRAGMA query_only=ON")
             db.execute(f"PRAGMA cache_size={_READ_CACHE_KIB}")
             if _is_empty(db) and not any(index_dir.glob("vectors-*.f32")):
-                raise GenerationGone(  # a first ingest that was killed before its tables
-                    f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
-                )
+                raise no_generation(index_dir)  # a first ingest was killed before its tables
             _settle_format(db, path)
     return db
 
@@ -297,9 +296,7 @@ def recover(index_dir: Path) -> bool:
 def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found:
     """Run a query in one read transaction, after rolling back what a killed writer left."""
     if not (index_dir / CATALOG_NAME).exists():
-        raise GenerationGone(
-            f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
-        )
+        raise no_generation(index_dir)
     recover(index_dir)
     with reading(index_dir) as db:
         return query(db)

@@ -23,11 +23,11 @@ from ragstream_core.conversations.non_answers import is_non_answer, is_non_answe
 from ragstream_core.conversations.summaries import rolled_up
 from ragstream_core.conversations.units import parse_history_chunk_id
 from ragstream_core.conversations.use import labels_of
-from ragstream_core.errors import GenerationGone, IntegrityError
+from ragstream_core.errors import IntegrityError
 from ragstream_core.index.generation_rows import damaged, load_rows
 from ragstream_core.index.history import Mark, TurnRow, mark_of, read_turns
 from ragstream_core.index.rows import latest_generation, meta_value
-from ragstream_core.index.schema import LEXICAL_KEY, read, update_hint
+from ragstream_core.index.schema import LEXICAL_KEY, no_generation, read
 from ragstream_core.index.snapshot import (
     LABELS,
     NON_ANSWERS,
@@ -84,7 +84,7 @@ def selection_rows(index_dir: Path, upto: int | None = None) -> LiveRows:
 def _live_rows(db: sqlite3.Connection, index_dir: Path, upto: int | None) -> LiveRows:
     found = latest_generation(db)
     if found is None:
-        raise GenerationGone("the history has no generation yet", hint=update_hint(index_dir))
+        raise no_generation(index_dir)
     loaded = load_rows(db, index_dir, found)
     turns = {row.seq: row for row in read_turns(db)}
     rows: list[SelectedRow] = []

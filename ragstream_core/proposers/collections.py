@@ -21,6 +21,7 @@ from ragstream_core.proposers.chroma import seal
 from ragstream_core.proposers.chroma.names import HISTORY_MAIN
 from ragstream_core.proposers.chroma.vector_store_chroma import GRAPHS
 from ragstream_core.proposers.derived_store import (
+    DerivedStore,
     FailedAttempt,
     How,
     Outcome,
@@ -51,7 +52,7 @@ NONE, BEHIND = "it has no Chroma collection", "its Chroma collection is of anoth
 UNUSABLE = "its Chroma collection cannot be opened"
 
 
-class ChromaCollections:
+class ChromaCollections(DerivedStore):
     """The collections of projects as a `ragstream_core.proposers.derived_store.DerivedStore`."""
 
     name = STORE
@@ -183,9 +184,6 @@ class ChromaCollections:
         if ids is None:
             return None
         return [row_numbers(view.chunk_ids, near) for near in ids]
-
-    def drop(self, workspace: Workspace, project: str) -> None:
-        """Do nothing: they lie in the data root."""
 
 
 COLLECTION = ChromaCollections()

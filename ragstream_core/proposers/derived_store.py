@@ -99,7 +99,7 @@ class DerivedStore(Protocol):
 
     def conditions(self, workspace: Workspace) -> list[Json]:
         """Return what an attempt to make it depends on besides the generation."""
-        ...
+        return []
 
     def is_current(self, workspace: Workspace, project: str, newest: Generation) -> bool:
         """Return whether it is that of a generation, as small files say."""
@@ -157,7 +157,7 @@ class DerivedStore(Protocol):
 
     def drop(self, workspace: Workspace, project: str) -> None:
         """Remove what lies outside the data root, or raise an error: then it is still there."""
-        ...
+        return
 
 
 def index_dir_of(workspace: Workspace, project: str) -> Path:

@@ -27,6 +27,7 @@ from ragstream_core.platform.locks import FolderLock
 from ragstream_core.platform.postgres import database_at, sessions
 from ragstream_core.proposers import graph_receipt
 from ragstream_core.proposers.derived_store import (
+    DerivedStore,
     FailedAttempt,
     How,
     Outcome,
@@ -68,12 +69,12 @@ def database_of(workspace: Workspace) -> Database:
     if not url:
         raise UnknownSetting(
             f"retrieval.store={STORE} needs {SETTING}, the address of a PostgreSQL database",
-            hint=(SetVariable("RAGSTREAM_VECTOR_STORE__URL"), " to postgresql://USER@HOST/NAME"),
+            hint=(SetVariable.of(SETTING), " to postgresql://USER@HOST/NAME"),
         )
     return database_at(url, setting=SETTING)
 
 
-class PgvectorGraphs:
+class PgvectorGraphs(DerivedStore):
     """The graphs of projects as a `ragstream_core.proposers.derived_store.DerivedStore`."""
 
     name = report = STORE
@@ -92,10 +93,6 @@ class PgvectorGraphs:
     def folder(self, workspace: Workspace, project: str) -> Path:
         """Return the folder of the notes on it."""
         return workspace.index_dir(project) / GRAPHS
-
-    def conditions(self, _: Workspace) -> list[Json]:
-        """Return nothing: a database that was away is asked again by `index check`."""
-        return []
 
     def is_current(self, workspace: Workspace, project: str, newest: Generation) -> bool:
         """Return whether it was compared with a generation, and that one's rows are noted."""

@@ -25,6 +25,7 @@ from ragstream_core.index.schema import check_hint, label, read
 from ragstream_core.index.vectors import VectorFile
 from ragstream_core.platform import array_file, extras
 from ragstream_core.proposers.derived_store import (
+    DerivedStore,
     FailedAttempt,
     How,
     Outcome,
@@ -34,8 +35,7 @@ from ragstream_core.proposers.derived_store import (
     proposer_state,
     recall_words,
 )
-from ragstream_core.proposers.list_paths import LISTS as FOLDER
-from ragstream_core.proposers.list_paths import MOVED, NONE, lists_path
+from ragstream_core.proposers.list_paths import FOLDER, MOVED, NONE, lists_path
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -57,7 +57,7 @@ FIGURES = {
 }  # fmt: skip
 
 
-class InvertedLists:
+class InvertedLists(DerivedStore):
     """The inverted lists of projects as a `ragstream_core.proposers.derived_store.DerivedStore`."""
 
     name = "faiss_ivf"
@@ -82,10 +82,6 @@ class InvertedLists:
     def folder(self, workspace: Workspace, project: str) -> Path:
         """Return the folder of the file."""
         return workspace.index_dir(project) / FOLDER
-
-    def conditions(self, _: Workspace) -> list[Json]:
-        """Return nothing: how they are made is not set."""
-        return []
 
     def is_current(self, workspace: Workspace, project: str, newest: Generation) -> bool:
         """Return whether there are lists of a generation; reads the end of a file."""
@@ -205,9 +201,6 @@ class InvertedLists:
             return None
         found = file.search(queries, n, chosen.nprobe)
         return [np.array(view.loaded.rows_at(places), dtype=np.int64) for places in found]
-
-    def drop(self, workspace: Workspace, project: str) -> None:
-        """Do nothing: they lie in the folder of the index."""
 
 
 LISTS = InvertedLists()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
 from ragstream_core.index.rows import latest_generation
-from ragstream_core.index.schema import check_hint, label, read, update_hint
+from ragstream_core.index.schema import check_hint, no_generation, read
 from ragstream_core.platform.disk import on_disk
+from ragstream_core.platform.files import make_private_dir
 from ragstream_core.proposers.collections import COLLECTION
 from ragstream_core.proposers.derived_store import (
     DerivedStore,
@@ -29,6 +30,7 @@ from ragstream_core.proposers.derived_store import (
 )
 from ragstream_core.proposers.graph import GRAPH
 from ragstream_core.proposers.inverted_lists import LISTS
+from ragstream_core.proposers.list_paths import FOLDER, OLDER
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
@@ -138,9 +140,7 @@ def _attempted(store: DerivedStore, workspace: Workspace, project: str, how: How
     if why := store.why_unwanted(workspace, project, chunks):
         return Outcome(store, reason=why, is_off=True)
     if newest is None:
-        raise GenerationGone(
-            f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
-        )
+        raise no_generation(index_dir)
     failed = failed_attempt(store, workspace, project, newest)
     if failed is not None and not (how.again or how.rebuild):
         return _left(store, project, failed.error)
@@ -176,6 +176,15 @@ def _noting(
         note_failure(store, workspace, project, newest, error=error)
         raise
     clear_failure(store, workspace, project)
+
+
+def keep_training(old: Path, index_dir: Path) -> None:
+    """Move lists from an index to the one that took its place; what cannot be moved is lost."""
+    for path in (old / FOLDER).glob("lists-*.ivf"):
+        name = OLDER + path.name.removeprefix(OLDER).removeprefix("lists-")
+        with contextlib.suppress(OSError):
+            make_private_dir(index_dir / FOLDER)
+            path.rename(index_dir / FOLDER / name)
 
 
 def drop(workspace: Workspace, project: str) -> None:

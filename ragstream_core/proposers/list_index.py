@@ -25,7 +25,7 @@ from ragstream_core.platform.disk import disk_failure, on_disk
 from ragstream_core.platform.files import rename_file, sync_dir, write_blocks
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.proposers.list_file import Entries, IvfFile, blocks, differing
-from ragstream_core.proposers.list_paths import LISTS, MOVED, NONE, OLDER, lists_path
+from ragstream_core.proposers.list_paths import FOLDER, MOVED, NONE, OLDER, lists_path
 from ragstream_core.proposers.list_training import I64, Training, is_outgrown, train
 
 _TEMPORARY = ".making-"
@@ -47,7 +47,7 @@ class IvfIndex:
 
     def __init__(self, index_dir: Path) -> None:
         self._index_dir = index_dir
-        self._folder = index_dir / LISTS
+        self._folder = index_dir / FOLDER
 
     def sync(self, view: CatalogView, *, rebuild: bool = False, verify: bool = False) -> Synced:
         """Make the lists those of a generation, and remove all others."""

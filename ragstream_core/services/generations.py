@@ -6,10 +6,10 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand
+from ragstream_core.errors import RagstreamError
 from ragstream_core.index import remove, vectors
 from ragstream_core.index.look import compare, kept_generations
-from ragstream_core.index.schema import CATALOG_NAME, transaction
+from ragstream_core.index.schema import CATALOG_NAME, no_generation, transaction
 from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts.store import pinned
 
@@ -135,9 +135,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedG
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():
-        raise GenerationGone(
-            f"project {project} has no generation yet", hint=RunCommand("ingest", project)
-        )
+        raise no_generation(index_dir)
     with open_catalog(index_dir) as catalog:
         needed = pinned(workspace.store.root, project)
         gone = remove.superfluous(catalog.db, kept_count(workspace), needed)

@@ -37,7 +37,6 @@ from ragstream_core.platform.data_root import checked
 from ragstream_core.platform.files import make_private_dir, put_in_place, remove_path
 from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock
 from ragstream_core.proposers import kept
-from ragstream_core.proposers.list_paths import keep_training
 from ragstream_core.remote import publication
 from ragstream_core.remote.depot import open_depot
 from ragstream_core.remote.publication import PublishedFile
@@ -331,4 +330,4 @@ def _take_place(staging: Path, index_dir: Path) -> None:
 def _keep_derived(old: Path, new: Path) -> None:
     for tokens in old.glob("tokens-*"):  # named by the texts they belong to
         tokens.rename(new / tokens.name)
-    keep_training(old, new)
+    kept.keep_training(old, new)

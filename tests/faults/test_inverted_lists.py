@@ -10,7 +10,7 @@ from ragstream_core.ingestion import scan
 from ragstream_core.platform import array_file
 from ragstream_core.proposers import list_index, list_training
 from ragstream_core.proposers.list_index import IvfIndex
-from ragstream_core.proposers.list_paths import LISTS, lists_path
+from ragstream_core.proposers.list_paths import FOLDER, lists_path
 from tests.faults.harness import Child, Killer, hindered, need_strace
 from tests.lengths import by_length, spread
 
@@ -37,7 +37,7 @@ def template(make_bench):
             made.write(f"f{i}.md", f"# Heading {i}\n\nA sentence about subject number {i}.\n")
         made.run()
         IvfIndex(made.index).sync(open_view(made.index))
-        old = {path.name: path.read_bytes() for path in (made.index / LISTS).glob("lists-*")}
+        old = {path.name: path.read_bytes() for path in (made.index / FOLDER).glob("lists-*")}
         made.write("f1.md", "# Another\n\nWholly different words.\n")
         (made.docs / "f2.md").unlink()
         made.run()
@@ -46,7 +46,7 @@ def template(make_bench):
         new = done.file.path.read_bytes()
         done.file.path.unlink()
         for name, data in old.items():
-            (made.index / LISTS / name).write_bytes(data)
+            (made.index / FOLDER / name).write_bytes(data)
     return made, new
 
 
@@ -60,7 +60,7 @@ def behind(template, bench):
 
 def require_old_or_new(bench, new):
     digest = open_view(bench.index).digest
-    for path in (bench.index / LISTS).glob("lists-*"):
+    for path in (bench.index / FOLDER).glob("lists-*"):
         if array_file.has_stamp(path, {"digest": digest}):
             assert path.read_bytes() == new
         else:
@@ -74,7 +74,7 @@ def require_healed(bench, new):
     view = open_view(bench.index)
     done = IvfIndex(bench.index).sync(view, verify=True)
     assert done.file.path.read_bytes() == new
-    left = {path.name for path in (bench.index / LISTS).iterdir()}
+    left = {path.name for path in (bench.index / FOLDER).iterdir()}
     assert left == {".lock", ".lock-holder", done.file.path.name}
 
 

@@ -21,7 +21,7 @@ from ragstream_core.proposers import kept, list_file, list_index, list_training
 from ragstream_core.proposers.derived_store import MEASURED
 from ragstream_core.proposers.inverted_lists import LISTS as STORE
 from ragstream_core.proposers.inverted_lists import InvertedLists
-from ragstream_core.proposers.list_paths import LISTS
+from ragstream_core.proposers.list_paths import FOLDER
 from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -74,7 +74,7 @@ def put(path, data):
 
 
 def the_file(root):
-    (path,) = (root / "index" / "demo" / LISTS).glob("lists-*")
+    (path,) = (root / "index" / "demo" / FOLDER).glob("lists-*")
     return path
 
 
@@ -126,7 +126,7 @@ def test_what_is_forgotten_while_they_are_made_does_not_come_back(root, monkeypa
 
 def test_an_ingest_makes_them_above_the_setting_only(root):
     assert not ingest_project(space(root, at=1_000_000), "demo").warnings
-    assert not (root / "index" / "demo" / LISTS).exists()
+    assert not (root / "index" / "demo" / FOLDER).exists()
     assert ingestion.unchanged(space(root, at=1_000_000), "demo") is not None
     large = space(root)
     assert ingestion.unchanged(large, "demo") is None
@@ -283,7 +283,7 @@ def test_forgetting_a_file_takes_its_codes_away(root):
     large = space(root)
     ingest_project(large, "demo")
     forget(large, "demo", "f003.md", delete=True)
-    assert not list((root / "index" / "demo" / LISTS).glob("lists-*"))
+    assert not list((root / "index" / "demo" / FOLDER).glob("lists-*"))
     assert search(large, QUESTION, ["demo"], k=3)
 
 
@@ -328,7 +328,7 @@ def test_another_process_that_makes_them_is_named(root, monkeypatch):
 
     large = space(root, at=0)
     ingest_project(large, "demo")
-    folder = root / "index" / "demo" / LISTS
+    folder = root / "index" / "demo" / FOLDER
     other = FolderLock(folder, "the inverted lists")
     with other.held():
         done = keep_up(space(root), again=True)
@@ -414,7 +414,7 @@ def test_a_disk_that_refuses_is_a_warning_of_the_ingest(root, monkeypatch, step)
 
 
 def test_a_lock_that_cannot_be_made_is_a_warning_of_the_ingest(root):
-    (root / "index" / "demo" / LISTS / ".lock").mkdir(parents=True)
+    (root / "index" / "demo" / FOLDER / ".lock").mkdir(parents=True)
     (warning,) = ingest_project(space(root), "demo").warnings
     assert "the inverted lists were not made" in warning
 
@@ -476,7 +476,7 @@ def test_lists_that_go_while_a_prompt_is_pinned_leave_no_half_of_an_answer(root,
 def test_the_recall_is_measured_again_after_a_retraining(root):
     large = space(root)
     ingest_project(large, "demo")
-    note = root / "index" / "demo" / LISTS / MEASURED
+    note = root / "index" / "demo" / FOLDER / MEASURED
     row = json.loads(note.read_text())
     note.write_text(json.dumps({**row, "training": "another", "recall": 0.1}))
     assert ingestion.status(large, "demo").stores["inverted_lists"].own["recall"] is None
