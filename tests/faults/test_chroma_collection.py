@@ -122,7 +122,7 @@ def test_only_what_changed_is_written_and_nothing_is_embedded(collection, bench)
     bench.write("new.md", "# New\n\nFresh words.\n")
     bench.run()
     seen = len(bench.embedder.seen)
-    assert "generation 1" in collection.behind()
+    assert "generation 1" in "".join(collection.faults())
     report = collection.sync()
     assert (report.made, report.added, report.deleted, report.verified) == ("updated", 2, 2, 6)
     assert (report.receipt.rows, report.receipt.dead) == (6, 2)
@@ -159,16 +159,16 @@ def rewrite(folder, **changes):
 def test_what_leads_to_a_new_collection(collection, monkeypatch):
     folder = sealed(collection)
     rewrite(folder, embed_fp="f" * 64)
-    assert "made by model" in collection.behind()
+    assert "made by model" in "".join(collection.faults())
     rewrite(folder, embed_fp=seal.receipt_of(folder).embed_fp, chromadb="99.1.0")
     receipt = seal.receipt_of(folder)
     assert receipt.chromadb == "99.1.0"
-    assert collection.behind()
+    assert "".join(collection.faults())
     report = collection.sync()
     assert report.made == "rebuilt"
-    assert collection.behind() == ""
+    assert collection.faults() == []
     rewrite(report.folder, dead=7)
-    assert "7 dead rows for 6 live ones" in collection.behind()
+    assert "7 dead rows for 6 live ones" in "".join(collection.faults())
     assert (again := collection.sync()).made == "rebuilt"
     assert again.receipt.dead == 0
 
@@ -229,11 +229,11 @@ def test_lost_parts_are_made_again(collection):
     for text in ("../../etc\n", "", "gen-9-nothing\n"):
         pointer.write_text(text)
         assert sealed(collection) is None
-        assert collection.behind()
+        assert "".join(collection.faults())
     pointer.write_text(f"{folder.name}\n")
-    assert collection.behind() == ""
+    assert collection.faults() == []
     (folder / seal.RECEIPT).write_text("{}")
-    assert collection.behind()
+    assert "".join(collection.faults())
     shutil.rmtree(collection.chroma_dir)
     assert collection.sync().made == "rebuilt"
     assert collection.faults(vectors=True) == []

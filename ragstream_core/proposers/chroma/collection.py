@@ -21,7 +21,7 @@ from ragstream_core.errors import GenerationGone, IntegrityError, StoreFailed
 from ragstream_core.index.derived import MANIFEST_NAME
 from ragstream_core.index.look import is_as_it_was
 from ragstream_core.index.rows import latest_generation
-from ragstream_core.index.schema import check_hint, label, project_lock, read, update_hint
+from ragstream_core.index.schema import check_hint, label, no_generation, project_lock, read
 from ragstream_core.platform import extras
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir, publish_dir, remove_path, replace_bytes
@@ -168,13 +168,13 @@ class CollectionPublisher:
             shutil.rmtree(staging, ignore_errors=True)
 
     def _build(self, staging: Path, graph: str) -> Built:
-        with ChromaProcess() as child:
+        with contextlib.closing(ChromaProcess()) as child:
             built: Built = child.ask("build", self._job(staging, graph), within_s=self.patience)
         return built
 
     def _verified(self, folder: Path) -> Verified:
         """Check a copy, so that what is sealed is what the first child wrote."""
-        with copy_of(folder) as copy, ChromaProcess() as child:
+        with copy_of(folder) as copy, contextlib.closing(ChromaProcess()) as child:
             found: Verified = child.ask("verify", self._job(copy, STANDARD), within_s=self.patience)
         if found["faults"]:
             raise IntegrityError(
@@ -255,13 +255,6 @@ class Collection:
             hint=check_hint(self.index_dir),
         )
 
-    def behind(self) -> str:
-        """Return why the collection is not that of the newest generation; empty if it is.
-
-        Reads the receipt only; damage is found when it is copied.
-        """
-        return _why(self, self._newest())[1]
-
     def faults(self, *, vectors: bool = False) -> list[str]:
         """Return what tells the sealed collection from the newest generation, for people.
 
@@ -281,7 +274,5 @@ class Collection:
     def _newest(self) -> Generation:
         newest = read(self.index_dir, latest_generation)
         if newest is None:
-            raise GenerationGone(
-                f"{label(self.index_dir)} has no generation yet", hint=update_hint(self.index_dir)
-            )
+            raise no_generation(self.index_dir)
         return newest

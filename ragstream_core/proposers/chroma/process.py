@@ -12,7 +12,6 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import ragstream_core
@@ -140,19 +139,6 @@ class ChromaProcess:
         """End the child."""
         self._end()
         self._log.close()
-
-    def __enter__(self) -> ChromaProcess:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the child."""
-        self.close()
 
     def _last_words(self) -> str:
         code = self._child.wait()

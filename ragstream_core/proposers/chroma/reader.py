@@ -35,7 +35,6 @@ TIMES = 6
 class _Open:
     """A copy of a sealed collection that a child has open."""
 
-    folder: Path
     seal: str
     digest: str
     child: ChromaProcess
@@ -112,9 +111,9 @@ class CollectionReader:
             receipt = seal.receipt_of(folder)
             if receipt is None:
                 raise IntegrityError(f"{folder}: {seal.RECEIPT} is missing or damaged")
-            child = stack.enter_context(ChromaProcess())
+            child = stack.enter_context(contextlib.closing(ChromaProcess()))
             child.ask("open", str(copy), receipt.collection)
-            return _Open(folder, digest, receipt.digest, child, stack.pop_all())
+            return _Open(digest, receipt.digest, child, stack.pop_all())
 
 
 _readers: dict[Path, CollectionReader] = {}

@@ -1,5 +1,6 @@
 """The child that opens Chroma: whatever happens to it, this process goes on with one error."""
 
+import contextlib
 import os
 import select
 import signal
@@ -22,7 +23,7 @@ def forked_chroma():
 
 @pytest.fixture
 def child(tmp_path):
-    with ChromaProcess() as made:
+    with contextlib.closing(ChromaProcess()) as made:
         made.ask("open", str(tmp_path), "abc")
         yield made
 
@@ -36,7 +37,7 @@ def test_a_killed_child_is_one_error_and_no_more(child):
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path):
-    with ChromaProcess() as child:
+    with contextlib.closing(ChromaProcess()) as child:
         with pytest.raises(StoreFailed, match="signal 9"):
             child.ask("open", str(tmp_path), "abc", within_s=0.01)
         assert not child.alive
@@ -52,7 +53,7 @@ def test_what_the_engine_refuses_is_an_error_and_the_child_stays(child, tmp_path
 
 def test_a_folder_that_cannot_be_opened(tmp_path):
     (tmp_path / "chroma.sqlite3").write_bytes(b"not a database" * 100)
-    with ChromaProcess() as child, pytest.raises(StoreFailed):
+    with contextlib.closing(ChromaProcess()) as child, pytest.raises(StoreFailed):
         child.ask("open", str(tmp_path), "abc")
 
 
@@ -73,8 +74,9 @@ def test_the_child_ends_when_its_parent_is_killed():
 def test_a_program_without_a_main_guard_may_start_one(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
-        "print('started')\nfrom ragstream_core.proposers.chroma.process import ChromaProcess\n"
-        "with ChromaProcess() as child:\n    print(child.alive)\n"
+        "import contextlib\nprint('started')\n"
+        "from ragstream_core.proposers.chroma.process import ChromaProcess\n"
+        "with contextlib.closing(ChromaProcess()) as child:\n    print(child.alive)\n"
         "print(child.alive)\n"
     )
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
