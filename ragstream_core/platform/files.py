@@ -120,12 +120,17 @@ def write_blocks(path: Path, blocks: Iterable[bytes]) -> int:
     """
     with on_failure(functools.partial(_unlink, path)):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-        with os.fdopen(fd, "wb") as handle:
-            for block in blocks:
-                handle.write(block)
-            handle.flush()
-            os.fsync(handle.fileno())
-            return handle.tell()
+        return _write_synced(fd, blocks)
+
+
+def _write_synced(fd: int, blocks: Iterable[bytes]) -> int:
+    """Write a file from its begin, sync and close it; return how many bytes."""
+    with os.fdopen(fd, "wb") as handle:
+        for block in blocks:
+            handle.write(block)
+        handle.flush()
+        os.fsync(handle.fileno())
+        return handle.tell()
 
 
 def create_bytes(path: Path, data: bytes) -> None:
@@ -135,10 +140,7 @@ def create_bytes(path: Path, data: bytes) -> None:
     """
     fd, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
     try:
-        with os.fdopen(fd, "wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
+        _write_synced(fd, [data])
         try:
             os.link(name, path)
         except OSError:  # the name is taken, which this finds too, or there are no links
@@ -150,10 +152,8 @@ def create_bytes(path: Path, data: bytes) -> None:
 
 def _create_in_place(path: Path, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    with on_failure(functools.partial(_unlink, path)), os.fdopen(fd, "wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
+    with on_failure(functools.partial(_unlink, path)):
+        _write_synced(fd, [data])
 
 
 def move_aside(path: Path, to: Path) -> None:
@@ -330,10 +330,8 @@ def copy_durable(source: Path, to: Path) -> None:
     make_private_dir(to.parent)
     fd, name = tempfile.mkstemp(prefix=f".{to.name[:80]}.", suffix=".tmp", dir=to.parent)
     with on_failure(functools.partial(_unlink, name)):
-        with source.open("rb") as reader, os.fdopen(fd, "wb") as writer:
-            shutil.copyfileobj(reader, writer, 1 << 20)
-            writer.flush()
-            os.fsync(writer.fileno())
+        with source.open("rb") as reader:
+            _write_synced(fd, iter(lambda: reader.read(1 << 20), b""))
         os.replace(name, to)
     sync_dir(to.parent)
 
