@@ -195,6 +195,14 @@ class HistoryView:
             raise damaged(self.where, "its rows do not have its digest")
         self._verified = True
 
+    def is_sound(self) -> bool:
+        """Return whether `verify` finds nothing."""
+        try:
+            self.verify()
+        except IntegrityError:
+            return False
+        return True
+
 
 def damaged(where: str, detail: str) -> IntegrityError:
     """Return the error for a snapshot that is not what was published."""

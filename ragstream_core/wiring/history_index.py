@@ -16,7 +16,6 @@ from ragstream_core.conversations.non_answers import is_evidence
 from ragstream_core.conversations.units import is_summary
 from ragstream_core.errors import (
     InputUnavailable,
-    IntegrityError,
     RagstreamError,
 )
 from ragstream_core.index import history
@@ -181,11 +180,11 @@ class History:
         from ragstream_core.index import selection, snapshot
 
         recent = snapshot.held(digest)
-        if recent is not None and _is_sound(recent):
+        if recent is not None and recent.is_sound():
             return recent
         with contextlib.suppress(RagstreamError):
             view = self.selection()
-            if view is not None and view.digest == digest and _is_sound(view):
+            if view is not None and view.digest == digest and view.is_sound():
                 return view
         # replaced or damaged: the catalog holds all of it
         live = selection.selection_rows(self.index_dir, upto)
@@ -223,11 +222,3 @@ class History:
             summarise_after=rolled,
             summary_tags=tags,
         )
-
-
-def _is_sound(view: HistoryView) -> bool:
-    try:
-        view.verify()
-    except IntegrityError:
-        return False
-    return True
