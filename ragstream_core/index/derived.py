@@ -237,19 +237,20 @@ def _published_terms(index_dir: Path, stamp: dict[str, str]) -> LexicalArrays | 
     path, beside = index_dir / LEXICAL_FILE, index_dir / CHANGES_FILE
     if array_file.has_stamp(path, stamp) or not beside.exists():
         return term_files.mapped(path, stamp)
-    of = _file_of(
-        array_file.read_description(beside)
-    )  # others may take their place while they are read
+    # others may take their place while they are read
+    of = _file_of(array_file.read_description(beside))
     changes = term_files.read_changes(beside, {**stamp, **{f"of_{name}": of[name] for name in _OF}})
     return changes.merged(term_files.mapped(path, of))
 
 
 def publish_terms(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
     """Bring the files up to the newest generation."""
-    stamp = _terms_stamp(newest)
+    path, stamp = index_dir / LEXICAL_FILE, _terms_stamp(newest)
     if not _are_terms_of(index_dir, stamp) and not _publish_changes(db, index_dir, newest):
-        _write_whole(db, index_dir, newest)
-    if array_file.has_stamp(index_dir / LEXICAL_FILE, stamp):
+        from ragstream_core.index import term_files
+
+        term_files.write(path, stamp, terms_of(db, index_dir, newest.n))
+    if array_file.has_stamp(path, stamp):
         _drop_changes(index_dir)
 
 
@@ -284,13 +285,6 @@ def _holds(index_dir: Path, made: Path, stamp: dict[str, str]) -> bool:
         return isinstance(found, MergedLists) and term_files.holds(made, stamp, found)
     except (OSError, ValueError):
         return False
-
-
-def _write_whole(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
-    from ragstream_core.index import term_files
-
-    blobs = terms_of(db, index_dir, newest.n)
-    term_files.write(index_dir / LEXICAL_FILE, _terms_stamp(newest), blobs)
 
 
 def hardlink_into(db: sqlite3.Connection, index_dir: Path, to: Path) -> None:

@@ -72,7 +72,6 @@ _DEAD = (
     "to_gen IS NOT NULL AND NOT EXISTS "
     "(SELECT 1 FROM kept k WHERE k.n >= from_gen AND k.n < to_gen)"
 )
-_TOMBSTONE = "SELECT 1 FROM meta WHERE key >= 'erasing:' AND key < 'erasing;'"
 
 # Of a table: that no chunk of any generation has the text.
 UNNAMED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = {}.text_hash)"
@@ -116,7 +115,7 @@ def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dic
         went[table] = db.execute(f"DELETE FROM {table} WHERE {_DEAD}").rowcount
     # the texts of a file that is being erased are named by its tombstone alone, and have yet to be
     # searched for elsewhere
-    unnamed = unnamed and not db.execute(_TOMBSTONE).fetchone()
+    unnamed = unnamed and not tombstones(db)
     if unnamed:
         clear_marks(db)
     among = "1" if unnamed else "text_hash IN (SELECT text_hash FROM dropped)"

@@ -63,17 +63,15 @@ def check_vectors(vectors: F32, *, count: int, dimension: int) -> F32:
 
     rows = np.ascontiguousarray(vectors, dtype="<f4")
     if rows.shape != (count, dimension):
-        raise EmbeddingFailed(
-            f"embedder returned shape {rows.shape}, expected {(count, dimension)}",
-            hint=("run ", RunCommand("doctor"), "; the files stay pending"),
-        )
-    bad = np.flatnonzero(~unit_rows(rows))
-    if len(bad):
-        raise EmbeddingFailed(
-            f"embedder returned {len(bad)} of {count} vectors that are not finite unit vectors",
-            hint=("run ", RunCommand("doctor"), "; the files stay pending"),
-        )
-    return rows
+        what = f"shape {rows.shape}, expected {(count, dimension)}"
+    elif bad := np.count_nonzero(~unit_rows(rows)):
+        what = f"{bad} of {count} vectors that are not finite unit vectors"
+    else:
+        return rows
+    raise EmbeddingFailed(
+        f"embedder returned {what}",
+        hint=("run ", RunCommand("doctor"), "; the files stay pending"),
+    )
 
 
 def unit_rows(rows: F32) -> npt.NDArray[np.bool_]:
