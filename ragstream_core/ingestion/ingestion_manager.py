@@ -27,7 +27,6 @@ from ragstream_core.index.rows import (
     reading_remark,
     recorded_signatures,
 )
-from ragstream_core.ingestion.coming_texts import ComingTexts, GiveTexts, read_store
 from ragstream_core.ingestion.document_tree import DocumentTree
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
@@ -35,7 +34,14 @@ from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder
 from ragstream_core.ingestion.secrets import phrase
-from ragstream_core.ingestion.staging import Stager, chunked, throttled
+from ragstream_core.ingestion.staging import (
+    ComingTexts,
+    GiveTexts,
+    Stager,
+    chunked,
+    read_store,
+    throttled,
+)
 from ragstream_core.ingestion.stats import IngestionStats, remarks
 from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
 from ragstream_core.records.chunk import unread_sentence

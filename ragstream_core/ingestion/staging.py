@@ -6,23 +6,30 @@ the next begins: a killed run resumes where it was, and memory does not grow wit
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import EmbeddingFailed, IntegrityError, RunCommand
+from ragstream_core.errors import EmbeddingFailed, GenerationGone, IntegrityError, RunCommand
+from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow, TextRow, placed
+from ragstream_core.index.schema import CATALOG_NAME, project_lock, reading, recover
 from ragstream_core.records.identity import chunk_id, sha256_hex
 from ragstream_core.text.headings import titled
 
 if TYPE_CHECKING:
-    from ragstream_core.index.catalog import Catalog
     from ragstream_core.ingestion.loader import Document
     from ragstream_core.ports import Embedder, PhaseProgress
     from ragstream_core.text.chunker import Chunker
 
 BATCH_TEXTS = 256
 _PROGRESS_EVERY_S = 0.25
+
+# Called with hash → text.
+GiveTexts = Callable[[dict[str, str]], None]
 
 
 def chunked(document: Document, chunker: Chunker) -> tuple[list[ChunkRow], dict[str, str]]:
@@ -55,25 +62,8 @@ def chunked(document: Document, chunker: Chunker) -> tuple[list[ChunkRow], dict[
 class Stager:
     """Stages the chunks of one ingest and embeds their texts.
 
-    Attributes:
-        store: The catalog.
-        embedded: Texts given to the model.
-        reused: Chunks whose text had a vector already, or comes twice.
-        missing: Texts without a vector that were not to be embedded, by hash.
-        staged: Chunk rows staged.
-        long_inputs: Embedded texts over the model's window.
-        seconds: Wall time inside the model.
-        batch_texts: Texts that are embedded and stored at a time.
-
-    Args:
-        store: The catalog.
-        embedder: Makes the vectors.
-        progress: Called with ("embed", texts done, texts in all); while documents are still being
-            read the second is estimated.
-        checked: A vector that is there counts if it and its text are sound; else `verify` finds
-            the damaged ones before the commit.
-        source: What stays pending if the model fails: ``files``, ``turns``.
-        clock: Seconds, for durations.
+    Its progress is ("embed", texts done, texts in all); while documents are still being read the
+    second is estimated.
     """
 
     def __init__(
@@ -82,8 +72,9 @@ class Stager:
         embedder: Embedder,
         *,
         progress: PhaseProgress,
+        # a vector that is there counts if it and its text are sound; else `verify` finds damage
         checked: bool = False,
-        source: str = "files",
+        source: str = "files",  # what stays pending if the model fails: ``files``, ``turns``
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.store = store
@@ -91,15 +82,19 @@ class Stager:
         self._progress = progress
         self._checked = checked
         self._source = source
+        # texts that are embedded and stored at a time
         self.batch_texts = max(BATCH_TEXTS, int(getattr(embedder, "texts_at_once", 0)))
         self._clock = clock
         self._asked: dict[str, str] = {}
         self._others: set[str] = set()
         self._waiting: dict[str, str] = {}
         self._share = 1.0
-        self.embedded = self.reused = self.staged = self.long_inputs = 0
-        self.missing: set[str] = set()
-        self.seconds = 0.0
+        self.embedded = 0  # texts given to the model
+        self.long_inputs = 0  # those of them that are over its window
+        self.reused = 0  # chunks whose text had a vector already, or comes twice
+        self.staged = 0  # chunk rows
+        self.missing: set[str] = set()  # hashes of texts without a vector, not to be embedded
+        self.seconds = 0.0  # wall time inside the model
         self._cut_before = embedder.truncated_inputs
         self._taken_before = self._taken
 
@@ -119,29 +114,18 @@ class Stager:
         return {EMBEDDED: str(made), EMBED_SECONDS: f"{self.seconds:.3f}"}
 
     def stage(self, rows: Sequence[ChunkRow], texts: Mapping[str, str], share: float) -> None:
-        """Stage the chunk rows of a document and take their texts; as `add`.
-
-        Raises:
-            EmbeddingFailed: The model returned something unusable; the batch is not stored.
-            OperationFailed: Disk full; the batch is not stored.
-        """
+        """Stage the chunk rows of a document and take their texts; as `add`."""
         self.store.stage(rows)
         self.staged += len(rows)
         self.reused += len(rows) - len(texts)
         self.add(texts, share=share)
 
     def add(self, texts: Mapping[str, str], *, share: float = 0.0, embed: bool = True) -> None:
-        """Take texts; they are embedded as soon as there is a batch of them.
+        """Take texts by hash; they are embedded as soon as there is a batch of them.
 
-        Args:
-            texts: Hash → text.
-            share: Share of all bytes to read that are read with them; tells how much is to come.
-                0: not known.
-            embed: Embed those without a vector; else only count them.
-
-        Raises:
-            EmbeddingFailed: The model returned something unusable; the batch is not stored.
-            OperationFailed: Disk full; the batch is not stored.
+        `share` is that of all bytes to read that are read with them, 0 if it is not known: it tells
+        how much is to come. With `embed` false, those without a vector are only counted. A batch
+        that fails is not stored.
         """
         if embed:
             self._asked.update(texts)
@@ -155,34 +139,14 @@ class Stager:
             self._record()
 
     def finish(self, *, last: bool = False) -> None:
-        """Embed what still waits.
-
-        Args:
-            last: The commit comes next: the last batch becomes durable with it.
-
-        Raises:
-            EmbeddingFailed: The model returned something unusable; the batch is not stored.
-            OperationFailed: Disk full; the batch is not stored.
-        """
+        """Embed what still waits; the `last` batch before a commit becomes durable with it."""
         self._share = 1.0 if self._share else 0.0
         self._sort()
         while self._waiting:
             self._record(last=last and len(self._waiting) <= self.batch_texts)
 
     def verify(self, *, everything: bool) -> int:
-        """Check the vectors on disk, embed again what is damaged, and check that.
-
-        Args:
-            everything: All vectors of the model; else those of staged chunks.
-
-        Returns:
-            How many vectors were made anew.
-
-        Raises:
-            IntegrityError: Rows are missing, or damage remains.
-            EmbeddingFailed: The model returned something unusable.
-            OperationFailed: Disk full.
-        """
+        """Embed damaged vectors on disk again, of staged chunks or all; return how many."""
         fingerprint = self._embedder.fingerprint
         broken = self.store.broken_texts(fingerprint, everything=everything)
         self._waiting.update(broken)
@@ -206,13 +170,17 @@ class Stager:
         self.missing = (self.missing | lacking) - fresh.keys()
         self._asked, self._others = {}, set()
 
-    def _next_batch(self) -> dict[str, str]:
-        return {h: self._waiting[h] for h in list(self._waiting)[: self.batch_texts]}
-
     def _record(self, *, last: bool = False) -> None:
+        batch = {h: self._waiting[h] for h in list(self._waiting)[: self.batch_texts]}
+        self._store(batch, last=last)
+        for text_hash in batch:
+            del self._waiting[text_hash]
+        self.embedded += len(batch)
+
+    def _store(self, batch: dict[str, str], *, last: bool) -> None:
+        """Embed a batch and store its vectors."""
         from ragstream_core.text.term_blobs import term_blobs
 
-        batch = self._next_batch()
         total = self.embedded + len(self._waiting)
         total = round(total / max(self._share, 1e-3)) if self._share else 0
         began = self._clock()
@@ -233,11 +201,74 @@ class Stager:
             for (text_hash, text), blob in zip(batch.items(), terms, strict=True)
         ]
         self.store.record_texts(rows, vectors, embed_fp=self._embedder.fingerprint, last=last)
-        for text_hash in batch:
-            del self._waiting[text_hash]
-        self.embedded += len(batch)
         self.long_inputs += sum(row.tokens > self._embedder.window for row in rows)
-        self._progress("embed", self.embedded, max(total, self.embedded) if total else 0)
+        done = self.embedded + len(batch)
+        self._progress("embed", done, max(total, done) if total else 0)
+
+
+class ComingTexts(Stager):
+    """A stager that hands the texts without a vector over instead of embedding them."""
+
+    def __init__(
+        self,
+        store: Catalog,
+        embedder: Embedder,
+        give: GiveTexts,
+        *,
+        progress: PhaseProgress,
+        batch_texts: int,
+    ) -> None:
+        super().__init__(store, embedder, progress=progress)
+        self._give = give
+        self._given: set[bytes] = set()
+        self.batch_texts = batch_texts
+
+    def stage(self, rows: Sequence[ChunkRow], texts: Mapping[str, str], share: float) -> None:
+        """Take the texts of a document."""
+        self.add({h: t for h, t in texts.items() if bytes.fromhex(h) not in self._given})
+
+    def _store(self, batch: dict[str, str], *, last: bool) -> None:
+        self._give(batch)
+        self._given.update(map(bytes.fromhex, batch))
+
+
+@contextlib.contextmanager
+def nothing_erased(index_dir: Path) -> Iterator[None]:
+    """Hold the writer lock of a project that has an index: what is handed over is not forgotten."""
+    if not (index_dir / CATALOG_NAME).exists():  # there is nothing to forget
+        yield
+        return
+    with contextlib.suppress(IntegrityError):  # whoever reads it says what is damaged
+        recover(index_dir)
+    with project_lock(index_dir):
+        yield
+
+
+@contextlib.contextmanager
+def read_store(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]:
+    """Yield a project's catalog for reading; an empty one if there is none yet."""
+    if not _is_readable(index_dir, rebuild=rebuild):
+        with tempfile.TemporaryDirectory() as folder, open_catalog(Path(folder)) as empty:
+            yield empty
+        return
+    with reading(index_dir) as db:
+        yield Catalog(index_dir, db)
+
+
+def _is_readable(index_dir: Path, *, rebuild: bool) -> bool:
+    """Return whether there is a catalog; one that is damaged is none for a rebuild."""
+    if not (index_dir / CATALOG_NAME).exists():
+        return False
+    try:
+        recover(index_dir)
+        with reading(index_dir):
+            return True
+    except GenerationGone:  # a first ingest was killed before it had tables
+        return False
+    except IntegrityError:
+        if not rebuild:
+            raise
+        return False
 
 
 def throttled(progress: PhaseProgress | None) -> PhaseProgress:

@@ -227,7 +227,7 @@ def plan_batches(
     Texts that have a shared vector are left out. Batches of earlier runs for the project go. The
     project is locked as by an ingest: a file that is forgotten meanwhile would come into a batch.
     """
-    from ragstream_core.ingestion.coming_texts import nothing_erased
+    from ragstream_core.ingestion.staging import nothing_erased
     from ragstream_core.ingestion.workers import TextBatches
     from ragstream_core.models.embedders.shared_vectors import VectorTable
 
