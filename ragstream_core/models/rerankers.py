@@ -53,6 +53,7 @@ class CrossEncoderReranker:
     """A `ragstream_core.ports.Reranker`; the model is loaded at the first score."""
 
     kind = "cross_encoder"  # what comes before the model in `name`
+    _called = "cross-encoder"
 
     def __init__(self, folder: Path, *, model: str = "", device: str = "auto") -> None:
         self._folder = folder
@@ -87,22 +88,25 @@ class CrossEncoderReranker:
 
     def _load(self) -> tuple[Any, ModelTokenizer, int]:
         if self._loaded is None:
-            if not _is_complete(self._folder):
-                raise WeightsMissing(
-                    f"{self._folder} holds no cross-encoder",
-                    hint=(
-                        SetSetting("rerank.backend", "maxsim"),
-                        ", or put the model's folder there",
-                    ),
-                )
-            model = _open(self._folder, self._device)
-            self._check(model)
-            tokenizer = ModelTokenizer(model.tokenizer.backend_tokenizer)
-            length = min(int(model.max_length or _DEFAULT_LENGTH), _DEFAULT_LENGTH)
-            # RoBERTa's kin part the two texts by one token more than BERT's
-            length -= model.tokenizer.num_special_tokens_to_add(pair=True) - _PAIR_SPECIALS
-            self._loaded = (model, tokenizer, length)
+            self._loaded = self._opened()
+        if self._loaded is None:
+            raise WeightsMissing(
+                f"{self._folder} holds no {self._called}",
+                hint=(SetSetting("rerank.backend", "maxsim"), ", or put the model's folder there"),
+            )
         return self._loaded
+
+    def _opened(self) -> tuple[Any, ModelTokenizer, int] | None:
+        """Return the model, its tokenizer and how much it reads; None if its files are missing."""
+        if not _is_complete(self._folder):
+            return None
+        model = _open(self._folder, self._device)
+        self._check(model)
+        tokenizer = ModelTokenizer(model.tokenizer.backend_tokenizer)
+        length = min(int(model.max_length or _DEFAULT_LENGTH), _DEFAULT_LENGTH)
+        # RoBERTa's kin part the two texts by one token more than BERT's
+        length -= model.tokenizer.num_special_tokens_to_add(pair=True) - _PAIR_SPECIALS
+        return model, tokenizer, length
 
     def _check(self, model: Any) -> int:
         """Return the output that counts, or refuse a model of another kind."""
@@ -178,16 +182,15 @@ class NliModel(CrossEncoderReranker):
 
 def find_flashrank(model: str, models_dir: Path) -> Path | None:
     """Return the local folder of a FlashRank model, or None."""
-    for folder in (Path(model), models_dir / "flashrank" / model, models_dir / model):
-        if _onnx_file(folder) is not None and (folder / TOKENIZER).is_file():
-            return folder
-    return None
+    folders = (Path(model), models_dir / "flashrank" / model, models_dir / model)
+    return next(filter(_flashrank_file, folders), None)
 
 
 class FlashRankReranker(CrossEncoderReranker):
     """A `ragstream_core.ports.Reranker`; scores are logits, whose order is that of FlashRank's."""
 
     kind = "flashrank"
+    _called = "FlashRank model"
 
     def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import numpy as np
@@ -206,21 +209,10 @@ class FlashRankReranker(CrossEncoderReranker):
             scores.append(float(logits[-1] - logits[0] if len(logits) == 2 else logits[0]))
         return scores
 
-    def _load(self) -> tuple[Any, ModelTokenizer, int]:
-        if self._loaded is None:
-            path = _onnx_file(self._folder)
-            if path is None or not (self._folder / TOKENIZER).is_file():
-                raise WeightsMissing(
-                    f"{self._folder} holds no FlashRank model",
-                    hint=(
-                        SetSetting("rerank.backend", "maxsim"),
-                        ", or put the model's folder there",
-                    ),
-                )
-            self._loaded = self._opened(path)
-        return self._loaded
-
-    def _opened(self, path: Path) -> tuple[Any, ModelTokenizer, int]:
+    def _opened(self) -> tuple[Any, ModelTokenizer, int] | None:
+        path = _flashrank_file(self._folder)
+        if path is None:
+            return None
         from tokenizers import Tokenizer
 
         try:
@@ -238,8 +230,9 @@ class FlashRankReranker(CrossEncoderReranker):
         return (session, tokenizer.encode), plain, length
 
 
-def _onnx_file(folder: Path) -> Path | None:
-    files = sorted(folder.glob("*.onnx")) if folder.is_dir() else []
+def _flashrank_file(folder: Path) -> Path | None:
+    """Return the one model of a folder that has a tokenizer beside it."""
+    files = sorted(folder.glob("*.onnx")) if (folder / TOKENIZER).is_file() else []
     return files[0] if len(files) == 1 else None
 
 

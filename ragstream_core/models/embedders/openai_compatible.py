@@ -42,16 +42,11 @@ class EndpointEmbedder(Encoder):
     """An embedder over HTTP, `BATCH` windows a request.
 
     What a server cuts off without saying so cannot be seen from here.
-
-    Attributes:
-        name: The model as the endpoint knows it.
-        dimension: Length of a vector, as the endpoint's first answer had it.
-        reproducible: False: the same text may get other bits tomorrow.
     """
 
     window = fingerprints.WINDOW
     device = ""
-    reproducible = False
+    reproducible = False  # the same text may get other bits tomorrow
 
     def __init__(
         self,

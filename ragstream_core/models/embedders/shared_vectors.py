@@ -61,11 +61,7 @@ class FoundVectors(NamedTuple):
 
 
 class VectorTable:
-    """The rows of one embedder; connects when it is made.
-
-    Attributes:
-        db: The connection.
-    """
+    """The rows of one embedder; connects when it is made."""
 
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database = database
@@ -187,11 +183,6 @@ class SharedEmbedder:
     """An embedder that takes vectors of passages from a table and adds to it what it made itself.
 
     A database that is away costs one warning and local work. Questions and tokens never go there.
-
-    Attributes:
-        taken: Texts whose vectors came from the table.
-        remade: Rows that were damaged and have been replaced.
-        warning: Why the table was not used, or not all the time; empty if it was.
     """
 
     def __init__(
@@ -206,8 +197,9 @@ class SharedEmbedder:
         self._clock = clock
         self._table: VectorTable | None = None
         self._closed_until = 0.0
-        self.taken = self.remade = 0
-        self.warning = ""
+        self.taken = 0  # texts whose vectors came from the table
+        self.remade = 0  # rows that were damaged and have been replaced
+        self.warning = ""  # why the table was not used, or not all the time; empty if it was
 
     def __getattr__(self, name: str) -> Any:
         """Return what else the embedder behind it has."""
