@@ -9,15 +9,17 @@ import functools
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import InputUnavailable, TryAgain
+from ragstream_core.platform import array_file
+from ragstream_core.platform.files import replace_bytes
 from ragstream_core.proposers import graph_receipt, graph_tables
 from ragstream_core.proposers.derived_store import note_recall, noted_recall
-from ragstream_core.proposers.graph_receipt import GRAPHS, Receipt, measured_for, seal
+from ragstream_core.proposers.graph_receipt import GRAPHS, ROWS_FILE, Receipt, measured_for, seal
 from ragstream_core.proposers.graph_tables import (
     I64,
     MOST_ROWS,
@@ -31,6 +33,7 @@ from ragstream_core.retrieval.scoring import propose
 
 if TYPE_CHECKING:
     from ragstream_core.index.view import CatalogView
+    from ragstream_core.platform.array_file import Arrays
     from ragstream_core.platform.postgres import Connection, Database
     from ragstream_core.ports import F32
     from ragstream_core.proposers.graph_tables import Graph, Source
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 LATER_SHARE, LATER_ROWS = 20, 1_000
 # And while no more than a third of its rows are gone from the index.
 _GONE_SHARE = 3
+# Of a view, as its folder notes them: the name of each row, and the rows that its graph lacks.
+_NOTED = {"every": "<i8", "later": "<i8"}
 
 
 class ViewRows:
@@ -84,7 +89,7 @@ class ViewRows:
 @functools.lru_cache(maxsize=2)
 def _rows_of(view: CatalogView) -> ViewRows:
     noted = _noted(view)
-    return ViewRows(noted.every if noted else names_of(view.vectors))
+    return ViewRows(noted[1]["every"] if noted else names_of(view.vectors))
 
 
 class GraphSearch:
@@ -119,9 +124,9 @@ class _Held:
         self._view, self._name = view, name
         self.rows, self.shared = 0, 0
         self.later: I64 = np.zeros(0, dtype=np.int64)
-        noted = _noted(view)
-        if noted and (noted.name, noted.seal) == (name, seal):
-            self.rows, self.shared, self.later = noted.rows, noted.shared, noted.later
+        graph, arrays = _noted(view) or ({}, {})
+        if (graph.get("name"), graph.get("graph")) == (name, seal):
+            self.rows, self.shared, self.later = graph["rows"], graph["shared"], arrays["later"]
 
     def load(self, db: Connection) -> None:
         if self.rows:
@@ -136,42 +141,25 @@ def _held_by(view: CatalogView, name: str, seal: str) -> _Held:
     return _Held(view, name, seal)
 
 
-class _Noted(NamedTuple):
-    """What the folder of an index notes of a view and the graph that serves it."""
-
-    every: I64
-    name: str
-    seal: str
-    rows: int
-    shared: int
-    later: I64
-
-
 def note_rows(db: Connection, view: CatalogView, name: str) -> None:
     """Note in the folder of the index what a question would find out first."""
     sealed = seal(db, name)
     held, every = _held_by(view, name, sealed), ViewRows.of(view).every
     held.load(db)
-    head = {"digest": view.digest, "name": name, "seal": sealed, "names": len(every)}
-    counts = {"rows": held.rows, "shared": held.shared}
-    body = np.concatenate([every, held.later]).astype("<i8").tobytes()
-    graph_receipt.write_rows(view.index_dir, {**head, **counts}, body)
+    graph = {"name": name, "graph": sealed, "rows": held.rows, "shared": held.shared}
+    arrays = {"every": every.astype("<i8"), "later": held.later.astype("<i8")}
+    noted = array_file.encode({"digest": view.digest, **graph}, arrays)
+    replace_bytes(view.index_dir / ROWS_FILE, noted)
 
 
-def _noted(view: CatalogView) -> _Noted | None:
-    found = graph_receipt.read_rows(view.index_dir, view.digest)
-    if found is None:
-        return None
-    head, body = found
+def _noted(view: CatalogView) -> tuple[dict[str, Any], Arrays] | None:
+    """Return what is noted of a view and the graph that serves it; None if it is not whole."""
     try:
-        numbers = np.frombuffer(body, dtype="<i8").astype(np.int64)
-        every, later = np.split(numbers, [len(view.chunk_ids)])
-        noted = _Noted(
-            every, head["name"], head["seal"], int(head["rows"]), int(head["shared"]), later
-        )
-        return noted if head["names"] == len(every) == len(view.chunk_ids) else None
-    except (ValueError, KeyError, TypeError):
+        data = (view.index_dir / ROWS_FILE).read_bytes()
+        graph, arrays = array_file.decode(data, _NOTED, {"digest": view.digest})
+    except (OSError, ValueError):
         return None
+    return (graph, arrays) if len(arrays["every"]) == len(view.chunk_ids) else None
 
 
 def share_found(

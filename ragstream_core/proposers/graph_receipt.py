@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ragstream_core.platform import sidecar
-from ragstream_core.platform.files import replace_bytes, replace_text
+from ragstream_core.platform import array_file, sidecar
+from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ _SEAL = (
     " JOIN pg_index i ON i.indrelid = t.oid JOIN pg_extension e ON e.extname = 'vector'"
     " WHERE t.oid = to_regclass(%s) AND i.indisvalid"
 )
-_ROWS, _LONGEST_HEAD = "rows.bin", 4_096
+# Which rows of a generation its graph has, so that no question has to find it out.
+ROWS_FILE = GRAPHS / "rows.bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +56,9 @@ def write(index_dir: Path, receipt: Receipt) -> None:
     replace_text(index_dir / GRAPHS / _RECEIPT, json.dumps(asdict(receipt)))
 
 
-def write_rows(index_dir: Path, head: Mapping[str, object], body: bytes) -> None:
-    """Note which rows of a generation a graph has, so that no question has to find it out."""
-    first = json.dumps({**head, "sha256": sha256_hex(body)}).encode()
-    replace_bytes(index_dir / GRAPHS / _ROWS, b"%s\n%s" % (first, body))
-
-
-def read_rows(index_dir: Path, digest: str) -> tuple[Mapping[str, Any], bytes] | None:
-    """Return the note of a generation's rows; None if there is none that is whole."""
-    try:
-        first, _, body = (index_dir / GRAPHS / _ROWS).read_bytes().partition(b"\n")
-        head = json.loads(first)
-        return (head, body) if _is_of(head, digest) and head["sha256"] == sha256_hex(body) else None
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def has_rows(index_dir: Path, digest: str) -> bool:
-    """Return whether the rows of a generation are noted; reads one line."""
-    try:
-        with (index_dir / GRAPHS / _ROWS).open("rb") as file:
-            return _is_of(json.loads(file.readline(_LONGEST_HEAD)), digest)
-    except (OSError, ValueError):
-        return False
-
-
-def _is_of(head: object, digest: str) -> bool:
-    return isinstance(head, dict) and head.get("digest") == digest
+    """Return whether the rows of a generation are noted."""
+    return array_file.has_stamp(index_dir / ROWS_FILE, {"digest": digest})
 
 
 def note_made(index_dir: Path, names: Iterable[str]) -> None:
