@@ -90,14 +90,6 @@ class Mark:
     digest: str = ""
 
 
-def make_table(db: sqlite3.Connection, path: Path) -> None:
-    """Make the table where it is missing."""
-    if not has_table(db):
-        with transaction(db, path):
-            db.execute(_DDL)
-            db.execute("CREATE INDEX IF NOT EXISTS turns_id ON turns(id)")
-
-
 def has_table(db: sqlite3.Connection) -> bool:
     """Say whether a catalog is that of the history."""
     query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turns'"
@@ -246,7 +238,10 @@ _LIVE = "SELECT * FROM chunks WHERE to_gen IS NULL"
 def open_history_catalog(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]:
     """Lock the history's index and open it for writing, creating it when missing."""
     with open_catalog(index_dir, rebuild=rebuild, damage=damage) as catalog:
-        make_table(catalog.db, catalog.path)
+        if not has_table(catalog.db):
+            with transaction(catalog.db, catalog.path):
+                catalog.db.execute(_DDL)
+                catalog.db.execute("CREATE INDEX IF NOT EXISTS turns_id ON turns(id)")
         if (index_dir / JOURNAL_NAME).exists():
             # of a writer killed before there was anything to roll back: only a write removes it
             with transaction(catalog.db, catalog.path):

@@ -270,11 +270,7 @@ class _Fetch:
         self._depot, self._old, self._known = depot, old, known
 
     def write(self, file: PublishedFile, folder: Path) -> Iterator[None]:
-        """Write one file; yield after each of its blocks.
-
-        Raises:
-            IntegrityError: A block is missing or damaged.
-        """
+        """Write one file; yield after each of its blocks."""
         with (
             (folder / file.name).open("wb") as handle,
             ThreadPoolExecutor(_PARALLEL) as pool,
