@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.platform.files import replace_text
@@ -66,14 +66,11 @@ def read_pickle(path: Path, limits: PickleLimits) -> tuple[list[tuple[str, str]]
         answer = json.loads(output)
         refused = answer.get("refused")
         if refused is None:
-            return _checked(answer["rows"]), int(answer["vectors"])
+            rows = [(_plain(row["name"]), _plain(row["text"])) for row in answer["rows"]]
+            return rows, int(answer["vectors"])
     except (ValueError, KeyError, TypeError, AttributeError):
         refused = "its reader returned nothing"
     raise PickleRefused(f"{path} {_plain(refused)}", hint=f"expected: {_EXPECTED}")
-
-
-def _checked(rows: Any) -> list[tuple[str, str]]:
-    return [(_plain(row["name"]), _plain(row["text"])) for row in rows]
 
 
 def _plain(text: object) -> str:

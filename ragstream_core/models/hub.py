@@ -149,7 +149,7 @@ class Hub:
             resumed = response.status_code == 206
             have = have if resumed else 0
             with to.open("ab" if resumed else "wb") as out:
-                for block in _blocks(response):
+                for block in response.iter_raw():  # as it comes: what was received is kept
                     have += len(block)
                     if have > file.size:
                         out.truncate(0)
@@ -166,7 +166,7 @@ class Hub:
         try:
             with self._open(url) as response:
                 data = b""
-                for block in _blocks(response):
+                for block in response.iter_raw():
                     data += block
                     if len(data) > MOST_LIST_BYTES:
                         raise OperationFailed(f"the list of {repo} is too long")
@@ -234,10 +234,6 @@ class _Broken(RagstreamError):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
-
-
-def _blocks(response: Any) -> Iterator[bytes]:
-    return iter(response.iter_raw())  # as it comes: of a broken transfer nothing is lost
 
 
 def _refuse_pages(response: Any, name: str, host: str) -> None:

@@ -100,7 +100,15 @@ class CrossEncoderReranker:
         """Return the model, its tokenizer and how much it reads; None if its files are missing."""
         if not _is_complete(self._folder):
             return None
-        model = _open(self._folder, self._device)
+        what = f"the cross-encoder in {self._folder}"
+        extras.require(what, "torch", "torch", "sentence_transformers")
+        from sentence_transformers import CrossEncoder
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        model = CrossEncoder(
+            str(self._folder), device=self._device, local_files_only=True, trust_remote_code=False
+        )
         self._check(model)
         tokenizer = ModelTokenizer(model.tokenizer.backend_tokenizer)
         length = min(int(model.max_length or _DEFAULT_LENGTH), _DEFAULT_LENGTH)
@@ -113,15 +121,6 @@ class CrossEncoderReranker:
         if model.config.num_labels != 1:
             raise UsageError(f"{self.name} has {model.config.num_labels} outputs, not one")
         return 0
-
-
-def _open(folder: Path, device: str | None) -> Any:
-    extras.require(f"the cross-encoder in {folder}", "torch", "torch", "sentence_transformers")
-    from sentence_transformers import CrossEncoder
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    return CrossEncoder(str(folder), device=device, local_files_only=True, trust_remote_code=False)
 
 
 def _is_complete(folder: Path) -> bool:
