@@ -14,7 +14,7 @@ import dagster as dg
 
 from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import EVENT_ID, asset_spec, projects
+from ragstream_assets.specs import CURSOR_VERSION, EVENT_ID, asset_spec, projects, read_cursor
 from ragstream_core.index.rows import Generation
 from ragstream_core.services import generations
 from ragstream_core.services.made_since import (
@@ -36,9 +36,8 @@ MIRROR = asset_spec(
     "first; `ragstream project sync` fetches it alone.",
     "file",
 ).replace_attributes(partitions_def=projects)
-ANSWERS = ("history", "answers")
 ANSWERS_SPEC = asset_spec(
-    ANSWERS,
+    ("history", "answers"),
     "The answers of `ragstream ask` and the page: which prompt, model, tokens, cost and citations. "
     "Their words are in the conversation only.",
     "text",
@@ -55,7 +54,6 @@ PROMPTS_SPEC = asset_spec(
 MOST = 100
 # A mirror that waits for files that long without a change is not being written any more.
 SYNC_NS = 600_000_000_000
-CURSOR_VERSION = 1
 NEW = "Dagster knows nothing of this data root yet: what is kept is reported from its beginning"
 Event = dg.AssetMaterialization | dg.AssetObservation
 
@@ -75,9 +73,9 @@ def made_elsewhere(
 def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None) -> dg.SensorResult:
     """Look once; what a tick has not reported, the next one does."""
     seen = read_cursor(cursor)
-    report = Report(workspace, instance, seen or {})
+    report = Report(workspace, instance, {kind: str(at) for kind, at in seen.items()})
     events = [*islice(report.events(), MOST)]
-    said = NEW if seen is None else ""
+    said = "" if seen else NEW
     counted = f"{len(events)} events of what was made without Dagster" if events else "nothing new"
     names = sorted({event.partition for event in events if event.partition})
     return dg.SensorResult(
@@ -86,17 +84,6 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
         skip_reason="; ".join(filter(None, [said, counted])),
         cursor=json.dumps({"v": CURSOR_VERSION, **report.seen}),
     )
-
-
-def read_cursor(text: str | None) -> dict[str, str] | None:
-    """Return where each kind was left; None for nothing, another version or damage."""
-    try:
-        data = json.loads(text or "")
-        if data.pop("v") != CURSOR_VERSION:
-            return None
-        return {str(kind): str(at) for kind, at in data.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 class Report:
@@ -142,12 +129,13 @@ class Report:
         for made in islice(rows, MOST):
             known = self._reported(key) if known is None else known
             self.seen[kind] = made.at  # before it is taken: the last of a tick is not asked again
+            folder = {"folder": dg.MetadataValue.path(str(made.folder))} if made.folder else {}
             if made.id not in known and not self._has_run(made.run_id):
                 yield event(
                     key,
                     description="made without Dagster",
                     partition=partition,
-                    metadata=shown(made),
+                    metadata={**made.figures, **folder, EVENT_ID: made.id},
                     tags={"ragstream/made_by": "another_face"},
                 )
 
@@ -166,12 +154,6 @@ class Report:
         return bool(run_id) and self._instance.get_run_by_id(run_id) is not None
 
 
-def shown(made: Made) -> Metadata:
-    """Return the figures of what was made, and where it lies."""
-    folder = {"folder": dg.MetadataValue.path(str(made.folder))} if made.folder else {}
-    return {**made.figures, **folder, EVENT_ID: made.id}
-
-
 def missed_generations(
     instance: dg.DagsterInstance, workspace: Workspace, project: str
 ) -> list[dg.AssetMaterialization]:
@@ -182,7 +164,22 @@ def missed_generations(
     number, digest = _last_reported(instance, project)
     missed = generations.generations_since(workspace, project, number, digest=digest)
     ended = takewhile(lambda generation: not _is_under_way(instance, generation), missed)
-    return [_materialization(project, generation) for generation in ended]
+    return [
+        dg.AssetMaterialization(
+            dg.AssetKey(INDEX_KEY),
+            description=f"committed without Dagster, {generation.created}",
+            partition=project,
+            metadata={
+                "generation": generation.n,
+                "committed": True,
+                "documents": generation.counts.get("files", 0),
+                "chunks": generation.counts.get("chunks", 0),
+                "digest": generation.digest,
+            },
+            tags={"dagster/data_version": generation.digest},
+        )
+        for generation in ended
+    ]
 
 
 def _is_under_way(instance: dg.DagsterInstance, generation: Generation) -> bool:
@@ -209,22 +206,6 @@ def _last_reported(instance: dg.DagsterInstance, project: str) -> tuple[int, str
             metadata = record.asset_materialization.metadata
             return int(str(metadata["generation"].value)), str(metadata["digest"].value)
     return 0, ""
-
-
-def _materialization(project: str, generation: Generation) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(
-        dg.AssetKey(INDEX_KEY),
-        description=f"committed without Dagster, {generation.created}",
-        partition=project,
-        metadata={
-            "generation": generation.n,
-            "committed": True,
-            "documents": generation.counts.get("files", 0),
-            "chunks": generation.counts.get("chunks", 0),
-            "digest": generation.digest,
-        },
-        tags={"dagster/data_version": generation.digest},
-    )
 
 
 def mirrored(done: ProjectSync, event_id: str) -> dg.AssetMaterialization:

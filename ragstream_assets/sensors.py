@@ -5,10 +5,8 @@ so a lost cursor costs one superfluous look, and no work is done twice. A state 
 its run tries again by itself what may pass, and Dagster launches a run again whose process died.
 """
 
-import contextlib
 import json
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,8 +16,8 @@ from ragstream_assets.failures import RETRIES, short_errors, unattended
 from ragstream_assets.history import PUBLISH_OP, SEAL_OP, embed_history
 from ragstream_assets.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import PROJECT_TAG, asset_spec, projects
-from ragstream_core.conversations.journal.records import HISTORY, Position
+from ragstream_assets.specs import CURSOR_VERSION, PROJECT_TAG, asset_spec, projects, read_cursor
+from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import InputUnavailable, RagstreamError, UsageError
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
@@ -29,7 +27,6 @@ from ragstream_core.wiring.history_index import History
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.workspace import Workspace
 
-CURSOR_VERSION = 1
 DIGEST_DIGITS = 16
 
 # Tags of a run that Dagster launches so often again when its process dies.
@@ -51,16 +48,6 @@ def folder_digest(workspace: Workspace, project: str) -> str:
     return digest_of(rows)[:DIGEST_DIGITS]
 
 
-def read_cursor(text: str | None) -> dict[str, str]:
-    """Return the digest last dealt with by project; nothing for another version or damage."""
-    try:
-        data = json.loads(text or "")
-        seen = data["projects"] if data["v"] == CURSOR_VERSION else {}
-        return {str(project): str(digest) for project, digest in seen.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
 INTERVAL_S = 30
 MOST_REQUESTS = 5
 
@@ -80,7 +67,8 @@ def folder_sensor(
 
 def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None) -> dg.SensorResult:
     """Look once; at most five requests, the rest stay for the next tick."""
-    seen, names = read_cursor(cursor), workspace.own_projects()
+    seen, names = read_cursor(cursor).get("projects"), workspace.own_projects()
+    seen = seen if isinstance(seen, dict) else {}
     after: dict[str, str] = {}
     requests: list[dg.RunRequest] = []
     for name in names:
@@ -92,17 +80,16 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
             after[name] = digest
         else:
             after[name] = known if wanted else digest
+    unfit = [f"{name} is not a project: {reason}" for name, reason in workspace.unfit_folders()]
+    new = sorted({*names} - {*instance.get_dynamic_partitions("project")})
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else _idle(workspace, len(names)),
+        skip_reason=None
+        if requests
+        else "; ".join([f"no folder changed, of {len(names)}", *unfit]),
         cursor=json.dumps({"v": CURSOR_VERSION, "projects": after}),
-        dynamic_partitions_requests=_new_partitions(instance, names),
+        dynamic_partitions_requests=[projects.build_add_request(new)] if new else [],
     )
-
-
-def _idle(workspace: Workspace, projects: int) -> str:
-    unfit = [f"{name} is not a project: {reason}" for name, reason in workspace.unfit_folders()]
-    return "; ".join([f"no folder changed, of {projects}", *unfit])
 
 
 def behind(workspace: Workspace, project: str) -> bool:
@@ -113,14 +100,6 @@ def behind(workspace: Workspace, project: str) -> bool:
         return False
     except RagstreamError:
         return True
-
-
-def _new_partitions(
-    instance: dg.DagsterInstance, names: Sequence[str]
-) -> list[dg.AddDynamicPartitionsRequest]:
-    known = set(instance.get_dynamic_partitions("project"))
-    new = [name for name in names if name not in known]
-    return [projects.build_add_request(new)] if new else []
 
 
 # A conversation does not have the whole collection copied and verified at every turn.
@@ -154,11 +133,12 @@ def history_tick(
     if reason := history_update.idle(workspace):
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     newest = journal(workspace).newest()
-    seen = tail_cursor(workspace, newest)
+    seen = newest.chain  # the hash of the last line covers all before it
     status = None if seen == cursor else History(workspace).status()
     if status is None or not status.is_behind:
         return dg.SensorResult(skip_reason=f"nothing new after record {newest.seq}", cursor=seen)
-    if under_way(instance):
+    mine = dg.RunsFilter(tags={PROJECT_TAG: HISTORY}, statuses=UNFINISHED)
+    if instance.get_runs(mine, limit=1):
         return dg.SensorResult(skip_reason="a run is in progress: next time", cursor=cursor)
     if status.other_model:
         return dg.SensorResult(skip_reason=OTHER_MODEL, cursor=cursor)
@@ -170,29 +150,7 @@ def history_tick(
     return dg.SensorResult(run_requests=[request], cursor=seen)
 
 
-def tail_cursor(workspace: Workspace, newest: Position) -> str:
-    """Return where the journal ends, as the sensor remembers it; a hint, never the truth."""
-    inode = 0  # the segment is gone
-    with contextlib.suppress(OSError):
-        inode = (journal(workspace).folder / newest.segment).stat().st_ino
-    return json.dumps(
-        {
-            "v": CURSOR_VERSION,
-            "inode": inode,
-            "offset": newest.offset,
-            "head": newest.chain,
-        }
-    )
-
-
-def under_way(instance: dg.DagsterInstance) -> bool:
-    """Whether a run of the history waits or runs."""
-    mine = dg.RunsFilter(tags={PROJECT_TAG: HISTORY}, statuses=UNFINISHED)
-    return bool(instance.get_runs(mine, limit=1))
-
-
 OFF = "paths.agent_logs names no folder: no log is followed"
-LOGS_JOB = "import_agent_logs"
 AGENT_LOGS_SPEC = asset_spec(
     ("history", "agent_logs"),
     "Turns of coding agents' sessions, read from the folders of `paths.agent_logs` into the "
@@ -228,7 +186,7 @@ def follow_agent_logs(context: dg.OpExecutionContext, workspace: WorkspaceResour
         )
 
 
-@dg.job(name=LOGS_JOB, executor_def=dg.in_process_executor)
+@dg.job(executor_def=dg.in_process_executor)
 def import_agent_logs() -> None:
     """Read what coding agents' logs hold since the last time."""
     follow_agent_logs()

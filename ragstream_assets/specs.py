@@ -1,5 +1,6 @@
 """Declares our assets and checks: a two-level key, one owner, an edge to the asset before it."""
 
+import json
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,18 @@ EVENT_ID = "event_id"
 PROJECT_TAG = "ragstream/project"
 projects = dg.DynamicPartitionsDefinition(name="project")
 
+CURSOR_VERSION = 1
+
+
+def read_cursor(text: str | None) -> dict[str, Any]:
+    """Return what a sensor remembers; nothing for another version or damage."""
+    try:
+        data = json.loads(text or "")
+    except ValueError:
+        return {}
+    is_ours = isinstance(data, dict) and data.pop("v", 0) == CURSOR_VERSION
+    return data if is_ours else {}
+
 
 def asset_spec(
     key: tuple[str, str],
@@ -29,7 +42,6 @@ def asset_spec(
     kind: str,
     *,
     after: str = "",
-    version: str = "1",
     skippable: bool = False,
 ) -> dg.AssetSpec:
     """Return the spec of one asset."""
@@ -41,7 +53,7 @@ def asset_spec(
         group_name=group,
         kinds={kind},
         owners=OWNERS,
-        code_version=version,
+        code_version="1",
         skippable=skippable,
     )
 
