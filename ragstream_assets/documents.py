@@ -45,7 +45,7 @@ from ragstream_core.services.made_since import mirror_of
 from ragstream_core.services.sync_project import ProjectSync, SyncRequest, roots, sync_project
 from ragstream_core.services.verify import suspicious_passages
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.quality_gate import KeptQuality, kept_quality
+from ragstream_core.wiring.quality_gate import kept_quality
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "documents"
@@ -259,8 +259,20 @@ def made_of(
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Yield what a collection is now, or why it was left; where none is to be there, nothing."""
     if done.made:
-        version = dg.DataVersion(str(done.details["digest"]))
-        yield dg.MaterializeResult(metadata=collection_metadata(done), data_version=version)
+        details = done.details
+        same = ("generation", "rows", "added", "deleted", "self_recall", "graph", "chromadb",
+                "collection", "seconds")  # fmt: skip
+        yield dg.MaterializeResult(
+            metadata={
+                "made": done.made,
+                "reason": done.reason or "-",
+                **{key: details[key] for key in same},
+                "dead_rows": details["dead"],
+                "vectors_verified": details["verified"],
+                "folder": dg.MetadataValue.path(str(details["folder"])),
+            },
+            data_version=dg.DataVersion(str(details["digest"])),
+        )
         return
     if done.is_off:
         context.log.info(f"no collection is made: {done.reason}")
@@ -273,21 +285,6 @@ def made_of(
         run.warn(done.warning)
     why = done.problem or done.reason
     yield dg.MaterializeResult(metadata={"made": why, "next": done.next or "-"})
-
-
-def collection_metadata(done: Outcome) -> dict[str, Any]:
-    """Return what a collection is now, what was done, and how to open it."""
-    details = done.details
-    same = ("generation", "rows", "added", "deleted", "self_recall", "graph", "chromadb")
-    return {
-        "made": done.made,
-        "reason": done.reason or "-",
-        **{key: details[key] for key in (*same, "collection")},
-        "dead_rows": details["dead"],
-        "vectors_verified": details["verified"],
-        "folder": dg.MetadataValue.path(str(details["folder"])),
-        "seconds": details["seconds"],
-    }
 
 
 @dg.multi_asset_check(
@@ -350,19 +347,15 @@ def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]
     for name, spec, _ in _INDEX_CHECKS[:-1]:
         rows = [(finding.check, finding.message) for finding in by_check[name]]
         yield check_result(name, spec.key, ("check", "message"), rows, is_error=name != COVERS)
-    yield quality_result(kept_quality(workspace, project))
-
-
-def quality_result(quality: KeptQuality) -> dg.AssetCheckResult:
-    """Return the check result of the gold questions, with figures that Dagster plots."""
+    quality = kept_quality(workspace, project)
     figures = quality.figures
-    metadata: dict[str, Any] = {"questions": figures.questions if figures else 0}
+    shown: dict[str, Any] = {"questions": figures.questions if figures else 0}
     if figures is not None:
-        metadata |= {"recall": figures.recall, "mrr": figures.mrr, "k": figures.k}
-    return dg.AssetCheckResult(
+        shown |= {"recall": figures.recall, "mrr": figures.mrr, "k": figures.k}
+    yield dg.AssetCheckResult(
         passed=not quality.worse,
         check_name=QUALITY,
         asset_key=INDEX.key,
         description=quality.worse or quality.note,
-        metadata=metadata,
+        metadata=shown,
     )

@@ -19,7 +19,6 @@ from ragstream_assets.metadata import Metadata, frame, joined
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec, project_check, projects
 from ragstream_core.evaluation.faithfulness import Report
-from ragstream_core.evaluation.prompt_quality import PromptReport
 from ragstream_core.evaluation.sweep import (
     RELATIVES,
     THETAS,
@@ -35,7 +34,7 @@ from ragstream_core.evaluation.tables import (
 )
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import eval_faithfulness, eval_gold
-from ragstream_core.services.eval_gold import GoldReport, ask_gold, measure_prompts
+from ragstream_core.services.eval_gold import ask_gold, measure_prompts
 from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "evaluation"
@@ -56,23 +55,21 @@ def ask_gold_questions(
     with short_errors():
         (project,) = chosen(context)
         report = ask_gold(workspace.open(), project, progress=progress)
-    version = dg.DataVersion(digest_of(report.to_json()))
-    return dg.MaterializeResult(metadata=gold_metadata(report), data_version=version)
-
-
-def gold_metadata(report: GoldReport) -> Metadata:
-    """Return the figures, and a table with a row an expected item; questions are named by line."""
+    # questions are named by line, expected passages not at all
     rows = gold_table(report.questions, report.ranks).drop(columns="question")
     files = {file for question in report.questions for file in question.files}
     rows["expected"] = rows["expected"].where(rows["expected"].isin(files), "a passage")
-    return {
-        "generation": report.generation,
-        f"recall@{report.figures.k}": report.figures.recall,
-        f"mrr@{report.figures.k}": report.figures.mrr,
-        "questions": report.figures.questions,
-        "missed": report.missed,
-        **frame("ranks", rows),
-    }
+    return dg.MaterializeResult(
+        metadata={
+            "generation": report.generation,
+            f"recall@{report.figures.k}": report.figures.recall,
+            f"mrr@{report.figures.k}": report.figures.mrr,
+            "questions": report.figures.questions,
+            "missed": report.missed,
+            **frame("ranks", rows),
+        },
+        data_version=dg.DataVersion(digest_of(report.to_json())),
+    )
 
 
 PROMPTS = asset_spec(
@@ -91,18 +88,15 @@ def measure_gold_prompts(
     with short_errors():
         (project,) = chosen(context)
         report = measure_prompts(workspace.open(), project, progress=progress)
-    version = dg.DataVersion(digest_of(report.to_json()))
-    return dg.MaterializeResult(metadata=prompts_metadata(report), data_version=version)
-
-
-def prompts_metadata(report: PromptReport) -> Metadata:
-    """Return the figures, which Dagster plots over time, and a row a question."""
     figures = report.figures.to_json().items()
-    return {
-        "generation": report.generation,
-        **{name: value for name, value in figures if value is not None},
-        **frame("prompts", prompts_table(report.rows).drop(columns="question")),
-    }
+    return dg.MaterializeResult(
+        metadata={
+            "generation": report.generation,
+            **{name: value for name, value in figures if value is not None},
+            **frame("prompts", prompts_table(report.rows).drop(columns="question")),
+        },
+        data_version=dg.DataVersion(digest_of(report.to_json())),
+    )
 
 
 thresholds = dg.MultiPartitionsDefinition(

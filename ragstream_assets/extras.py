@@ -21,10 +21,8 @@ from ragstream_assets.specs import OWNERS, asset_spec, check_result, project_che
 from ragstream_core.maps.drawing import draw
 from ragstream_core.records.identity import sha256_hex, shown_name
 from ragstream_core.services import chunk_maps, inspect_index
-from ragstream_core.services.inspect_index import IndexReport
 from ragstream_core.services.specifications import (
     SpecRequest,
-    WrittenSpec,
     unknown_requirements,
     write_kept,
 )
@@ -85,13 +83,22 @@ def draw_project_map(
         for anchor in near
         for other in anchor.neighbours
     ]
+    lengths = [(f"{b.low} to {b.high}", b.count) for b in report.tokens.histogram]
+    findings = [(row.check, row.message) for row in report.findings]
     return dg.MaterializeResult(
         metadata={
             "map": dg.MetadataValue.md(f"![map](data:image/png;base64,{picture})"),
             "points": len(drawn.places),
             "method": drawn.method,
             "notes": joined(drawn.notes),
-            **index_figures(report),
+            "generation": report.generation,
+            "chunks": report.chunks,
+            "different_texts": report.texts,
+            "repeated_chunks": report.repeated.chunks,
+            "tokens_a_chunk": report.tokens.mean,
+            "lengths": table(("tokens", "chunks"), lengths),
+            "findings": len(findings),
+            "what": table(("check", "message"), findings),
             "neighbours": table(("chunk", "cosine", "near"), rows),
         },
         data_version=dg.DataVersion(version),
@@ -105,22 +112,6 @@ draw_map = dg.define_asset_job(
 )
 
 
-def index_figures(report: IndexReport) -> Metadata:
-    """Return how many chunks an index holds, how long they are, and what is wrong with it."""
-    lengths = [(f"{b.low} to {b.high}", b.count) for b in report.tokens.histogram]
-    return {
-        "generation": report.generation,
-        "chunks": report.chunks,
-        "different_texts": report.texts,
-        "repeated_chunks": report.repeated.chunks,
-        "tokens_a_chunk": report.tokens.mean,
-        "lengths": table(("tokens", "chunks"), lengths),
-        "findings": len(report.findings),
-        "what": table(("check", "message"), [(row.check, row.message) for row in report.findings]),
-    }
-
-
-SPEC_JOB = "write_test_spec"
 EXIST = "every_referenced_requirement_exists"
 SPEC_KEY = dg.AssetKey([DOCUMENTATION, "test_spec"])
 
@@ -154,28 +145,25 @@ def test_spec(
             project, tuple(config.requirements), config.pattern, form=config.form, renew=True
         )
         kept = write_kept(workspace.open(), request, progress=progress)
-    version = dg.DataVersion(sha256_hex(kept.markdown))
-    return dg.MaterializeResult(metadata=spec_metadata(kept), data_version=version)
-
-
-def spec_metadata(kept: WrittenSpec) -> Metadata:
-    """Return how many requirements have a case, the coverage table, and where the file lies."""
     spec = kept.spec
     rows = [
         (row.requirement, ", ".join(row.cases) or "-", row.defined or "-", row.state)
         for row in spec.coverage
     ]
     none = f"no document defines a requirement id like {spec.pattern}"
-    return {
-        "requirements": len(rows),
-        "with_a_case": sum(bool(row.cases) for row in spec.coverage),
-        "cases": len(spec.cases) + len(spec.kept),
-        "states": ", ".join(f"{n} {state}" for state, n in spec.counts.items()) or none,
-        "changed": kept.changed,
-        "coverage": table(("requirement", "cases", "defined", "state"), rows),
-        "generation": spec.generation,
-        "file": dg.MetadataValue.path(str(kept.path)),
-    }
+    return dg.MaterializeResult(
+        metadata={
+            "requirements": len(rows),
+            "with_a_case": sum(bool(row.cases) for row in spec.coverage),
+            "cases": len(spec.cases) + len(spec.kept),
+            "states": ", ".join(f"{n} {state}" for state, n in spec.counts.items()) or none,
+            "changed": kept.changed,
+            "coverage": table(("requirement", "cases", "defined", "state"), rows),
+            "generation": spec.generation,
+            "file": dg.MetadataValue.path(str(kept.path)),
+        },
+        data_version=dg.DataVersion(sha256_hex(kept.markdown)),
+    )
 
 
 @dg.multi_asset_check(
@@ -196,7 +184,7 @@ def test_spec_check(
 
 
 write_test_spec = dg.define_asset_job(
-    SPEC_JOB,
+    "write_test_spec",
     selection=dg.AssetSelection.groups(DOCUMENTATION),
     description="Write test cases for the requirements of one project; they keep their ids.",
 )
@@ -278,7 +266,6 @@ def weather_report() -> None:
     report_weather()
 
 
-FACTS_JOB = "remember_facts"
 IN_MEMORY = "in_memory"
 FACTS_SPEC = asset_spec(
     ("memory", "facts"),
@@ -347,7 +334,7 @@ def write(context: dg.OpExecutionContext, workspace: WorkspaceResource, fresh: A
     context.log_event(dg.AssetMaterialization(FACTS_SPEC.key, metadata=metadata))
 
 
-@dg.job(name=FACTS_JOB, executor_def=dg.in_process_executor)
+@dg.job(executor_def=dg.in_process_executor)
 def remember_facts() -> None:
     """Look through turns for what is worth remembering."""
     write(deduplicate(analyze()))

@@ -30,8 +30,6 @@ from ragstream_core.services.verify import HistoryReport, history_report
 from ragstream_core.wiring.journal import journal
 
 GROUP = "history"
-EMBED_JOB, RECONCILE_JOB = "embed_history", "reconcile_history"
-
 PUBLISH_OP, SEAL_OP = "publish_snapshot", "seal_history_main"
 LOOK_BACK = 100
 
@@ -126,7 +124,12 @@ def embed_months(
     """
     with short_errors():
         wanted = chosen(context, "month")
-        done = history_update.backfill(workspace.open(), wanted, **_given(context))
+        done = history_update.backfill(
+            workspace.open(),
+            wanted,
+            progress=reporter(context),
+            provenance={"run_id": context.run_id},
+        )
     report_months(context, done, besides=wanted)
     version = dg.DataVersion(done.stats.digest) if done.stats.digest else None
     return dg.MaterializeResult(metadata=run_metadata(done), data_version=version)
@@ -142,12 +145,26 @@ def publish_snapshot(
             workspace.open(),
             upto=config.upto,
             follow_model=config.follow_model,
-            **_given(context),
+            progress=reporter(context),
+            provenance={"run_id": context.run_id},
         )
     report_months(context, done)
-    version = dg.DataVersion(done.snapshot.digest) if done.snapshot else None
+    made = done.snapshot
+    by_month = sorted(_summed(done.counts, "month"), reverse=True)
     return dg.MaterializeResult(
-        metadata={**run_metadata(done), **state_metadata(done)}, data_version=version
+        metadata={
+            **run_metadata(done),
+            "live_turns": sum(row.turns for row in done.counts),
+            "live_chunks": sum(row.chunks for row in done.counts),
+            "by_month": table(("month", "turns", "chunks"), by_month),
+            "by_session": table(("session", "turns", "chunks"), _summed(done.counts, "session")),
+            "published_chunks": made.rows if made else 0,
+            "published_turns": made.turns if made else 0,
+            "evicted": made.evicted if made else 0,
+            "published_bytes": made.size if made else 0,
+            "digest": made.digest if made else "-",
+        },
+        data_version=dg.DataVersion(made.digest) if made else None,
     )
 
 
@@ -209,7 +226,13 @@ def report_months(
     events = context.instance.fetch_materializations(
         HISTORY_EMBEDDINGS.key, limit=LOOK_BACK
     ).records
-    known, there = reported(events), set(months.get_partition_keys())
+    there = set(months.get_partition_keys())
+    known: dict[str, Metadata] = {}  # month → what was reported of it last
+    for record in events:  # the newest first
+        made = record.asset_materialization
+        if made is not None and made.partition:
+            row = {k: v.value for k, v in made.metadata.items() if k.endswith("_in_month")}
+            known.setdefault(made.partition, row)
     for month, turns, chunks in _summed(done.counts, "month"):
         figures = {"turns_in_month": turns, "chunks_in_month": chunks}
         if month in besides:
@@ -222,23 +245,16 @@ def report_months(
             context.log_event(event)
 
 
-def _given(context: dg.AssetExecutionContext) -> dict[str, Any]:
-    return {
-        "progress": reporter(context),
-        "provenance": {"run_id": context.run_id},
-    }
-
-
 _ALL = dg.AssetSelection.assets(
     *(spec.key for spec in (JOURNAL, SNAPSHOT, SESSION_LOGS, COLLECTION, DIGEST))
 )
 embed_history = dg.define_asset_job(
-    EMBED_JOB,
+    "embed_history",
     selection=_ALL.without_checks(),
     description="Embed the turns added since the last run, and make all that derives from them.",
 )
 reconcile_history = dg.define_asset_job(
-    RECONCILE_JOB,
+    "reconcile_history",
     selection=_ALL | dg.AssetSelection.checks_for_assets(HISTORY_EMBEDDINGS.key),
     description="As embed_history, and verify journal, catalog and snapshot; every night.",
 )
@@ -262,34 +278,6 @@ def run_metadata(done: Upkeep) -> Metadata:
         "model_seconds": round(stats.model_seconds, 3),
         "warnings": joined(stats.warnings),
     }
-
-
-def state_metadata(done: Upkeep) -> Metadata:
-    """Return what is embedded by month and conversation, and what of it is published."""
-    made = done.snapshot
-    by_month = sorted(_summed(done.counts, "month"), reverse=True)
-    return {
-        "live_turns": sum(row.turns for row in done.counts),
-        "live_chunks": sum(row.chunks for row in done.counts),
-        "by_month": table(("month", "turns", "chunks"), by_month),
-        "by_session": table(("session", "turns", "chunks"), _summed(done.counts, "session")),
-        "published_chunks": made.rows if made else 0,
-        "published_turns": made.turns if made else 0,
-        "evicted": made.evicted if made else 0,
-        "published_bytes": made.size if made else 0,
-        "digest": made.digest if made else "-",
-    }
-
-
-def reported(events: Sequence[dg.EventLogRecord]) -> dict[str, Metadata]:
-    """Return month → what was reported of it last, from materialisations, the newest first."""
-    found: dict[str, Metadata] = {}
-    for event in events:
-        made = event.asset_materialization
-        if made is not None and made.partition:
-            row = {k: v.value for k, v in made.metadata.items() if k.endswith("_in_month")}
-            found.setdefault(made.partition, row)
-    return found
 
 
 def _summed(counts: Sequence[TurnCount], name: str) -> list[tuple[str, int, int]]:

@@ -58,7 +58,8 @@ def _example(workspace: Workspace) -> PromptRequest:
     )
 
 
-_TYPED: dict[str, tuple[Any, Any, str]] = {
+# What of a request can be typed.
+TYPED: dict[str, tuple[Any, Any, str]] = {
     "prompt": (
         str,
         "",
@@ -73,9 +74,6 @@ _TYPED: dict[str, tuple[Any, Any, str]] = {
     "task": (str, "", "A task profile."),
     "session": (str, "", "The conversation it belongs to; empty: none."),
 }
-
-# What of a request can be typed.
-TYPED = tuple(_TYPED)
 _OTHER: dict[str, tuple[Any, Any, str]] = {
     "prompt_ref": (
         str,
@@ -158,8 +156,24 @@ FROM_RUN_MEANS = (
 
 def stage_config(op: str) -> dict[str, dg.Field]:
     """Return what may be said to one stage."""
+    offered = {}
+    for name in chain_keys():
+        if name.startswith(OWN[op]):
+            section, _, key = name.partition(".")
+            field = SECTIONS[section].model_fields[key]
+            offered[name] = dg.Field(
+                dg.Any,
+                is_required=False,
+                description=f"{field.description} Takes: {values_of(field)}. "
+                f"Default: {default_of(field)}.",
+            )
+    settings = dg.Field(
+        dg.Permissive(offered),  # type: ignore[no-untyped-call]
+        is_required=False,
+        description="Settings that change from this stage on, e.g. `gate.theta: 0.1`.",
+    )
     named = "`sha256:…` of what a person changed by hand in what this stage reads."
-    fields = {"settings": settings_field(op), "edits": _text(named)}
+    fields = {"settings": settings, "edits": _text(named)}
     return fields if op == OPS[0] else {**fields, FROM_RUN: _text(FROM_RUN_MEANS)}
 
 
@@ -167,7 +181,7 @@ def request_config() -> dict[str, dg.Field]:
     """Return what may be said to the first stage; a typed prompt leaves run config at its start."""
     return {
         name: dg.Field(kind, default_value=default, description=means)
-        for name, (kind, default, means) in (_TYPED | _OTHER).items()
+        for name, (kind, default, means) in (TYPED | _OTHER).items()
     } | {
         "now": _text("Time of the request, ISO 8601; empty: the present."),
         "time_zone": _text("Name of the zone that `now` is in."),
@@ -177,24 +191,3 @@ def request_config() -> dict[str, dg.Field]:
 
 def _text(description: str) -> dg.Field:
     return dg.Field(dg.String, is_required=False, description=description)
-
-
-def settings_field(op: str) -> dg.Field:
-    """Return the config field ``settings`` of an op."""
-    offered = {
-        name: dg.Field(dg.Any, is_required=False, description=described(name))
-        for name in chain_keys()
-        if name.startswith(OWN[op])
-    }
-    return dg.Field(
-        dg.Permissive(offered),  # type: ignore[no-untyped-call]
-        is_required=False,
-        description="Settings that change from this stage on, e.g. `gate.theta: 0.1`.",
-    )
-
-
-def described(name: str) -> str:
-    """Return a setting's meaning, what it may be and its default, on one line."""
-    section, _, key = name.partition(".")
-    field = SECTIONS[section].model_fields[key]
-    return f"{field.description} Takes: {values_of(field)}. Default: {default_of(field)}."

@@ -160,6 +160,7 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord, folder: Path) -> 
     selected = len(prompt.final_selection_ids)
     views = [(stage, len(view)) for stage, view in prompt.views_by_stage.items() if view]
     blocks = [(block.name, block.tokens) for block in prompt.extras.token_tree.blocks]
+    quoted = [*file_texts(prompt), *selected_texts(prompt, history=False)]
     warnings, ledger = [row.message for row in prompt.extras.warnings], prompt.extras.decisions
     return {
         "prompt_key": record.prompt_key,
@@ -171,15 +172,9 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord, folder: Path) -> 
         "milliseconds_by_stage": table(("stage", "ms"), record.timings_ms.items()),
         "candidates_by_stage": table(("after", "candidates"), [*views, ("selected", selected)]),
         "tokens_by_block": table(("block", "tokens"), blocks),
-        **suspicion_metadata(_quoted(prompt)),
+        **suspicion_metadata(tally((source.name, text) for source, text in quoted)),
         "ledger": _decision_table([*(way.last for way in ways(ledger)), *answers_of(ledger)]),
     }
-
-
-def _quoted(prompt: SuperPrompt) -> Tally:
-    """Return what looks suspicious among the texts that a prompt quotes."""
-    texts = [*file_texts(prompt), *selected_texts(prompt, history=False)]
-    return tally((source.name, text) for source, text in texts)
 
 
 def _model_calls(prompt: SuperPrompt) -> list[tuple[Any, ...]]:

@@ -30,7 +30,6 @@ from ragstream_assets.launchpad import (
 from ragstream_assets.metadata import Metadata, joined, prompt_metadata, stage_metadata, table, usd
 from ragstream_assets.resources import Run, RunState, WorkspaceResource
 from ragstream_assets.specs import EVENT_ID
-from ragstream_core.answers.answer import Answer
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.prompts.chain import AGAIN, AUDIT, CHAIN, OPS, RERUN, StageSpec, rescoped, step
@@ -155,28 +154,22 @@ def staged(
                 raise unkept()
             result = step(stages_of(workspace), op, given)
             seconds = time.perf_counter() - began
-            run.passed[key], run.seconds[key] = result, seconds
+            run.passed[key] = result
+            run.timings_ms[op] = run.timings_ms.get(op, 0.0) + seconds * 1000  # both passes
         require_uncleared(workspace, inputs_of(result))
         shown = stage_metadata(result, seconds, device=ranking_device(op, inputs_of(result)))
         if op == OPS[-1]:
-            shown |= saved(context, workspace, run, result)
+            record = run.record or save_prompt(
+                workspace,
+                result,
+                run_id=context.run_id,
+                resumed=StageJsonIOManager(workspace).resumed(context.run_id),
+                timings_ms=run.timings_ms,
+                passed=run.passed,
+            )
+            shown |= prompt_metadata(result, record, workspace.store.root / record.prompt_key)
     output = ("rescoped" if rescoped(result) else "settled") if op == AUDIT else "result"
     return dg.Output(result, output, metadata=shown)
-
-
-def saved(
-    context: dg.OpExecutionContext, workspace: Workspace, run: RunState, prompt: SuperPrompt
-) -> Metadata:
-    """Save a finished prompt, unless its record answered; return what to show of it."""
-    record = run.record or save_prompt(
-        workspace,
-        prompt,
-        run_id=context.run_id,
-        resumed=StageJsonIOManager(workspace).resumed(context.run_id),
-        timings_ms=run.timings_ms,
-        passed=run.passed,
-    )
-    return prompt_metadata(prompt, record, workspace.store.root / record.prompt_key)
 
 
 def _first_op(spec: StageSpec) -> dg.OpDefinition:
@@ -232,12 +225,8 @@ def _fan_in_op(spec: StageSpec) -> dg.OpDefinition:
     return fan_in
 
 
-def _op(spec: StageSpec) -> dg.OpDefinition:
-    special = {OPS[0]: _first_op, AFTER_AUDIT: _fan_in_op}
-    return special.get(spec.op, _stage_op)(spec)
-
-
-stage_ops = {spec.op: _op(spec) for spec in CHAIN}
+special_ops = {OPS[0]: _first_op, AFTER_AUDIT: _fan_in_op}
+stage_ops = {spec.op: special_ops.get(spec.op, _stage_op)(spec) for spec in CHAIN}
 
 
 @dg.graph(name=AGAIN)
@@ -266,9 +255,6 @@ def build_prompt() -> None:
     through_chain()
 
 
-ANSWER_JOB = "answer_question"
-
-
 class AnswerConfig(dg.Config):
     """How a prompt is answered."""
 
@@ -295,25 +281,10 @@ def answer(
         prepared = prepare(space, prompt, prompt_key=key_of(prompt), session=config.session)
         found = attempt(space, prepared, allow_secrets=config.allow_secrets)
         turn = last_answer(space, found.prompt_key, found.session)
-    shown = answer_metadata(found)
-    context.add_output_metadata(shown)
-    if turn:
-        figures = {name: value for name, value in shown.items() if name != "citations"}
-        context.log_event(
-            dg.AssetObservation(ANSWERS_SPEC.key, metadata=figures | {EVENT_ID: turn})
-        )
-
-
-def answer_metadata(found: Answer) -> Metadata:
-    """Return how long the answer is, where it is kept, its citations, and what it took."""
     usage = found.usage
-    return {
+    figures: Metadata = {
         "characters": len(found.text),
         "status": found.status,
-        "citations": table(
-            ("id", "source", "verified", "reason"),
-            [(cited.id, cited.source, cited.verified, cited.reason) for cited in found.citations],
-        ),
         "model": found.model or "none was asked",
         "input_tokens": usage.input_tokens if usage else 0,
         "output_tokens": usage.output_tokens if usage else 0,
@@ -322,9 +293,16 @@ def answer_metadata(found: Answer) -> Metadata:
         "session": found.session,
         "warnings": joined(found.warnings),
     }
+    rows = [(cited.id, cited.source, cited.verified, cited.reason) for cited in found.citations]
+    citations = table(("id", "source", "verified", "reason"), rows)
+    context.add_output_metadata({**figures, "citations": citations})
+    if turn:
+        context.log_event(
+            dg.AssetObservation(ANSWERS_SPEC.key, metadata=figures | {EVENT_ID: turn})
+        )
 
 
-@dg.job(name=ANSWER_JOB, executor_def=dg.in_process_executor)
+@dg.job(executor_def=dg.in_process_executor)
 def answer_question() -> None:
     """One answer to a request: the Super-Prompt stage by stage, then the language model."""
     answer(through_chain())

@@ -60,20 +60,15 @@ def _require_settled(config: AppConfig, settings: Mapping[str, str]) -> None:
 
 def adopt(workspace: Workspace) -> dict[str, Any]:
     """Let runs of this process use an open workspace; return the resource config that names it."""
-    data_dir, settings = str(workspace.data_dir), chosen_settings(workspace.config)
-    _workspaces[_key(data_dir, settings)] = workspace
-    return {"data_dir": data_dir, "settings": settings}
-
-
-def chosen_settings(config: AppConfig) -> dict[str, str]:
-    """Return the settings that no file or environment holds, as run config may carry them."""
-    chosen = {}
+    config, data_dir = workspace.config, str(workspace.data_dir)
+    settings: dict[str, str] = {}  # those that no file or environment holds
     for key, origin in config.origin.items():
         if (origin == "explicit" or origin.startswith("task ")) and key not in KEPT_OUT:
             text = setting_text(config, key)
             if text is not None:
-                chosen[key] = text
-    return chosen
+                settings[key] = text
+    _workspaces[_key(data_dir, settings)] = workspace
+    return {"data_dir": data_dir, "settings": settings}
 
 
 def setting_text(config: AppConfig, dotted: str) -> str | None:
@@ -100,7 +95,7 @@ class RunState:
     stats: IngestionStats | None = None
     ingested_at: float = 0.0  # when it was through, on the clock of `time.perf_counter`
     passed: dict[str, SuperPrompt] = field(default_factory=dict)  # step → the prompt after it
-    seconds: dict[str, float] = field(default_factory=dict)  # step → what it took
+    timings_ms: dict[str, float] = field(default_factory=dict)  # op → what its steps took
     record: PromptRecord | None = None  # answers in place of the stages; None if they run
     error: Exception | None = None  # what a step raised, before Dagster wrapped it
 
@@ -113,15 +108,6 @@ class RunState:
         """Add a warning to what the ingest did, if there was one."""
         if self.stats is not None:
             self.stats = replace(self.stats, warnings=(*self.stats.warnings, text))
-
-    @property
-    def timings_ms(self) -> dict[str, float]:
-        """Op → milliseconds of its steps, both passes together."""
-        sums: dict[str, float] = {}
-        for step, took in self.seconds.items():
-            op = step.rpartition(".")[2]
-            sums[op] = sums.get(op, 0.0) + took * 1000
-        return sums
 
 
 # Key of the resource that is a step's `RunState`.

@@ -26,7 +26,6 @@ from ragstream_core.wiring.workspace import Workspace
 NIGHTLY = "15 2 * * *"
 WEEKLY_VERIFY = "30 3 * * 0"
 WEEKLY_RETENTION = "30 4 * * 0"
-RETENTION_JOB = "retention"
 REASON_TAG = "ragstream/reason"
 COLUMNS = ("project", "generations", "chunks", "vectors", "bytes", "note")
 
@@ -114,7 +113,7 @@ def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> d
     return row | numbers | {"generations": len(went.generations)}
 
 
-@dg.job(name=RETENTION_JOB)
+@dg.job(name="retention")
 def retention_job() -> None:
     """Drop old generations, prompts, runs and logs."""
     drop_unneeded()

@@ -24,7 +24,7 @@ def space(root, open_root, monkeypatch, logs):
 
 
 def run(space):
-    return defs.resolve_job_def(sensors.LOGS_JOB).execute_in_process(
+    return defs.resolve_job_def("import_agent_logs").execute_in_process(
         run_config={"resources": {"workspace": {"config": adopt(space)}}}, raise_on_error=False
     )
 

@@ -5,7 +5,6 @@ import json
 import dagster as dg
 import pytest
 
-from ragstream_assets import extras
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.remembered_facts import FactMemory
@@ -25,7 +24,7 @@ def say(space, text):
 
 
 def run(space, **config):
-    return execute(space, job=extras.FACTS_JOB, ops={"analyze": config} if config else {})
+    return execute(space, job="remember_facts", ops={"analyze": config} if config else {})
 
 
 def skipped(result):

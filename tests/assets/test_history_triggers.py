@@ -43,7 +43,7 @@ def obey(space, home, request, embed):
 def leave(home, request, status):
     """Put a run for a request into the instance."""
     made = home.create_run_for_job(
-        defs.resolve_job_def(history.EMBED_JOB), tags=request.tags, status=status
+        defs.resolve_job_def("embed_history"), tags=request.tags, status=status
     )
     if status is dg.DagsterRunStatus.FAILURE:
         home.report_run_failed(made)
@@ -152,7 +152,7 @@ def test_every_night_what_is_pending_is_embedded_and_all_is_verified(space, home
     assert request.run_key == "history:2026-11-20"
     config = request.run_config["ops"]["publish_snapshot"]["config"]
     assert config == {"follow_model": True}
-    result = embed(space, home, job=history.RECONCILE_JOB, config=config)
+    result = embed(space, home, job="reconcile_history", config=config)
     assert result.success and History(space).status().pending == 0
     found = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
     assert len(found) == 6 and all(found.values())  # the seventh is of a collection: none is kept

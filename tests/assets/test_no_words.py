@@ -14,9 +14,7 @@ from ragstream_assets.evaluation import (
     thresholds,
 )
 from ragstream_assets.events import tick as made_elsewhere
-from ragstream_assets.extras import FACTS_JOB
 from ragstream_assets.history import HISTORY_EMBEDDINGS
-from ragstream_assets.schedules import RETENTION_JOB
 from ragstream_assets.sensors import history_tick, logs_tick, tick
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.chain import OPS
@@ -135,7 +133,7 @@ def kinds(space):
     yield "reconcile_history", {}
     yield "months", {"asset_selection": [HISTORY_EMBEDDINGS.key], "partition_key": "2026-10"}
     yield "import_agent_logs", {}
-    yield FACTS_JOB, {}
+    yield "remember_facts", {}
     typed = {"prompt": f"What is a {TYPED}? The {DOCUMENT}", "projects": ["demo"]}
     yield "build_prompt", {"ops": {OPS[0]: typed}}
     asked = {OPS[0]: {"prompt_ref": requested(space)}}
@@ -149,7 +147,7 @@ def kinds(space):
     yield "sweep", {"asset_selection": [SWEEP.key], "partition_key": pair}
     yield "heat map", {"asset_selection": [HEAT_MAP.key]}
     yield "write_test_spec", {"project": "demo"}
-    yield RETENTION_JOB, {}
+    yield "retention", {}
 
 
 def run(space, home, name, given):

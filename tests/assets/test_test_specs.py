@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_assets.extras import EXIST, SPEC_JOB, SPEC_KEY
+from ragstream_assets.extras import EXIST, SPEC_KEY
 from ragstream_core.services.ingest import ingest_project
 from tests.assets.executing import execute, values_of
 
@@ -20,7 +20,7 @@ def doors(root, space):
 
 def materialise(space, home, **config):
     ops = {"documentation__test_spec": config}
-    return execute(space, home, job=SPEC_JOB, ops=ops, project="demo")
+    return execute(space, home, job="write_test_spec", ops=ops, project="demo")
 
 
 def event_of(result):
