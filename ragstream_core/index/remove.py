@@ -20,15 +20,8 @@ from unicodedata import normalize
 
 from ragstream_core.index import vectors
 from ragstream_core.index.rows import all_generations, meta_value, row_sum
-from ragstream_core.index.schema import (
-    CATALOG_NAME,
-    LIVE,
-    guard,
-    transaction,
-)
-from ragstream_core.index.vectors import (
-    VectorFile,
-)
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
+from ragstream_core.index.vectors import VectorFile
 from ragstream_core.records.identity import generation_digest, sha256_hex
 
 if TYPE_CHECKING:

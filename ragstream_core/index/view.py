@@ -20,12 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import (
-    GenerationGone,
-    OperationFailed,
-    RagstreamError,
-    RunCommand,
-)
+from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError, RunCommand
 from ragstream_core.index import derived
 from ragstream_core.index.generation_rows import (
     GenerationRows,
@@ -45,12 +40,7 @@ from ragstream_core.index.rows import (
     parted,
     read_by_ocr,
 )
-from ragstream_core.index.schema import (
-    CATALOG_NAME,
-    CHUNK_CANON,
-    reading,
-    recover,
-)
+from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, reading, recover
 from ragstream_core.index.vectors import VectorFile
 from ragstream_core.platform.locks import one_thread_at_a_time
 from ragstream_core.records import Chunk

@@ -20,13 +20,7 @@ from ragstream_core.platform.files import replace_bytes
 from ragstream_core.proposers import graph_receipt, graph_tables
 from ragstream_core.proposers.derived_store import note_recall, noted_recall
 from ragstream_core.proposers.graph_receipt import GRAPHS, ROWS_FILE, Receipt, measured_for, seal
-from ragstream_core.proposers.graph_tables import (
-    I64,
-    MOST_ROWS,
-    names_in,
-    names_of,
-    search,
-)
+from ragstream_core.proposers.graph_tables import I64, MOST_ROWS, names_in, names_of, search
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.retrieval.rows import rows_of
 from ragstream_core.retrieval.scoring import propose
