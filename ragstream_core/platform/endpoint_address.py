@@ -77,7 +77,7 @@ def host_of(base_url: str, setting: str = CHAT_SETTING) -> str:
         raise _refused("it holds credentials or a query", setting)
     if parts.scheme == "http" and not is_loopback(host):
         raise _refused(f"plain http is for this machine only, not for {host}", setting)
-    return f"{_bracketed(host)}:{_port(parts)}"
+    return f"{_bracketed(host)}:{parts.port or DEFAULT_PORTS[parts.scheme]}"
 
 
 def _split(base_url: str, setting: str) -> SplitResult:
@@ -89,10 +89,6 @@ def _split(base_url: str, setting: str) -> SplitResult:
     except ValueError:
         raise _refused("it cannot be read", setting) from None
     return parts
-
-
-def _port(parts: SplitResult) -> int:
-    return parts.port or DEFAULT_PORTS[parts.scheme]
 
 
 def _bracketed(host: str) -> str:

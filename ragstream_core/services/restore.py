@@ -86,7 +86,10 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> Resto
     names = sorted(name for name, state in states.items() if not _is_there(workspace, name, state))
     if not force:
         for name in names:
-            _require_no_index(workspace, name)
+            path = workspace.index_dir(name) / CATALOG_NAME
+            if path.exists():
+                replaces = RunCommand("restore", "… --force")
+                raise Refused(f"{path} already exists", hint=(replaces, " replaces it"))
         _require_unwritten(workspace, source, listed)
         _require_free(workspace, source)
     for name in states.keys() - set(names):  # what a killed call left beside them
@@ -150,14 +153,6 @@ def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str])
         if yours and file_sha256(target) != file_sha256(source / relative):
             force = AddOption("--force")
             raise Refused(f"{target} exists and is another file", hint=(force, " replaces it"))
-
-
-def _require_no_index(workspace: Workspace, name: str) -> None:
-    path = workspace.index_dir(name) / CATALOG_NAME
-    if path.exists():
-        raise Refused(
-            f"{path} already exists", hint=(RunCommand("restore", "… --force"), " replaces it")
-        )
 
 
 def _verified(source: Path) -> tuple[list[str], dict[str, IndexState]]:
