@@ -11,6 +11,7 @@ from ragstream_core.library import RAGstream
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.records.json_form import report_of
 from ragstream_core.services.chat import ChatSession
 from ragstream_core.services.history_transfer import (
     TOLD,
@@ -59,7 +60,7 @@ def found(space, *projects, session="", **settings):
 
 def test_an_import_is_used_nowhere_unless_somebody_says_so(space, tmp_path):
     done = bring(space, tmp_path)
-    assert done.used_in == ("nowhere",) and done.to_json()["used_in"] == ["nowhere"]
+    assert done.used_in == ("nowhere",) and report_of(done)["used_in"] == ["nowhere"]
     assert (
         not found(space, "demo")
         and not found(space, "client")
