@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import TypeAdapter
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Value = TypeVar("Value")
 
 
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # an ingest with nothing to do has no use for it
+
     return TypeAdapter(kind)  # kept: building one costs more than reading a file with it
 
 
