@@ -6,10 +6,10 @@ Light to import: the path on which nothing changed asks whether one is due.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import (
@@ -24,7 +24,6 @@ from ragstream_core.errors import (
 from ragstream_core.index.schema import check_hint
 from ragstream_core.platform import extras
 from ragstream_core.platform.locks import FolderLock
-from ragstream_core.platform.postgres import database_at, sessions
 from ragstream_core.proposers import graph_receipt
 from ragstream_core.proposers.derived_store import (
     DerivedStore,
@@ -71,7 +70,12 @@ def database_of(workspace: Workspace) -> Database:
             f"retrieval.store={STORE} needs {SETTING}, the address of a PostgreSQL database",
             hint=(SetVariable.of(SETTING), " to postgresql://USER@HOST/NAME"),
         )
+    from ragstream_core.platform.postgres import database_at
+
     return database_at(url, setting=SETTING)
+
+
+Answer = TypeVar("Answer")
 
 
 class PgvectorGraphs(DerivedStore):
@@ -219,7 +223,7 @@ class PgvectorGraphs(DerivedStore):
             search = GraphSearch(view, receipt.name, seal, chosen.ef_search)
             return search.rows_near(db, queries, n)
 
-        return sessions(database_of(workspace)).ask(question)
+        return _ask(database_of(workspace), question)
 
     def drop(self, workspace: Workspace, project: str) -> None:
         """Remove the graphs that this machine made: their vectors are those of the texts."""
@@ -239,9 +243,15 @@ def _lock(index_dir: Path, project: str) -> FolderLock:
     return FolderLock(index_dir / GRAPHS, f"pgvector's graph of {project}")
 
 
+def _ask(database: Database, question: Callable[[Connection], Answer]) -> Answer:
+    from ragstream_core.platform.postgres import sessions  # an ingest without a graph needs none
+
+    return sessions(database).ask(question)
+
+
 def _seal(workspace: Workspace, receipt: Receipt) -> str:
     question = functools.partial(graph_receipt.seal, name=receipt.name)
-    return sessions(database_of(workspace)).ask(question)
+    return _ask(database_of(workspace), question)
 
 
 def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
@@ -257,7 +267,7 @@ def _drop(workspace: Workspace, project: str, index_dir: Path) -> None:
     place, tables = receipt.place if receipt else SETTING, ", ".join(sorted(names))
     try:
         database = database_of(workspace)
-        sessions(database).ask(question)
+        _ask(database, question)
     except (OperationFailed, UnknownSetting) as error:
         raise StoreFailed(
             f"the vectors of {project} are still in {place} (tables {tables}): {error.message}",

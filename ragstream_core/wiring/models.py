@@ -16,9 +16,6 @@ from ragstream_core.errors import (
     WeightsMissing,
     quoted,
 )
-from ragstream_core.models.chat.endpoint_chat import ChatOptions
-from ragstream_core.models.chat.prices import Prices
-from ragstream_core.models.chat.providers import PROVIDERS
 from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.fingerprints import known_dimension
 from ragstream_core.models.rerankers import (
@@ -36,6 +33,7 @@ from ragstream_core.prompts.chain import OPS
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
+    from ragstream_core.models.chat.endpoint_chat import ChatOptions
     from ragstream_core.platform.endpoint_address import Endpoint
     from ragstream_core.ports import ChatModel, Embedder, Reranker
     from ragstream_core.records.prompt_inputs import PromptInputs
@@ -101,6 +99,11 @@ def chat_model(config: AppConfig) -> ChatModel:
     Where it is and whose code it runs comes from ragstream.yaml and the environment: what a run
     config or a task profile says about that is refused.
     """
+    # late: a prompt without a language model, and an ingest, do without TLS
+    from ragstream_core.models.chat.endpoint_chat import ChatOptions
+    from ragstream_core.models.chat.prices import Prices
+    from ragstream_core.models.chat.providers import PROVIDERS
+
     for name in PLACES:
         if config.origin[name] == "explicit" or config.origin[name].startswith("task "):
             raise UnknownSetting(
@@ -131,6 +134,8 @@ def chat_model(config: AppConfig) -> ChatModel:
 @functools.lru_cache(maxsize=4)
 def _endpoint_chat(options: ChatOptions) -> ChatModel:
     """Keep one a process: it remembers an endpoint that is down."""
+    from ragstream_core.models.chat.providers import PROVIDERS
+
     return PROVIDERS.create("openai", options)
 
 

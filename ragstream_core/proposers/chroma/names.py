@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, IntegrityError
-from ragstream_core.index.history import read_turns
 from ragstream_core.index.rows import latest_generation
 from ragstream_core.index.schema import label, read, update_hint
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
@@ -141,6 +140,7 @@ def turn_metadata(chunk: Chunk, row: TurnRow) -> Metadata:
 
 def describer(index_dir: Path, generation: int) -> Callable[[Chunk], Metadata]:
     """Return what makes the metadata of one generation's rows."""
+    from ragstream_core.index.history import read_turns  # the path without a change is light
 
     def look(db: sqlite3.Connection) -> tuple[int, dict[str, TurnRow]]:
         newest = latest_generation(db)
