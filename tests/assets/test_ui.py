@@ -107,6 +107,6 @@ def test_all_steps_again_and_a_middle_stage_with_another_setting(web, ingested, 
     )
     assert changed.status is dg.DagsterRunStatus.SUCCESS
     assert _succeeded(home, changed.run_id) == list(ops)
-    expected = rerun(ingested, made.key, ops[0], settings={"prompt.max_facts": "1"})
+    expected = rerun(ingested, made.prompt_key, ops[0], settings={"prompt.max_facts": "1"})
     assert expected.key in set(ingested.store.keys())
     assert expected.key not in {record.prompt_key for record in records}
