@@ -13,6 +13,7 @@ from tests.workspaces import QUESTION, ingested_workspace
 
 PACKAGE = "@modelcontextprotocol/inspector@latest"
 pytestmark = pytest.mark.slow
+CONNECT_MS = "100000"  # its own 15 s are too few beside other work
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def inspected(inspector, target, *words):
     own = environment(MCP_CATALOG_PATH=str(inspector.parent / "catalog.json"))
     passed_on = [f"-e{name}={own[name]}" for name in own if name.startswith("RAGSTREAM_")]
     done = subprocess.run(
-        [str(inspector), "--cli", *target, *words, *passed_on],
+        [str(inspector), "--cli", *target, *words, *passed_on, "--connect-timeout", CONNECT_MS],
         env=own,
         capture_output=True,
         text=True,
