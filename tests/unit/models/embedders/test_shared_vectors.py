@@ -225,6 +225,8 @@ def test_a_full_disk_on_the_database_is_named_and_nothing_half_is_kept(postgres)
             admin.execute(f"CREATE TABLESPACE tiny LOCATION '{disk}'")
             admin.execute("CREATE DATABASE full_disk TABLESPACE tiny")
         url = postgres.url("full_disk")
+        ballast = disk / "ballast"  # a new connection may have to write a file of its own
+        ballast.write_bytes(b"x" * 1_000_000)
         texts = [f"text {n}" for n in range(30_000)]
         shared = sharing(url)
         table = VectorTable(at(url), shared)
@@ -233,6 +235,7 @@ def test_a_full_disk_on_the_database_is_named_and_nothing_half_is_kept(postgres)
         with pytest.raises(OperationFailed, match="its disk is full") as error:
             table.add(by_hash)
         assert "free space on the database's disk" in error.value.hint
+        ballast.unlink()
         there = rows_of(url)[0][0]
         assert 0 < there < len(texts) and there % 1_000 == 0
         assert same_bits(shared.embed_documents(texts[:10]), vectors[:10])
